@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "routekeeper.dev/routekeeper"
+
+// arrows says which rooms a room may use, and why. An arrow that is not here is a change of the design: change
+// docs/design.md in the same commit.
+var arrows = map[string]map[string]string{
+	"":                               {"internal/cli": "main only starts the command line"},
+	"api/v1alpha1":                   {},
+	"internal/network":               {},
+	"internal/finding":               {},
+	"internal/config":                {"api/v1alpha1": "reads it", "internal/network": "checks resource IDs"},
+	"internal/plan":                  {"api/v1alpha1": "what is wanted", "internal/network": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant"},
+	"internal/trace":                 {"internal/network": "the snapshot"},
+	"internal/capacity":              {},
+	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
+	"internal/azure":                 {"internal/network": "reads into it"},
+	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
+	"internal/emulator":              {"internal/network": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
+	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it"},
+	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
+	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/network": "IDs"},
+	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command"},
+}
+
+// pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
+var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/report"}
+
+// impure are the imports that a pure room must not have, and why.
+var impure = map[string]string{
+	"context": "nothing in it waits", "os": "files come from the caller", "net": "it has no network (net/netip is fine)",
+	"net/http": "it has no network", "log": "it tells by its results", "log/slog": "it tells by its results",
+	"os/exec": "it starts nothing", "math/rand": "the same input gives the same output", "math/rand/v2": "the same input gives the same output", "sync": "it does one thing at a time",
+}
+
+type goPackage struct {
+	ImportPath, Dir, Name, Doc                  string
+	Imports, GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+func packages(t *testing.T) []goPackage {
+	out, err := exec.Command("go", "list", "-json", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// TestLean checks that the program links none of the SDK's resource modules: they are for the tests in internal/clients.
+func TestLean(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") {
+			t.Errorf("the program links %s", p)
+		}
+	}
+}
+
+func TestArrows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		room := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		seen[room] = true
+		allowed, known := arrows[room]
+		if !known {
+			t.Errorf("%s is a room without arrows: add it here and to docs/design.md", p.ImportPath)
+		}
+		for _, i := range p.Imports {
+			if other, ours := strings.CutPrefix(i, module+"/"); ours && allowed[other] == "" {
+				t.Errorf("%s must not use %s", room, other)
+			}
+			if why := impure[i]; why != "" && slices.Contains(pure, room) {
+				t.Errorf("%s must not import %s: %s", room, i, why)
+			}
+		}
+	}
+	for room := range arrows {
+		if !seen[room] {
+			t.Errorf("the room %q is gone: remove it here and from docs/design.md", room)
+		}
+	}
+}
+
+// TestRooms checks the manners inside the rooms: a comment that says what each is for, no drawers, no clock where there is
+// none, and files that do one thing.
+func TestRooms(t *testing.T) {
+	for _, p := range packages(t) {
+		room := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", room)
+		}
+		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, p.Name) {
+			t.Errorf("%s: %s says nothing of what is in it", room, p.Name)
+		}
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			path := filepath.Join(p.Dir, name)
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(source, []byte("\n")); lines > 500 {
+				t.Errorf("%s/%s has %d lines: it does more than one thing", room, name, lines)
+			}
+			if slices.Contains(pure, room) && !strings.HasSuffix(name, "_test.go") {
+				checkClock(t, path, source)
+			}
+		}
+	}
+}
+
+// checkClock finds the functions of package time that look at the clock.
+func checkClock(t *testing.T, path string, source []byte) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}, s.Sel.Name) {
+				t.Errorf("%s looks at the clock: time.%s", path, s.Sel.Name)
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
+
+// TestFindingsPage: docs/findings.md is what the table of codes says. go test . -run FindingsPage -update writes it.
+func TestFindingsPage(t *testing.T) {
+	const path = "docs/findings.md"
+	want := report.FindingsPage(finding.All())
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(have), "\r\n", "\n") != want {
+		t.Errorf("%s is old: go test . -run FindingsPage -update", path)
+	}
+}
+
+// TestEveryCodeIsUsed: a code nobody reports would be a promise that is not kept.
+func TestEveryCodeIsUsed(t *testing.T) {
+	var source strings.Builder
+	err := filepath.WalkDir("internal", func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && filepath.Dir(path) != filepath.Join("internal", "finding") {
+			raw, err := os.ReadFile(path)
+			source.Write(raw)
+			return err
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes, err := os.ReadFile("internal/finding/codes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Code = "`).FindAllStringSubmatch(string(codes), -1) {
+		if !strings.Contains(source.String(), "finding."+m[1]) {
+			t.Errorf("finding.%s is reported nowhere", m[1])
+		}
+	}
+}
+
+// TestLinksInDocs: what the documents link to is there.
+func TestLinksInDocs(t *testing.T) {
+	pages, err := exec.Command("git", "ls-files", "*.md").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	for _, page := range strings.Fields(string(pages)) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// logReach is how far back the activity log goes: 90 days.
+const logReach = 89 * 24 * time.Hour
+
+// logPages is how much is read of one subscription's log at the most.
+const logPages = 20
+
+// readWritten finds tables that the cluster's identity wrote, newest first: in the subscriptions of the cluster and of its
+// node subnets, by the activity log. Of each it reads until it has found one more, and goes on from there when it is asked
+// again.
+func (c *Client) readWritten(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
+	known := s.Learn(cluster.ID)
+	links := known.LogNext
+	if !known.LogRead {
+		links = logStarts(c, cluster)
+	}
+	known.LogRead, known.LogNext = true, nil
+	identities := map[string]bool{}
+	for _, p := range cluster.Principals {
+		identities[p] = true
+	}
+	for _, next := range links {
+		found := false
+		for pages := 0; next != "" && !found; pages++ {
+			if pages == logPages {
+				known.LogCut, next = true, ""
+				break
+			}
+			page, err := c.get(ctx, next)
+			if err == nil {
+				var values []json.RawMessage
+				var fault *Error
+				if values, next, fault = readPage(page, next); fault == nil {
+					found = addWritten(known, values, identities)
+					continue
+				}
+				err = fault
+			}
+			if err := noted(s, network.ID("/subscriptions/"+idOf(next).Subscription()), err); err != nil {
+				return err
+			}
+			next = ""
+		}
+		if next != "" {
+			known.LogNext = append(known.LogNext, next)
+		}
+	}
+	return nil
+}
+
+// logStarts are the first links into the logs.
+func logStarts(c *Client, cluster *network.Cluster) []string {
+	subscriptions := []network.ID{network.ID("/subscriptions/" + cluster.ID.Subscription())}
+	for _, subnet := range cluster.BroughtSubnets() {
+		subscriptions = append(subscriptions, network.ID("/subscriptions/"+subnet.Subscription()))
+	}
+	now := time.Now().UTC()
+	filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) + "' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
+		"' and resourceProvider eq 'Microsoft.Network'"
+	var links []string
+	for _, subscription := range network.SortIDs(subscriptions) {
+		links = append(links, c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion)+"&$filter="+url.QueryEscape(filter))
+	}
+	return links
+}
+
+// addWritten adds the tables that a page of the log shows, and reports whether one is new.
+func addWritten(known *network.Known, values []json.RawMessage, identities map[string]bool) bool {
+	before := len(known.Written)
+	for _, raw := range values {
+		if table, ok := tableWrite(raw, identities); ok && !slices.ContainsFunc(known.Written, table.Equal) {
+			known.Written = append(known.Written, table)
+		}
+	}
+	return len(known.Written) > before
+}
+
+// logRecord is what is read of a record of the activity log.
+type logRecord struct {
+	Caller         string            `json:"caller"`
+	Claims         map[string]string `json:"claims"`
+	OperationName  logValue          `json:"operationName"`
+	Status         logValue          `json:"status"`
+	ResourceID     network.ID        `json:"resourceId"`
+	EventTimestamp string            `json:"eventTimestamp"`
+	CorrelationID  string            `json:"correlationId"`
+}
+
+type logValue struct {
+	Value string `json:"value"`
+}
+
+// tableWrite reads a record of the activity log: which table was written, if it was one, by one of the identities.
+func tableWrite(raw []byte, identities map[string]bool) (table network.ID, ok bool) {
+	var r logRecord
+	if json.Unmarshal(raw, &r) != nil {
+		return "", false // a record of another form is of no use here
+	}
+	operation := strings.ToLower(r.OperationName.Value)
+	if operation != "microsoft.network/routetables/write" && operation != "microsoft.network/routetables/routes/write" {
+		return "", false
+	}
+	if !strings.EqualFold(r.Status.Value, "Succeeded") {
+		return "", false // begun or refused, and perhaps by mistake
+	}
+	by := false
+	for _, name := range []string{r.Caller, r.Claims["appid"], r.Claims["xms_mirid"]} {
+		by = by || name != "" && identities[strings.ToLower(name)]
+	}
+	id, err := network.ParseID(string(r.ResourceID))
+	if !by || err != nil {
+		return "", false
+	}
+	if !id.Is(network.TypeRouteTable) {
+		id = id.Parent() // of one route
+	}
+	return id, id.Is(network.TypeRouteTable)
+}

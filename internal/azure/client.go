@@ -1,0 +1,290 @@
+// Package azure is the only door to Azure Resource Manager: it reads what a snapshot needs with the fewest calls, and
+// changes one resource at a time by reading it fresh, putting it back whole with one thing changed, and reading it again.
+//
+// It decides nothing about routes. What to change in a document is the caller's, handed in as a function; what comes out
+// is raw bytes and network's types.
+package azure
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	armruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/arm/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// The api-versions of all calls. A GET at an older one hides newer fields, and a PUT there drops them, so reads and writes
+// of one resource use the same.
+const (
+	networkVersion      = "2025-05-01"
+	clusterVersion      = "2025-10-01"
+	scaleSetVersion     = "2025-04-01"
+	scaleSetNICsVersion = "2018-10-01" // the newest at which this list exists (cloud-provider-azure uses it)
+	activityVersion     = "2015-04-01"
+)
+
+// apiVersion is the one for a resource type.
+func apiVersion(id network.ID) string {
+	if id.Is(network.TypeCluster) {
+		return clusterVersion
+	}
+	return networkVersion
+}
+
+// Options say how to reach ARM.
+type Options struct {
+	// Cloud is the Azure cloud; the zero value is the public one.
+	Cloud cloud.Configuration
+	// Transport sends the requests. Nil: the SDK's own.
+	Transport policy.Transporter
+	// AllowHTTP lets tokens go over plain HTTP, for a local Azure.
+	AllowHTTP bool
+	// Version is this program's, for the User-Agent.
+	Version string
+	// Log tells of waits and retries. Nil: nothing.
+	Log *slog.Logger
+}
+
+// Client calls ARM. It is safe for concurrent use.
+type Client struct {
+	endpoint string
+	origin   *url.URL
+	pipeline runtime.Pipeline
+	log      *slog.Logger
+	calls    Calls
+	pace     *pace
+
+	mu    sync.Mutex
+	lists map[string]listCost
+	// silentUntil is set after a call got no answer with all its tries.
+	silentUntil time.Time
+}
+
+// New makes a client that logs in with the given credential.
+func New(credential azcore.TokenCredential, o Options) (*Client, error) {
+	if o.Cloud.ActiveDirectoryAuthorityHost == "" {
+		o.Cloud = cloud.AzurePublic
+	}
+	endpoint := strings.TrimSuffix(o.Cloud.Services[cloud.ResourceManager].Endpoint, "/")
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{}}
+	options := arm.ClientOptions{DisableRPRegistration: true}
+	options.Cloud = o.Cloud
+	options.Transport = o.Transport
+	options.InsecureAllowCredentialWithHTTP = o.AllowHTTP
+	options.Retry = readRetries
+	options.PerRetryPolicies = []policy.Policy{c.pace, policyFunc(c.count)}
+	if c.pipeline, err = armruntime.NewPipeline("routekeeper", o.Version, credential, runtime.PipelineOptions{}, &options); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readRetries are for GETs: 408, 429, 5xx and lost connections are tried again, after the Retry-After where there is one.
+var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
+
+// once is for writes: what to do after a failed one depends on what the resource looks like then.
+var once = policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout}
+
+// tryTimeout is how long one call may take.
+const tryTimeout = time.Minute
+
+type policyFunc func(*policy.Request) (*http.Response, error)
+
+func (f policyFunc) Do(r *policy.Request) (*http.Response, error) { return f(r) }
+
+// Calls counts what was sent to ARM.
+type Calls struct{ reads, writes, polls atomic.Int64 }
+
+// Counts returns the number of GETs of resources and lists, of PUTs and other writes, and of GETs of running operations.
+func (c *Client) Counts() (reads, writes, polls int) {
+	return int(c.calls.reads.Load()), int(c.calls.writes.Load()), int(c.calls.polls.Load())
+}
+
+type pollKey struct{}
+
+func (c *Client) count(r *policy.Request) (*http.Response, error) {
+	switch polling := r.Raw().Context().Value(pollKey{}) != nil; {
+	case r.Raw().Method != http.MethodGet:
+		c.calls.writes.Add(1)
+	case polling:
+		c.calls.polls.Add(1)
+	default:
+		c.calls.reads.Add(1)
+	}
+	response, err := r.Next()
+	switch path := r.Raw().URL.Path; {
+	case err != nil && r.Raw().Context().Err() == nil:
+		c.log.Warn("no answer from Azure", "method", r.Raw().Method, "path", path, "error", gist(err))
+	case err != nil:
+	case response.StatusCode == http.StatusTooManyRequests:
+		wait := retryAfter(response)
+		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method", r.Raw().Method, "path", path, "retryAfter", wait.String())
+	case response.StatusCode >= 500:
+		c.log.Warn("Azure answers with an error of its own", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
+	}
+	return response, err
+}
+
+// answer is what ARM said.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// get reads a URL below the endpoint, when its turn has come.
+func (c *Client) get(ctx context.Context, address string) (answer, error) {
+	if u, err := url.Parse(address); err == nil {
+		if err := c.pace.wait(ctx, http.MethodGet, u.Path); err != nil {
+			return answer{}, err
+		}
+	}
+	if c.isSilent() {
+		ctx = policy.WithRetryOptions(ctx, once)
+	}
+	a, err := c.send(ctx, http.MethodGet, address, nil, "")
+	var fault *Error
+	c.noteSilence(errors.As(err, &fault) && fault.Status == 0 && !fault.login())
+	return a, err
+}
+
+// silence is for how long calls are tried only once after one that got no answer with all its tries: the others of a
+// round would wait for the same.
+const silence = 10 * time.Second
+
+func (c *Client) isSilent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.silentUntil)
+}
+
+func (c *Client) noteSilence(silent bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silentUntil = time.Time{}
+	if silent {
+		c.silentUntil = time.Now().Add(silence)
+	}
+}
+
+// getResource reads a resource at its api-version.
+func (c *Client) getResource(ctx context.Context, id network.ID) (network.Document, error) {
+	a, err := c.get(ctx, c.address(id, "", apiVersion(id)))
+	if err != nil {
+		return network.Document{}, err
+	}
+	return document(id, a)
+}
+
+// document makes a Document of an answer. The ETag stands in the body; where it does not, the header has it.
+func document(id network.ID, a answer) (network.Document, error) {
+	var head struct {
+		ID   network.ID `json:"id"`
+		ETag string     `json:"etag"`
+	}
+	if err := json.Unmarshal(a.body, &head); err != nil || head.ID == "" {
+		return network.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
+	}
+	if head.ETag == "" {
+		head.ETag = a.header.Get("ETag")
+	}
+	return network.Document{ID: head.ID, ETag: head.ETag, Raw: a.body}, nil
+}
+
+// address makes the URL of a resource or of something below it.
+func (c *Client) address(id network.ID, below, version string) string {
+	u := url.URL{Path: string(id) + below}
+	return c.endpoint + u.EscapedPath() + "?api-version=" + version
+}
+
+// send makes one call and turns every answer but a success into an *Error.
+func (c *Client) send(ctx context.Context, method, address string, body []byte, ifMatch string) (answer, error) {
+	fault := &Error{Method: method, ID: idOf(address)}
+	// A link that an answer gave us is followed only where our token belongs.
+	if u, err := url.Parse(address); err != nil || !sameOrigin(u, c.origin) {
+		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+address
+		return answer{}, fault
+	}
+	request, err := runtime.NewRequest(ctx, method, address)
+	if err != nil {
+		return answer{}, err
+	}
+	request.Raw().Header.Set("Accept", "application/json")
+	if body != nil {
+		if err := request.SetBody(streaming.NopCloser(bytes.NewReader(body)), "application/json"); err != nil {
+			return answer{}, err
+		}
+	}
+	if ifMatch != "" {
+		request.Raw().Header.Set("If-Match", ifMatch)
+	}
+	response, err := c.pipeline.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		fault.Err = err
+		fault.Message = gist(err)
+		return answer{}, fault
+	}
+	defer response.Body.Close()
+	payload, err := io.ReadAll(response.Body)
+	if err != nil {
+		fault.Err, fault.Message = err, gist(err)
+		return answer{}, fault
+	}
+	if response.StatusCode >= 300 {
+		return answer{}, fault.read(response, payload)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: payload}, nil
+}
+
+// sameOrigin compares scheme, host without case, and port, written out or not.
+func sameOrigin(a, b *url.URL) bool {
+	port := func(u *url.URL) string {
+		switch {
+		case u.Port() != "":
+			return u.Port()
+		case u.Scheme == "http":
+			return "80"
+		}
+		return "443"
+	}
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+// idOf returns the resource an address names, for messages.
+func idOf(address string) network.ID {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	if id, err := network.ParseID(u.Path); err == nil {
+		return id
+	}
+	return network.ID(u.Path)
+}

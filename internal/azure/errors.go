@@ -1,0 +1,174 @@
+package azure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Error is a call to ARM that failed.
+type Error struct {
+	Method string
+	ID     network.ID // what was called: a resource, or the path of a list
+	Status int        // HTTP status, 0 when there was no answer
+	Code   string     // ARM's error code
+	// Message is ARM's, on one line.
+	Message    string
+	RetryAfter time.Duration // how long ARM asked to wait, 0 when it did not
+	Err        error         // what went wrong without an answer
+}
+
+// Error returns one line: what was called and what ARM said.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s %s: %s", e.Method, e.ID, e.Reason())
+}
+
+// Reason returns what ARM said, without what was called.
+func (e *Error) Reason() string {
+	switch {
+	case e.Status == 0 && e.login():
+		return e.Message
+	case e.Status == 0:
+		return "no answer: " + e.Message
+	case e.Code == "":
+		return fmt.Sprintf("HTTP %d: %s", e.Status, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// read fills in what an error answer says.
+func (e *Error) read(response *http.Response, payload []byte) *Error {
+	e.Status = response.StatusCode
+	e.Code, e.Message = errorCode(payload)
+	if e.Message == "" {
+		e.Message = http.StatusText(e.Status)
+	}
+	e.RetryAfter = retryAfter(response)
+	return e
+}
+
+// errorCode reads ARM's error body: {"error":{"code","message"}}, of some providers without the outer object.
+func errorCode(payload []byte) (code, message string) {
+	type body struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	var doc struct {
+		Error *body `json:"error"`
+		body
+	}
+	if json.Unmarshal(payload, &doc) != nil {
+		return "", ""
+	}
+	b := doc.body
+	if doc.Error != nil {
+		b = *doc.Error
+	}
+	return b.Code, oneLine(b.Message)
+}
+
+// permanent are codes that waiting does not cure, whatever the status (AZURE.md).
+var permanent = map[string]bool{
+	"ScopeLocked":                       true,
+	"AmbiguousPolicyEvaluationPaths":    true,
+	"RequestDisallowedByPolicy":         true,
+	"AuthorizationFailed":               true,
+	"LinkedAuthorizationFailed":         true,
+	"RequestDisallowedByAzure":          true,
+	"InvalidAuthenticationToken":        true,
+	"DenyAssignmentAuthorizationFailed": true,
+}
+
+// serverFaults are the codes of failed operations for which Azure is to blame, and which pass.
+var serverFaults = map[string]bool{
+	"InternalServerError":    true,
+	"InternalError":          true,
+	"InternalOperationError": true,
+	"OperationTimedOut":      true,
+	"ServerTimeout":          true,
+	"ServiceUnavailable":     true,
+	"GatewayTimeout":         true,
+}
+
+// transientConflicts are the 409 that another operation causes.
+var transientConflicts = map[string]bool{
+	"AnotherOperationInProgress":                 true,
+	"Conflict":                                   true, // while a virtual network is being updated
+	"RetryableError":                             true,
+	"RetryableErrorDueToAnotherOperation":        true,
+	"ReferencedResourceNotProvisioned":           true,
+	"CanceledAndSupersededDueToAnotherOperation": true,
+}
+
+// Transient reports whether the same call may succeed later by itself.
+func (e *Error) Transient() bool {
+	switch {
+	case e.login():
+		return false
+	case e.Status == 0:
+		return e.Err != nil
+	case e.Status == http.StatusConflict:
+		return transientConflicts[e.Code]
+	}
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+}
+
+// login reports whether the call was never made, because nobody could be logged in: the SDK marks what trying again does
+// not cure.
+func (e *Error) login() bool {
+	var fatal interface {
+		error
+		NonRetriable()
+	}
+	return e.Status == 0 && errors.As(e.Err, &fatal)
+}
+
+// Refused reports whether ARM says no and will go on doing so: permissions, locks, policies.
+func (e *Error) Refused() bool {
+	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || permanent[e.Code]
+}
+
+// stale reports whether the resource was changed since it was read.
+func (e *Error) stale() bool { return e.Status == http.StatusPreconditionFailed }
+
+// ErrUndone is a write that was accepted, and gone when the resource was read back.
+var ErrUndone = errors.New("written and accepted, but gone when read back: somebody else writes the same resource")
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// gist returns what an error is about, on one line: the cause of a failed connection without the address that was called, and
+// the reasons of every way to log in that was tried.
+func gist(err error) string {
+	var call *url.Error
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	const most = 600
+	text := oneLine(err.Error())
+	if strings.Contains(text, "DefaultAzureCredential") {
+		text = "not logged in to Azure (az login, or the AZURE_ variables of a service principal): " + text
+	}
+	if len(text) > most {
+		text = text[:most] + " …"
+	}
+	return text
+}
+
+// asFault tells a call that failed from what makes all further calls pointless: the context ended, or nobody is logged in.
+func asFault(err error) (fault *Error, fatal error) {
+	if err == nil {
+		return nil, nil
+	}
+	if errors.As(err, &fault) && !fault.login() {
+		return fault, nil
+	}
+	return nil, err
+}

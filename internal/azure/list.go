@@ -1,0 +1,275 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// wanted is one document to read: by a list, or by GETs.
+type wanted struct {
+	id network.ID
+	// gets are the resources to GET in its place; empty: the document itself.
+	gets []network.ID
+}
+
+func (w wanted) cost() int { return len(w.ids()) }
+
+func (w wanted) ids() []network.ID {
+	if len(w.gets) > 0 {
+		return w.gets
+	}
+	return []network.ID{w.id}
+}
+
+// listCost is what was learnt of listing a type in a scope.
+type listCost struct {
+	calls int // pages, and GETs of what the list should have shown and did not
+	until time.Time
+}
+
+// listMemory is for how long it is believed: tables come and go, and rights change.
+const listMemory = time.Hour
+
+// never is the cost of a list that is refused.
+const never = math.MaxInt32
+
+// read gets documents with the fewest calls: GETs, a list for each resource group, or one for each subscription, by what
+// lists were seen to cost. Whatever a list leaves out is asked for on its own, because a list shows only what the identity
+// may see. each is called for every document found and for every *Error, one at a time.
+func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted, each report) error {
+	bySubscription := map[string][]wanted{}
+	for _, w := range all {
+		key := network.ID("/subscriptions/" + w.id.Subscription()).Key()
+		bySubscription[key] = append(bySubscription[key], w)
+	}
+	serial := make(chan struct{}, 1)
+	tell := func(w wanted, id network.ID, body []byte, fault *Error) {
+		serial <- struct{}{}
+		defer func() { <-serial }()
+		each(w, id, body, fault)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, some := range bySubscription {
+		g.Go(func() error { return c.readSubscription(ctx, resourceType, version, some, tell) })
+	}
+	return g.Wait()
+}
+
+// report takes what was read of a document, or why it was not.
+type report func(w wanted, id network.ID, body []byte, fault *Error)
+
+// readSubscription reads what is wanted of one subscription in the cheapest way.
+func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
+	perGroup := 0
+	for _, members := range byGroup(some) {
+		perGroup += min(sumCost(members), c.costOf(members[0].id.Group(), resourceType))
+	}
+	whole := network.ID("/subscriptions/" + some[0].id.Subscription())
+	inGroups := func(ctx context.Context, rest []wanted) error {
+		return c.readGroups(ctx, resourceType, version, rest, tell)
+	}
+	if c.costOf(whole, resourceType) < perGroup {
+		return c.readScope(ctx, whole, resourceType, version, some, perGroup, tell, inGroups)
+	}
+	return inGroups(ctx, some)
+}
+
+// readGroups reads what is wanted of one subscription by lists of its resource groups, or by GETs.
+func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, members := range byGroup(some) {
+		group := members[0].id.Group()
+		g.Go(func() error {
+			each := func(ctx context.Context, rest []wanted) error { return c.readEach(ctx, rest, tell) }
+			if direct := sumCost(members); c.costOf(group, resourceType) < direct {
+				return c.readScope(ctx, group, resourceType, version, members, direct, tell, each)
+			}
+			return each(ctx, members)
+		})
+	}
+	return g.Wait()
+}
+
+func byGroup(some []wanted) map[string][]wanted {
+	groups := map[string][]wanted{}
+	for _, w := range some {
+		groups[w.id.Group().Key()] = append(groups[w.id.Group().Key()], w)
+	}
+	return groups
+}
+
+// parallel is how many calls of one kind are under way at once in a subscription.
+const parallel = 8
+
+func sumCost(all []wanted) int {
+	sum := 0
+	for _, w := range all {
+		sum += w.cost()
+	}
+	return sum
+}
+
+// readScope lists a scope, and asks one by one for what the list does not show. It gives up where the list is refused, and
+// where it turns out dearer than the other way, so that learning the cost of a list costs no more than that once again.
+func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, version string, some []wanted, otherwise int, tell report, otherWay func(context.Context, []wanted) error) error {
+	missing := map[string]wanted{}
+	for _, w := range some {
+		missing[w.id.Key()] = w
+	}
+	cost, gaveUp := 0, false
+	next := c.address(scope, "/providers/"+resourceType, version)
+	for next != "" && len(missing) > 0 && !gaveUp {
+		page, err := c.get(ctx, next)
+		fault, fatal := asFault(err)
+		if fatal != nil {
+			return fatal
+		}
+		cost++
+		if fault != nil {
+			if fault.Status == 0 { // no other way will be answered either
+				for _, w := range missing {
+					for _, id := range w.ids() {
+						tell(w, id, nil, fault)
+					}
+				}
+				return nil
+			}
+			// A refused list says nothing of what it would have shown; one that fails otherwise may work the next time.
+			gaveUp = true
+			if fault.Refused() || fault.Status == http.StatusNotFound {
+				cost = never
+			}
+			if fault.Refused() { // rights are inherited: what is refused below is refused above
+				c.learn(network.ID("/subscriptions/"+scope.Subscription()), resourceType, never)
+			}
+			break
+		}
+		values, link, fault := readPage(page, next)
+		if fault != nil {
+			c.log.Info("a list cannot be read, asking in another way", "scope", string(scope), "error", fault.Error())
+			gaveUp = true
+			break
+		}
+		for _, raw := range values {
+			var head struct {
+				ID network.ID `json:"id"`
+			}
+			if json.Unmarshal(raw, &head) != nil {
+				continue // whatever it is, it has no ID and is not what is wanted
+			}
+			if w, ok := missing[head.ID.Key()]; ok {
+				delete(missing, head.ID.Key())
+				tell(w, head.ID, raw, nil)
+			}
+		}
+		next = link
+		gaveUp = next != "" && cost > otherwise
+	}
+	rest := make([]wanted, 0, len(missing))
+	for _, w := range some {
+		if _, ok := missing[w.id.Key()]; ok {
+			rest = append(rest, w)
+		}
+	}
+	if gaveUp {
+		c.learn(scope, resourceType, cost)
+		return otherWay(ctx, rest)
+	}
+	err := c.readEach(ctx, rest, func(w wanted, id network.ID, body []byte, fault *Error) {
+		if fault == nil {
+			cost++ // the list should have shown it
+		}
+		tell(w, id, body, fault)
+	})
+	c.learn(scope, resourceType, cost)
+	return err
+}
+
+// readEach reads documents by GETs.
+func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	serial := make(chan struct{}, 1)
+	for _, w := range some {
+		for _, id := range w.ids() {
+			g.Go(func() error {
+				doc, err := c.getResource(ctx, id)
+				fault, fatal := asFault(err)
+				if fatal != nil {
+					return fatal
+				}
+				serial <- struct{}{}
+				defer func() { <-serial }()
+				tell(w, id, doc.Raw, fault)
+				return nil
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// costOf is how many calls a list is expected to take: one, until more is known.
+func (c *Client) costOf(scope network.ID, resourceType string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.lists[scope.Key()+" "+resourceType]; ok && time.Now().Before(known.until) {
+		return known.calls
+	}
+	return 1
+}
+
+func (c *Client) learn(scope network.ID, resourceType string, calls int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists[scope.Key()+" "+resourceType] = listCost{calls: calls, until: time.Now().Add(listMemory)}
+}
+
+// maxPages bounds a list that never ends.
+const maxPages = 10_000
+
+// listAll reads every page of a list.
+func (c *Client) listAll(ctx context.Context, first string, each func(json.RawMessage) (more bool)) error {
+	next := first
+	for range maxPages {
+		page, err := c.get(ctx, next)
+		if err != nil {
+			return err
+		}
+		values, link, fault := readPage(page, next)
+		if fault != nil {
+			return fault
+		}
+		for _, raw := range values {
+			if !each(raw) {
+				return nil
+			}
+		}
+		if next = link; next == "" {
+			return nil
+		}
+	}
+	return &Error{Method: http.MethodGet, ID: idOf(first), Status: http.StatusOK, Message: "the list does not end"}
+}
+
+// readPage reads a page of a list and the link to the next.
+func readPage(page answer, address string) (values []json.RawMessage, next string, fault *Error) {
+	var doc struct {
+		Value    []json.RawMessage `json:"value"`
+		NextLink string            `json:"nextLink"`
+	}
+	switch err := json.Unmarshal(page.body, &doc); {
+	case err != nil:
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is no list"}
+	case doc.NextLink == address:
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list leads to itself"}
+	}
+	return doc.Value, doc.NextLink, nil
+}

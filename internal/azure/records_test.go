@@ -1,0 +1,95 @@
+package azure
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestTableWrite: a real record of the activity log says who wrote which table, in any of the ways that records name a
+// principal; what only began, or was something else, says nothing.
+func TestTableWrite(t *testing.T) {
+	raw, err := os.ReadFile("../../testdata/activity-log/record-routetable-write-started.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		table = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/mc_nwpluginkubenet_nwpluginkubenet_eastus/providers/Microsoft.Network/routeTables/aks-agentpool-48350840-routetable")
+		mirid = "/subscriptions/11111111-1111-1111-1111-111111111111/resourcegroups/nwpluginkubenet/providers/microsoft.containerservice/managedclusters/nwpluginkubenet"
+		app   = "44444444-4444-4444-4444-444444444444"
+	)
+	type record = map[string]any
+	succeeded := func(r record) { r["status"] = record{"value": "Succeeded"} }
+	for name, tt := range map[string]struct {
+		identity string
+		change   func(record)
+		want     bool
+	}{
+		"only begun":    {app, func(record) {}, false},
+		"caller":        {app, func(r record) { succeeded(r); delete(r, "claims") }, true},
+		"appid":         {app, func(r record) { succeeded(r); r["caller"] = "somebody@example.com" }, true},
+		"resource":      {mirid, succeeded, true},
+		"somebody else": {"99999999-9999-9999-9999-999999999999", succeeded, false},
+		"nobody":        {"", func(r record) { succeeded(r); r["caller"] = "x"; r["claims"] = record{"appid": "y"} }, false},
+		"failed":        {app, func(r record) { r["status"] = record{"value": "Failed"} }, false},
+		"one route": {app, func(r record) {
+			succeeded(r)
+			r["operationName"] = record{"value": "MICROSOFT.NETWORK/routeTables/routes/write"}
+			r["resourceId"] = string(table) + "/routes/r"
+		}, true},
+		"a delete": {app, func(r record) {
+			succeeded(r)
+			r["operationName"] = record{"value": "Microsoft.Network/routeTables/delete"}
+		}, false},
+		"of no table": {app, func(r record) {
+			succeeded(r)
+			r["resourceId"] = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v"
+		}, false},
+		"of another form":    {app, func(r record) { succeeded(r); r["claims"] = 3 }, false},
+		"without a resource": {app, func(r record) { succeeded(r); delete(r, "resourceId") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r record
+			if err := json.Unmarshal(raw, &r); err != nil {
+				t.Fatal(err)
+			}
+			tt.change(r)
+			changed, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := tableWrite(changed, map[string]bool{tt.identity: true})
+			if ok != tt.want || ok && !got.Equal(table) {
+				t.Errorf("%v %s", ok, got)
+			}
+		})
+	}
+}
+
+// TestAddNIC: a NIC that is not understood is said to be so: silence would prove that its node is gone.
+func TestAddNIC(t *testing.T) {
+	const instance = `/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/3/networkInterfaces/nic`
+	for raw, want := range map[string]bool{
+		`{"id":"` + instance + `","properties":{"ipConfigurations":[{"properties":{}},{"properties":{"privateIPAddress":"10.0.0.4"}},{"properties":{"privateIPAddress":"fd00::4"}}]}}`: true,
+		`{"id":"x","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":"10.0.0.x"}}]}}`:                                                                                false,
+		`{"id":"x","properties":{"ipConfigurations":{}}}`: false,
+		`{"id":"x","properties":{}}`:                      true,
+		`[]`:                                              false,
+	} {
+		nics := &network.NICs{Holder: map[netip.Addr]string{}}
+		if got := addNIC(nics, []byte(raw)); got != want {
+			t.Errorf("%s: understood: %v", raw, got)
+		}
+		for addr, holder := range nics.Holder {
+			if holder != "aks-np-1-vmss instance 3" {
+				t.Errorf("%s is held by %s", addr, holder)
+			}
+		}
+		if want && len(nics.Holder) != 2 && len(raw) > 100 {
+			t.Errorf("held: %v", nics.Holder)
+		}
+	}
+}

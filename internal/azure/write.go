@@ -1,0 +1,229 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Edit looks at a resource as it was just read and returns the document to put back, or nil when there is nothing to
+// change. It may be called several times, each time on newer state.
+type Edit func(network.Document) ([]byte, error)
+
+// Written is what became of a write.
+type Written struct {
+	// Sent is the document that was put last and may have taken effect: its answer can get lost, so look at After. Nil when
+	// there is none.
+	Sent []byte
+	// After is the resource as it was read last.
+	After network.Document
+}
+
+const (
+	attempts    = 8                // of reading, changing and putting back
+	backoff     = time.Second      // between attempts, doubled each time
+	backoffMax  = 30 * time.Second // and no longer than this
+	undoneLimit = 3                // accepted writes that were gone when read back
+)
+
+// Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's polls, and a GET that
+// shows it. On a 412, and after a wait on anything transient, it starts again from fresh state; a PUT whose answer was lost
+// is found done by that, or sent again. What does not end within patience is left to the next round. A context that
+// ends keeps a write from being sent, and lets one that was sent be finished and read back.
+func (c *Client) Write(ctx context.Context, id network.ID, edit Edit) (Written, error) {
+	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
+	err := w.run(ctx)
+	return w.Written, err
+}
+
+// writing is a write under way.
+type writing struct {
+	Written
+	c        *Client
+	id       network.ID
+	edit     Edit
+	deadline time.Time
+	last     error // what the last attempt ran into
+	undone   int   // accepted writes
+}
+
+func (w *writing) run(ctx context.Context) error {
+	for attempt := range attempts {
+		// Once something was sent, it has to be known how it went.
+		finish := ctx
+		if w.Sent != nil {
+			var cancel context.CancelFunc
+			finish, cancel = context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+			defer cancel()
+		}
+		doc, err := w.c.getResource(finish, w.id)
+		if err != nil {
+			return err
+		}
+		w.After = doc
+		body, err := w.edit(doc)
+		if err != nil {
+			return err
+		}
+		settled := network.Settled(doc.Raw)
+		if body == nil && w.Sent != nil && network.ProvisioningState(doc.Raw) == "Failed" {
+			// It reads as it should, but the operation that made it so has failed: it is written again.
+			if w.last == nil {
+				w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}
+			}
+			if time.Now().Add(pollInterval).After(w.deadline) {
+				return w.last
+			}
+			body = doc.Raw
+		}
+		switch {
+		case body == nil && (settled || w.Sent == nil):
+			return nil
+		case body == nil || !settled:
+			// Somebody's operation is running, ours or another's; a PUT would be refused.
+			w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict, Code: "AnotherOperationInProgress", Message: "another operation is running on it"}
+			if err := w.sleep(finish, attempt, 0); err != nil {
+				return err
+			}
+			continue
+		case w.undone == undoneLimit:
+			return ErrUndone
+		}
+		if err := w.c.pace.wait(ctx, http.MethodPut, string(w.id)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if again, err := w.put(ctx, attempt, body, doc.ETag); !again {
+			return err
+		}
+	}
+	return w.last
+}
+
+// put sends a document, follows its operation, and tells whether to look again.
+func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool, err error) {
+	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
+	defer cancel()
+	a, err := w.c.send(sent, http.MethodPut, w.c.address(w.id, "", apiVersion(w.id)), body, etag)
+	var fault *Error
+	switch {
+	case err == nil:
+		w.Sent = body
+		w.undone++
+		w.last = nil
+		if operation := a.header.Get("Azure-AsyncOperation"); operation != "" {
+			return w.follow(ctx, attempt, operation, retryAfter(&http.Response{Header: a.header}))
+		}
+		return true, nil // done, or to be followed on the resource itself
+	case !errors.As(err, &fault):
+		return false, err
+	}
+	w.last = err
+	switch {
+	case fault.stale():
+		w.c.log.Debug("changed since it was read, planning again", "id", string(w.id))
+		if attempt == 0 {
+			return true, nil
+		}
+		return true, w.sleep(ctx, attempt, 0) // whoever writes it so often is given time
+	case !fault.Transient():
+		return false, err
+	case fault.Status == 0 || fault.Status == http.StatusRequestTimeout || fault.Status >= 500: // it may have taken effect
+		w.Sent = body
+		return true, w.sleep(context.WithoutCancel(ctx), attempt, fault.RetryAfter)
+	}
+	if err := w.sleep(ctx, attempt, fault.RetryAfter); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// pollInterval is the time between polls where ARM names none.
+const pollInterval = 2 * time.Second
+
+// follow waits for an accepted write's operation to end. Whatever keeps it from being followed, the resource itself
+// says in the end how it went.
+func (w *writing) follow(ctx context.Context, attempt int, operation string, wait time.Duration) (again bool, err error) {
+	ctx = policy.WithRetryOptions(context.WithValue(context.WithoutCancel(ctx), pollKey{}, true), readRetries)
+	for {
+		if wait == 0 {
+			wait = pollInterval
+		}
+		if time.Now().Add(wait).After(w.deadline) {
+			return true, nil
+		}
+		time.Sleep(wait)
+		a, err := w.c.get(ctx, operation)
+		if err != nil {
+			w.c.log.Info("an operation cannot be followed, looking at the resource", "id", string(w.id), "error", err.Error())
+			return true, nil
+		}
+		wait = retryAfter(&http.Response{Header: a.header})
+		var op struct {
+			Status string `json:"status"`
+			Error  struct {
+				Code    string `json:"code"`
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal(a.body, &op); err != nil {
+			return true, nil
+		}
+		switch strings.ToLower(op.Status) {
+		case "succeeded":
+			return true, nil
+		case "failed", "canceled":
+			// What fails in an operation is judged by its code alone; the status is one that goes with it.
+			fault := &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict, Code: op.Error.Code, Message: oneLine(op.Error.Message)}
+			if serverFaults[fault.Code] {
+				fault.Status = http.StatusInternalServerError
+			}
+			w.last = fault
+			w.undone--
+			if fault.Transient() {
+				return true, w.sleep(ctx, attempt, 0)
+			}
+			if doc, err := w.c.getResource(ctx, w.id); err == nil {
+				w.After = doc
+			}
+			return false, fault
+		}
+	}
+}
+
+// waitLevel is the log level of a wait: one that a person notices needs an explanation.
+func waitLevel(wait time.Duration) slog.Level {
+	if wait >= 2*time.Second {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// sleep waits before the next attempt: as long as ARM asked, or longer each time. Where that is more than is left, the
+// write ends with what it ran into.
+func (w *writing) sleep(ctx context.Context, attempt int, asked time.Duration) error {
+	wait := asked
+	if wait == 0 {
+		wait = min(backoff<<attempt, backoffMax)
+	}
+	if time.Now().Add(wait).After(w.deadline) {
+		return w.last
+	}
+	w.c.log.Log(ctx, waitLevel(wait), "waiting", "for", wait.String(), "because", w.last.Error())
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

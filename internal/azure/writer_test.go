@@ -1,0 +1,74 @@
+package azure_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestLastWrite: the newest write of a subnet or of its network, by whom; refused ones do not count, and nobody is accused
+// where the log knows nothing.
+func TestLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := emulatortest.New(t, emulator.Options{PageSize: 3})
+		d, err := emulator.BuildDemo(e, emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := emulatortest.Client(t, e, emulatortest.Keeper)
+		vnet := d.NodeSubnet.Parent()
+		last := func(ids ...network.ID) string {
+			t.Helper()
+			time.Sleep(time.Minute)
+			w, found, err := c.LastWrite(t.Context(), ids...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !found {
+				return "unknown"
+			}
+			who := map[string]string{emulatortest.Operator.ObjectID: "operator", emulatortest.Keeper.ObjectID: "keeper"}[w.Caller]
+			return who + " " + strings.TrimPrefix(w.Operation, "Microsoft.Network/") + " " + w.Resource.Name()
+		}
+		put := func(as emulator.Principal, id network.ID, change func(map[string]any)) {
+			t.Helper()
+			client, err := e.Client(as)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := client.Get(id, "2025-05-01")
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(doc["properties"].(map[string]any))
+			_ = client.Put(id, "2025-05-01", doc) // one is meant to be refused
+		}
+		expect := func(got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		expect(last(vnet), "operator virtualNetworks/write shop-vnet")
+		expect(last(d.NodeSubnet), "unknown") // it came with its network
+		expect(last(d.NodeSubnet, vnet), "operator virtualNetworks/write shop-vnet")
+		put(emulatortest.Keeper, d.NodeSubnet, func(p map[string]any) { p["newer"] = true })
+		expect(last(d.NodeSubnet, vnet), "keeper virtualNetworks/subnets/write nodes")
+		put(emulatortest.Operator, d.NodeSubnet, func(p map[string]any) { p["addressPrefix"] = "10.99.0.0/24" }) // outside
+		expect(last(d.NodeSubnet, vnet), "keeper virtualNetworks/subnets/write nodes")
+		put(emulatortest.Operator, vnet, func(p map[string]any) {})
+		expect(last(d.NodeSubnet, vnet), "operator virtualNetworks/write shop-vnet")
+		expect(last(d.ClusterTable), " routeTables/write shop-rt") // the cluster's identity
+		w, _, err := c.LastWrite(t.Context(), d.ClusterTable)
+		if err != nil || !strings.Contains(w.String(), ", the identity of ") {
+			t.Errorf("%s, %v", w, err)
+		}
+		time.Sleep(91 * 24 * time.Hour)
+		expect(last(d.NodeSubnet, vnet), "unknown")
+	})
+}

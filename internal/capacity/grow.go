@@ -1,0 +1,72 @@
+package capacity
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Pool is a node pool that may grow, in a cluster as it is.
+type Pool struct {
+	Name  string
+	Setup Setup
+	Nodes int
+	// Used and PodsUsed are the addresses in use in its subnets, its own nodes' among them.
+	Used, PodsUsed int
+	// Autoscaler is how far its autoscaler goes, 0 without one.
+	Autoscaler int
+}
+
+// Growth is how far a pool can grow while all others stay as they are.
+type Growth struct {
+	Pool  string `json:"pool"`
+	Nodes int    `json:"nodes"`
+	// Most is how many nodes it can have beside those of an upgrade's surge.
+	Most      int    `json:"most"`
+	Surge     int    `json:"surge"`
+	LimitedBy string `json:"limitedBy"`
+	// Autoscaler is how far the autoscaler goes, and Enough whether that fits with the surge; absent without one.
+	Autoscaler int   `json:"autoscaler,omitempty"`
+	Enough     *bool `json:"enough,omitempty"`
+}
+
+// Grow tells how far each pool of a cluster can grow. A pool's limits are what is free in its subnets, and what the other
+// pools leave of the pod CIDR, the route table and AKS's own limit.
+func Grow(pools []Pool) []Growth {
+	total := 0
+	for _, p := range pools {
+		total += p.Nodes
+	}
+	out := make([]Growth, len(pools))
+	for i, p := range pools {
+		others := total - p.Nodes
+		var limits []Limit
+		add := func(what string, more int) {
+			limits = append(limits, Limit{What: what, Nodes: max(p.Nodes, p.Nodes+more)})
+		}
+		if p.Setup.Subnet.IsValid() {
+			add("node subnet "+name(p.Setup.Subnet), (addresses(p.Setup.Subnet)-reserved-p.Used)/p.Setup.perNode())
+		}
+		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
+			// What the nodes there are may take yet is theirs.
+			all := p.Setup.podSubnetNodes()
+			foreign := max(0, p.PodsUsed-p.Nodes*p.Setup.podsPerNode())
+			add(all.What, all.Nodes-ceil(foreign, p.Setup.podsPerNode())-p.Nodes)
+		}
+		if p.Setup.Plugin.hasPodCIDR() && p.Setup.PodCIDR.IsValid() {
+			add("pod CIDR "+name(p.Setup.PodCIDR), podCIDRNodes(p.Setup.PodCIDR)-others-p.Nodes)
+		}
+		for _, l := range p.Setup.fixed() {
+			add(l.What, l.Nodes-others-p.Nodes)
+		}
+		slices.SortStableFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Nodes, b.Nodes) })
+		g := Growth{Pool: p.Name, Nodes: p.Nodes, LimitedBy: limits[0].What, Autoscaler: p.Autoscaler}
+		g.Most = p.Setup.Surge.within(limits[0].Nodes)
+		g.Surge = p.Setup.Surge.Of(g.Most)
+		if p.Autoscaler > 0 {
+			enough := p.Autoscaler <= g.Most
+			g.Enough = &enough
+		}
+		out[i] = g
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+// Package capacity plans addresses: how many nodes and pods fit with each of AKS's network plugins and what limits them, and
+// how large subnets have to be for the nodes and pods that are needed.
+//
+// It is pure: it counts, and looks nothing up. How numbers are shown is not its business.
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Plugin is a way in which pods get addresses.
+type Plugin string
+
+// The network plugins of AKS, by the names the command line uses.
+const (
+	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each node.
+	Kubenet Plugin = "kubenet"
+	// NodeSubnet is Azure CNI where pods share the nodes' subnet.
+	NodeSubnet Plugin = "node-subnet"
+	// PodSubnet is Azure CNI where pods take addresses from a subnet of their own, in batches as they need them.
+	PodSubnet Plugin = "pod-subnet"
+	// PodSubnetStatic is the same with blocks given to each node up front.
+	PodSubnetStatic Plugin = "pod-subnet-static"
+	// Overlay is Azure CNI Overlay: a /24 of the pod CIDR for each node, and no routes.
+	Overlay Plugin = "overlay"
+)
+
+// Plugins are all of them.
+func Plugins() []Plugin { return []Plugin{Kubenet, NodeSubnet, PodSubnet, PodSubnetStatic, Overlay} }
+
+// ParsePlugin reads a plugin's name.
+func ParsePlugin(name string) (Plugin, error) {
+	if slices.Contains(Plugins(), Plugin(name)) {
+		return Plugin(name), nil
+	}
+	names := make([]string, len(Plugins()))
+	for i, p := range Plugins() {
+		names[i] = string(p)
+	}
+	return "", fmt.Errorf("unknown plugin %q, expected %s", name, strings.Join(names, ", "))
+}
+
+// The range of --max-pods, for every plugin (AKS, azure-cni-overview).
+const (
+	LeastMaxPods = 10
+	MostMaxPods  = 250
+)
+
+// DefaultMaxPods is how many pods a node holds where nobody says otherwise (AKS, azure-cni-overview; for pod subnets one page
+// says 250 and another 110).
+func (p Plugin) DefaultMaxPods() int {
+	switch p {
+	case Kubenet:
+		return 110
+	case NodeSubnet:
+		return 30
+	}
+	return 250
+}
+
+// hasPodCIDR reports whether each node takes a /24 of a pod CIDR.
+func (p Plugin) hasPodCIDR() bool { return p == Kubenet || p == Overlay }
+
+// hasPodSubnet reports whether pods have a subnet of their own.
+func (p Plugin) hasPodSubnet() bool { return p == PodSubnet || p == PodSubnetStatic }
+
+// Surge is how many nodes more there are during an upgrade: a number, or a percentage of the nodes, rounded up.
+type Surge struct {
+	Nodes, Percent int
+}
+
+// ParseSurge reads 1 or 10%.
+func ParseSurge(text string) (Surge, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil || n < 0:
+		return Surge{}, fmt.Errorf("%q is no surge, expected a number such as 1 or a percentage such as 10%%", text)
+	case percent && n > 100:
+		return Surge{}, fmt.Errorf("%q is more than all nodes, expected 0%% to 100%%", text)
+	case percent:
+		return Surge{Percent: n}, nil
+	}
+	return Surge{Nodes: n}, nil
+}
+
+// Of returns how many more there are of so many nodes.
+func (s Surge) Of(nodes int) int {
+	if nodes == 0 {
+		return 0
+	}
+	return s.Nodes + ceil(nodes*s.Percent, 100)
+}
+
+// within returns how many nodes there can be beside their surge, when so many are possible in all.
+func (s Surge) within(total int) int {
+	// nodes + nodes*percent/100 + s.Nodes <= total, and the rounding up costs at most one more.
+	nodes := max(0, (total-s.Nodes)*100/(100+s.Percent))
+	for nodes > 0 && nodes+s.Of(nodes) > total {
+		nodes--
+	}
+	return nodes
+}
+
+func (s Surge) String() string {
+	if s.Percent > 0 {
+		return fmt.Sprintf("%d%%", s.Percent)
+	}
+	return strconv.Itoa(s.Nodes)
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

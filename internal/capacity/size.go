@@ -1,0 +1,67 @@
+package capacity
+
+// Need is what has to fit.
+type Need struct{ Nodes, Pods int }
+
+// Sizes is how large everything has to be for it. A size of 0 is none: the plugin has no such thing. Sizes are lengths of IPv4
+// prefixes.
+type Sizes struct {
+	Plugin  Plugin `json:"plugin"`
+	MaxPods int    `json:"maxPods"`
+	// Nodes is how many are needed, Surge how many more during an upgrade.
+	Nodes int `json:"nodes"`
+	Surge int `json:"surge"`
+	// SubnetAddresses are the addresses that nodes (and with node-subnet their pods) take in the nodes' subnet, without the
+	// reserved ones.
+	SubnetAddresses    int `json:"subnetAddresses"`
+	Subnet             int `json:"subnet"`
+	PodSubnetAddresses int `json:"podSubnetAddresses,omitempty"`
+	PodSubnet          int `json:"podSubnet,omitempty"`
+	PodCIDR            int `json:"podCIDR,omitempty"`
+	// TooMuch names the limit that no size cures; "" when there is none.
+	TooMuch string `json:"tooMuch,omitempty"`
+}
+
+// smallestSubnet is the smallest subnet Azure allows (virtual-networks-faq).
+const smallestSubnet = 29
+
+// For returns the sizes that a need takes.
+func (s Setup) For(need Need) Sizes {
+	out := Sizes{Plugin: s.Plugin, MaxPods: s.maxPods()}
+	out.Nodes = max(need.Nodes, ceil(need.Pods, s.maxPods()))
+	out.Surge = s.Surge.Of(out.Nodes)
+	total := out.Nodes + out.Surge
+	out.SubnetAddresses = total*s.perNode() + s.Other
+	out.Subnet = subnetFor(out.SubnetAddresses + reserved)
+	switch {
+	case s.Plugin == PodSubnetStatic:
+		out.PodSubnetAddresses = total * s.podsPerNode()
+		out.PodSubnet = subnetFor(out.PodSubnetAddresses + 2*podBatch)
+	case s.Plugin == PodSubnet:
+		out.PodSubnetAddresses = total * s.podsPerNode()
+		out.PodSubnet = subnetFor(out.PodSubnetAddresses + reserved)
+	case s.Plugin.hasPodCIDR():
+		out.PodCIDR = 24
+		for 1<<(24-out.PodCIDR) < total {
+			out.PodCIDR--
+		}
+	}
+	for _, limit := range s.fixed() {
+		if total > limit.Nodes {
+			out.TooMuch = limit.What
+		}
+	}
+	return out
+}
+
+// Meets reports whether what fits is enough.
+func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
+
+// subnetFor is the length of the smallest subnet with so many addresses.
+func subnetFor(n int) int {
+	bits := smallestSubnet
+	for bits > 0 && 1<<(32-bits) < n {
+		bits--
+	}
+	return bits
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+var (
+	cloudNames = []string{"public", "china", "usgov"}
+	clouds     = map[string]cloud.Configuration{"public": cloud.AzurePublic, "china": cloud.AzureChina, "usgov": cloud.AzureGovernment}
+)
+
+// checkCloud checks the flags that say which Azure is meant.
+func (a *app) checkCloud(cmd *cobra.Command) error {
+	if _, known := clouds[a.cloudName]; !known {
+		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName, strings.Join(cloudNames, " or "))
+	}
+	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
+		return errors.New("--cloud and --emulator: expected one of them")
+	}
+	return nil
+}
+
+// connect makes the client of the Azure that the flags name: a cloud, with the login every Azure tool uses, or a local
+// Azure.
+func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, error) {
+	if a.emulatorDir != "" {
+		info, err := findLocal(ctx, a.emulatorDir)
+		if err != nil {
+			return nil, fmt.Errorf("--emulator: %w; start one with routekeeper emulator --dir %s", err, a.emulatorDir)
+		}
+		return connectLocal(info, log)
+	}
+	config := clouds[a.cloudName]
+	credential, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: azcore.ClientOptions{Cloud: config}})
+	if err != nil {
+		return nil, err
+	}
+	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log})
+}
+
+// startUp is how long a local Azure that is just being started is waited for.
+const startUp = 3 * time.Second
+
+// findLocal reads where a local Azure is, and makes sure that it answers: what it wrote stays behind when it is killed.
+func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
+	var info emulator.Info
+	var err error
+	for deadline := time.Now().Add(startUp); ; {
+		info, err = emulator.ReadInfo(dir)
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return info, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return info, err
+	}
+	if !info.Answers(ctx) {
+		return info, fmt.Errorf("the local Azure of %s, at %s, does not answer", dir, info.HTTPS)
+	}
+	return info, nil
+}
+
+// connectLocal makes the client of a local Azure. It logs in over HTTPS like any other.
+func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
+	ca, err := os.ReadFile(info.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate", info.CAFile)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	transport.Proxy = nil
+	client := &http.Client{Transport: transport}
+	config := cloud.Configuration{
+		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
+		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+			cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"},
+		},
+	}
+	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID, info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
+		ClientOptions:            azcore.ClientOptions{Cloud: config, Transport: client},
+		DisableInstanceDiscovery: true, // nobody but the local Azure knows it
+	})
+	if err != nil {
+		return nil, err
+	}
+	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(), Log: log})
+}

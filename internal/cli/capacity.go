@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type capacityOptions struct {
+	subnet, podSubnet, podCIDR string
+	plugin, surge              string
+	maxPods, other, maxRoutes  int
+	dualStack, formulas        bool
+	need                       capacity.Need
+	cluster                    string
+}
+
+func (a *app) newCapacity() *cobra.Command {
+	var o capacityOptions
+	cmd := &cobra.Command{
+		Use:   "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID}",
+		Short: "Count the nodes and pods that fit, or the subnets that are needed, for every network plugin",
+		Long: `With --subnet it tells how many nodes and pods fit and what limits them; with --need-nodes and --need-pods how large the subnets
+have to be; with both, whether it fits. Nodes for an upgrade (--surge) are always kept free. No connection is made.
+
+With --cluster it looks at a cluster and tells how far each of its pools can grow while the others stay as they are, and whether
+that is as far as its autoscaler goes.
+
+Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximum); 1: an error; 2: it does not.`,
+		Example: `  routekeeper capacity --subnet 10.0.0.0/24
+  routekeeper capacity --subnet /22 --plugin overlay --pod-cidr 10.244.0.0/16 --show-formulas
+  routekeeper capacity --need-nodes 50 --need-pods 1500 -o markdown
+  routekeeper capacity --cluster /subscriptions/…/managedClusters/shop`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.cluster != "" {
+				return a.runGrowth(cmd.Context(), o)
+			}
+			return a.runCapacity(o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.subnet, "subnet", "", "the nodes' subnet: a `CIDR`, or its length such as /24")
+	f.StringVar(&o.podSubnet, "pod-subnet", "", "the pods' own subnet (`CIDR` or length), for pod-subnet and pod-subnet-static")
+	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16", "the pod `CIDR` (or its length), for kubenet and overlay")
+	f.StringVar(&o.plugin, "plugin", "all", "kubenet, node-subnet, pod-subnet, pod-subnet-static, overlay, or all of them")
+	f.IntVar(&o.maxPods, "max-pods", 0, "pods of a node (default 110 with kubenet, 30 with node-subnet, otherwise 250)")
+	f.StringVar(&o.surge, "surge", "1", "nodes more during an upgrade: a number, or a percentage of the nodes")
+	f.IntVar(&o.other, "other", 0, "addresses of the nodes' subnet that something else uses")
+	f.IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "routes that a table holds, for kubenet")
+	f.BoolVar(&o.dualStack, "dual-stack", false, "IPv4 and IPv6: two routes a node with kubenet")
+	f.IntVar(&o.need.Nodes, "need-nodes", 0, "how many nodes are needed")
+	f.IntVar(&o.need.Pods, "need-pods", 0, "how many pods are needed")
+	f.StringVar(&o.cluster, "cluster", "", "how far the pools of this cluster can grow (resource `ID`)")
+	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was counted")
+	names := []string{"all"}
+	for _, p := range capacity.Plugins() {
+		names = append(names, string(p))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster")
+	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr", "pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {
+		cmd.MarkFlagsMutuallyExclusive("cluster", other)
+	}
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+// setups reads the flags: one setup for each plugin asked for.
+func (o capacityOptions) setups() ([]capacity.Setup, error) {
+	common := capacity.Setup{MaxPods: o.maxPods, Other: o.other, RouteLimit: o.maxRoutes, DualStack: o.dualStack}
+	var err error
+	for _, p := range []struct {
+		flag, text string
+		into       *netip.Prefix
+	}{{"--subnet", o.subnet, &common.Subnet}, {"--pod-subnet", o.podSubnet, &common.PodSubnet}, {"--pod-cidr", o.podCIDR, &common.PodCIDR}} {
+		if *p.into, err = prefixOrLength(p.text); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.flag, err)
+		}
+	}
+	if common.Surge, err = capacity.ParseSurge(o.surge); err != nil {
+		return nil, fmt.Errorf("--surge: %w", err)
+	}
+	switch {
+	case o.maxPods != 0 && (o.maxPods < capacity.LeastMaxPods || o.maxPods > capacity.MostMaxPods):
+		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
+	case o.other < 0 || o.need.Nodes < 0 || o.need.Pods < 0:
+		return nil, errors.New("--other, --need-nodes and --need-pods: expected 0 or more")
+	case o.maxRoutes < 1 || o.maxRoutes > 1000:
+		return nil, fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
+	}
+	plugins := capacity.Plugins()
+	if o.plugin != "all" {
+		plugin, err := capacity.ParsePlugin(o.plugin)
+		if err != nil {
+			return nil, fmt.Errorf("--plugin: %w, or all", err)
+		}
+		plugins = []capacity.Plugin{plugin}
+	}
+	setups := make([]capacity.Setup, len(plugins))
+	for i, p := range plugins {
+		setups[i] = common
+		setups[i].Plugin = p
+	}
+	return setups, nil
+}
+
+// prefixOrLength reads 10.0.0.0/24, or /24 where only the size matters.
+func prefixOrLength(text string) (netip.Prefix, error) {
+	if text == "" {
+		return netip.Prefix{}, nil
+	}
+	whole := text
+	if strings.HasPrefix(text, "/") {
+		whole = "0.0.0.0" + text
+	}
+	p, err := netip.ParsePrefix(whole)
+	switch {
+	case err != nil || !p.Addr().Is4():
+		return p, fmt.Errorf("%q is neither an IPv4 prefix nor its length, expected one such as 10.0.0.0/24 or /24", text)
+	case p != p.Masked():
+		return p, fmt.Errorf("%s has bits set behind its mask, expected %s", text, p.Masked())
+	case p.Bits() < 8 || p.Bits() > 29:
+		return p, fmt.Errorf("%s is no size for it, expected /8 to /29", text)
+	}
+	return p, nil
+}
+
+// capacityAnswer is what -o json says (docs/json.md).
+type capacityAnswer struct {
+	Fits  []fitAnswer      `json:"fits,omitempty"`
+	Needs []capacity.Sizes `json:"needs,omitempty"`
+}
+
+type fitAnswer struct {
+	capacity.Fit
+	Enough *bool `json:"enough,omitempty"`
+}
+
+func (a *app) runCapacity(o capacityOptions) error {
+	setups, err := o.setups()
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	var answer capacityAnswer
+	needed, fits := o.need != (capacity.Need{}), false
+	for _, s := range setups {
+		if needed {
+			sizes := s.For(o.need)
+			answer.Needs = append(answer.Needs, sizes)
+			fits = fits || o.subnet == "" && sizes.TooMuch == ""
+		}
+		if o.subnet != "" {
+			fit := fitAnswer{Fit: s.Fits()}
+			enough := fit.Nodes > 0
+			if needed {
+				enough = fit.Meets(o.need)
+				fit.Enough = &enough
+			}
+			fits = fits || enough
+			answer.Fits = append(answer.Fits, fit)
+		}
+	}
+	var tables []report.Table
+	if len(answer.Fits) > 0 {
+		table := fitTable(answer.Fits, needed, o.formulas)
+		if o.podSubnet == "" && (o.plugin == "all" || strings.HasPrefix(o.plugin, "pod-subnet")) {
+			table.Lines = append(table.Lines, "Without --pod-subnet, pod-subnet and pod-subnet-static count the nodes' subnet only.")
+		}
+		tables = append(tables, table)
+	}
+	if len(answer.Needs) > 0 {
+		tables = append(tables, needTable(answer.Needs))
+	}
+	for i, table := range tables {
+		table.Value = answer
+		if format == report.JSON && i > 0 {
+			break // it is all in one object
+		}
+		if i > 0 && format != report.Short {
+			fmt.Fprintln(w)
+		}
+		if err := table.Write(w, format, style); err != nil {
+			return err
+		}
+	}
+	if !fits {
+		return attention
+	}
+	return nil
+}
+
+func fitTable(fits []fitAnswer, needed, formulas bool) report.Table {
+	t := report.Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "pods", "limited by"}}
+	if needed {
+		t.Header = append(t.Header, "enough")
+	}
+	for _, f := range fits {
+		row := []string{string(f.Plugin), strconv.Itoa(f.MaxPods), strconv.Itoa(f.Nodes), strconv.Itoa(f.Surge), strconv.Itoa(f.Pods), f.LimitedBy}
+		if f.Enough != nil {
+			row = append(row, map[bool]string{true: "yes", false: "no"}[*f.Enough])
+		}
+		t.Rows = append(t.Rows, row)
+		if formulas {
+			for _, l := range f.Limits {
+				t.Lines = append(t.Lines, fmt.Sprintf("%s: at most %d nodes by %s: %s", f.Plugin, l.Nodes, l.What, l.Formula))
+			}
+		}
+	}
+	return t
+}
+
+func needTable(needs []capacity.Sizes) report.Table {
+	t := report.Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "addresses", "subnet", "pod subnet", "pod CIDR", "too much for"}}
+	length := func(bits int) string {
+		if bits == 0 {
+			return "-"
+		}
+		return "/" + strconv.Itoa(bits)
+	}
+	for _, n := range needs {
+		t.Rows = append(t.Rows, []string{string(n.Plugin), strconv.Itoa(n.MaxPods), strconv.Itoa(n.Nodes), strconv.Itoa(n.Surge),
+			strconv.Itoa(n.SubnetAddresses), length(n.Subnet), length(n.PodSubnet), length(n.PodCIDR), n.TooMuch})
+	}
+	return t
+}

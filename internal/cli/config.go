@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/config"
+)
+
+// configFlag adds -f.
+func configFlag(cmd *cobra.Command, paths *[]string) {
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, a folder of such files, or - (repeatable)")
+	_ = cmd.MarkFlagRequired("file")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+}
+
+// readConfig reads all documents that -f names.
+func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
+	var files []config.File
+	for _, path := range paths {
+		found, err := a.configFiles(path)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %w", err)
+		}
+		files = append(files, found...)
+	}
+	return config.Read(files...)
+}
+
+func (a *app) configFiles(path string) ([]config.File, error) {
+	if path == "-" {
+		data, err := io.ReadAll(a.in)
+		return []config.File{{Name: "standard input", Data: data}}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{path}
+	if info.IsDir() {
+		if names, err = configFilesIn(path); err != nil {
+			return nil, err
+		}
+	}
+	var files []config.File
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, config.File{Name: name, Data: data})
+	}
+	return files, nil
+}
+
+// configFilesIn lists the YAML and JSON files of a folder, without hidden ones (editors leave some) and those below it.
+func configFilesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		extension := strings.ToLower(filepath.Ext(e.Name()))
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, extension) {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in this folder", dir)
+	}
+	return names, nil
+}

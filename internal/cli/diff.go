@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type diffOptions struct {
+	source, target   string
+	podCIDRs         []string
+	nodeSubnets      []string
+	policy           string
+	maxDeletePercent int
+	maxRoutes        int
+}
+
+func (a *app) newDiff() *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff --source FILE --target FILE --pod-cidr CIDR",
+		Short: "Show from two saved route tables what a sync would change",
+		Long: `Compares two route tables saved as files, without any connection, and shows what a sync would change in the target.
+Both shapes are read: the one ARM returns (az rest) and the flattened one that az network route-table show prints.
+
+A route counts as the cluster's when it leads to an appliance address and its prefix lies inside a pod CIDR with the mask
+of node routes; with --node-subnet also only when that address lies in a node subnet. All other routes stay.
+
+Exit code 0: nothing to change; 1: an error; 2: changes, or something that stands in the way of them (a blocking finding).`,
+		Example: `  az network route-table show --ids <cluster's table> > a.json
+  az network route-table show --ids <gateway's table> > b.json
+  routekeeper diff --source a.json --target b.json --pod-cidr 10.244.0.0/16`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.runDiff(o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.source, "source", "", "the cluster's own route table: a JSON `FILE`, - for standard input")
+	f.StringVar(&o.target, "target", "", "the route table to copy to: a JSON `FILE`, - for standard input")
+	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "a pod `CIDR` of the cluster (repeat for dual-stack)")
+	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil, "an address prefix (`CIDR`) of a node subnet (repeatable)")
+	f.StringVar(&o.policy, "policy", string(v1alpha1.PolicySync), "Sync, UpsertOnly or Observe")
+	f.IntVar(&o.maxDeletePercent, "max-delete-percent", v1alpha1.DefaultMaxDeletePercent, "hold deletes back above this part of the target's pod routes")
+	f.IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "how many routes the target may hold")
+	for _, name := range []string{"source", "target", "pod-cidr"} {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"Sync", "UpsertOnly", "Observe"}, cobra.ShellCompDirectiveNoFileComp))
+	for _, name := range []string{"source", "target"} {
+		_ = cmd.MarkFlagFilename(name, "json")
+	}
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) runDiff(o diffOptions) error {
+	if err := checkDiff(o); err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	source, err := a.readTable("--source", o.source)
+	if err != nil {
+		return err
+	}
+	target, err := a.readTable("--target", o.target)
+	if err != nil {
+		return err
+	}
+	if source.ID.Equal(target.ID) {
+		return fmt.Errorf("--target: %s is the source as well (%s): a cluster's own table is never written", target.ID.Short(), target.ID)
+	}
+	// Saved files say nothing of the cluster, so it is put together from the flags.
+	cluster := &network.Cluster{
+		Document: network.Document{ID: network.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), network.TypeCluster, source.ID.Name())},
+		Plugin:   "kubenet",
+	}
+	for _, text := range o.podCIDRs {
+		p, err := config.PodCIDR(text)
+		if err != nil {
+			return fmt.Errorf("--pod-cidr: %w", err)
+		}
+		cluster.PodCIDRs = append(cluster.PodCIDRs, p)
+	}
+	s := network.NewSnapshot()
+	known := s.Learn(cluster.ID)
+	known.AnyHop = len(o.nodeSubnets) == 0
+	for _, text := range o.nodeSubnets {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("--node-subnet: %q is not a prefix, expected one such as 10.240.0.0/16", text)
+		}
+		known.Subnets = append(known.Subnets, p.Masked())
+	}
+	s.Clusters[cluster.ID.Key()] = cluster
+	s.Tables[source.ID.Key()] = source
+	s.Tables[target.ID.Key()] = target
+	doc := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: source.ID.Name()}}
+	doc.Spec = v1alpha1.Spec{
+		ClusterID:        string(cluster.ID),
+		RouteTableID:     string(source.ID),
+		Guard:            v1alpha1.Guard{Mode: v1alpha1.GuardOff},
+		Targets:          []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
+		MaxDeletePercent: &o.maxDeletePercent,
+	}
+	doc.SetDefaults()
+	if !plan.Carries(s, &doc, source) {
+		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n", source.ID.Short(), strings.Join(o.podCIDRs, " or "))
+	}
+	p := plan.Make(s, []v1alpha1.ClusterRoutes{doc})
+	if err := report.Planned(p).Write(w, format, style); err != nil {
+		return err
+	}
+	if len(p.Changes) > 0 || finding.Blocking(p.Findings) {
+		return attention
+	}
+	return nil
+}
+
+func checkDiff(o diffOptions) error {
+	if len(o.podCIDRs) == 0 {
+		return errors.New("--pod-cidr: empty, expected a prefix such as 10.244.0.0/16")
+	}
+	if o.source == "-" && o.target == "-" {
+		return errors.New("--source and --target: standard input can be one of them, not both")
+	}
+	switch v1alpha1.Policy(o.policy) {
+	case v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve:
+	default:
+		return fmt.Errorf("--policy: unknown value %q, expected Sync, UpsertOnly or Observe", o.policy)
+	}
+	if o.maxDeletePercent < 0 || o.maxDeletePercent > 100 {
+		return fmt.Errorf("--max-delete-percent: %d is not a percentage, expected 0 to 100", o.maxDeletePercent)
+	}
+	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
+		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
+	}
+	return nil
+}
+
+// readTable reads a saved route table.
+func (a *app) readTable(flag, path string) (*network.RouteTable, error) {
+	data, err := a.readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	table, err := network.DecodeRouteTable(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", flag, path, err)
+	}
+	return table, nil
+}
+
+// readFile reads a file, or standard input for "-".
+func (a *app) readFile(path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(a.in)
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/demo"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+type emulatorOptions struct {
+	dir, listen, listenHTTP string
+	scenario, faults        string
+	subscriptions, tenants  int
+	persist, verbose        bool
+	azure                   emulator.Options
+}
+
+func (a *app) newEmulator() *cobra.Command {
+	var o emulatorOptions
+	cmd := &cobra.Command{
+		Use:   "emulator --dir DIR",
+		Short: "Serve a local Azure: ARM with virtual networks, route tables and AKS behind it",
+		Long: `Serves a local Azure on loopback: HTTPS, and plain HTTP on a second port, which also takes the control calls under
+/_emulator/ (scale a pool, read the request log, inject faults). Once both accept connections, DIR/emulator.json says
+where they are and how to log in; DIR/ca.pem is the certificate authority to trust.
+
+Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "empty" with subscriptions only.`,
+		Example: `  routekeeper emulator --dir .azure-local --scenario demo
+  routekeeper --emulator .azure-local sync -f routes.yaml --dry-run`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runEmulator(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "folder for emulator.json and ca.pem (`DIR`)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` for HTTPS")
+	f.StringVar(&o.listenHTTP, "listen-http", "127.0.0.1:0", "`address` for plain HTTP and control calls")
+	f.StringVar(&o.scenario, "scenario", "empty", "what is there at the start: empty or demo")
+	f.StringVar(&o.faults, "faults", "", "what goes wrong from the start: a YAML or JSON list of faults (`FILE`)")
+	f.IntVar(&o.subscriptions, "subscriptions", 1, "how many subscriptions there are")
+	f.IntVar(&o.tenants, "tenants", 1, "how many tenants the subscriptions lie in, in turn")
+	f.DurationVar(&o.azure.OperationTime, "operation-time", 500*time.Millisecond, "how long a long-running operation takes")
+	f.DurationVar(&o.azure.RouteBatch, "route-batch", time.Second, "how long a cluster's cloud provider collects route changes (30s on Azure)")
+	f.DurationVar(&o.azure.RouteCache, "route-cache", 5*time.Second, "how long it trusts its copy of the table (2m on Azure)")
+	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db: it survives a restart, and a kill")
+	f.DurationVar(&o.azure.AlertDelay, "alert-delay", 5*time.Minute, "how long after a write its activity log alerts fire (3m to 20m on Azure)")
+	f.DurationVar(&o.azure.RoleDelay, "role-delay", 0, "how long a new role assignment takes to have an effect (up to 60m on Azure)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
+	_ = cmd.MarkFlagRequired("dir")
+	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions([]string{"empty", "demo"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
+	if o.scenario != "empty" && o.scenario != "demo" {
+		return fmt.Errorf("--scenario: unknown scenario %q, expected empty or demo", o.scenario)
+	}
+	if o.subscriptions < 1 || o.subscriptions > 1000 {
+		return fmt.Errorf("--subscriptions: %d is out of range, expected 1 to 1000", o.subscriptions)
+	}
+	if o.tenants < 1 || o.tenants > o.subscriptions {
+		return fmt.Errorf("--tenants: %d is out of range, expected 1 to the number of subscriptions", o.tenants)
+	}
+	for name, d := range map[string]time.Duration{"operation-time": o.azure.OperationTime, "route-batch": o.azure.RouteBatch, "route-cache": o.azure.RouteCache, "role-delay": o.azure.RoleDelay, "alert-delay": o.azure.AlertDelay} {
+		if d < 0 {
+			return fmt.Errorf("--%s: %s is in the past, expected 0 or more", name, d)
+		}
+	}
+	options := o.azure
+	// The network is somebody else's than the keeper's, as it mostly is.
+	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
+	options.CheckClusterIdentity, options.Tenants, options.Log = true, map[string]string{}, logger(a.err, o.verbose)
+	for i := range o.subscriptions {
+		options.Subscriptions = append(options.Subscriptions, fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))
+		if tenant := i % o.tenants; tenant > 0 {
+			options.Tenants[options.Subscriptions[i]] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d", tenant+1)
+		}
+	}
+	if o.persist {
+		options.StateFile = filepath.Join(o.dir, "state.db")
+	}
+	e, err := emulator.New(options)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if e.Restored() {
+		fmt.Fprintf(a.out, "goes on with the state in %s\n", options.StateFile)
+	} else if o.scenario == "demo" {
+		d, err := emulator.BuildDemo(e, demo.Operator)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "cluster %s\n", d.Cluster)
+	}
+	if o.faults != "" {
+		faults, err := emulator.ReadFaults(o.faults)
+		if err != nil {
+			return fmt.Errorf("--faults: %w", err)
+		}
+		for _, f := range faults {
+			if _, err := e.Inject(f); err != nil {
+				return fmt.Errorf("--faults: %w", err)
+			}
+		}
+	}
+	server, err := e.Start(o.dir, o.listen, o.listenHTTP)
+	if err != nil {
+		return err
+	}
+	if server.Open {
+		fmt.Fprintln(a.err, "routekeeper: everybody who can reach this machine can reach this local Azure, its control calls included")
+	}
+	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS, server.Info.HTTP, o.dir)
+	return server.Wait(ctx)
+}

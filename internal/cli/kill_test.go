@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestKilled kills a running keeper before and after each of its ARM writes during a scale-out and a strip, starts it
+// again, and finds the same network as without the kill.
+func TestKilled(t *testing.T) {
+	want, writes := killed(t, 0, "")
+	if writes != 3 {
+		t.Fatalf("scale-out and strip take %d writes, want 3: one table, two subnets", writes)
+	}
+	for n := 1; n <= writes; n++ {
+		for _, when := range []string{"before", "after"} {
+			t.Run(fmt.Sprintf("%s write %d", when, n), func(t *testing.T) {
+				t.Parallel()
+				got, _ := killed(t, n, when)
+				for id, doc := range want {
+					if paths, err := network.Differences([]byte(doc), []byte(got[id])); err != nil || len(paths) > 0 {
+						t.Errorf("%s differs in %v, %v", id, paths, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// killed lets a keeper work through a scale-out and a strip, kills it before or after its n-th write took effect (0: never)
+// and starts it again. It returns the network in the end, and the number of writes the first keeper made.
+func killed(t *testing.T, n int, when string) (state map[string]string, writes int) {
+	dir := t.TempDir()
+	az := filepath.Join(dir, "az")
+	a, server, err := startAzure(az, true, emulator.Options{OperationTime: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.e.Close()
+	defer server.Close()
+	config := filepath.Join(dir, "routes.yaml")
+	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", az, "sync", "-f", config)
+	if err := a.scale(6); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []network.ID{a.demo.NodeSubnet, a.demo.GatewaySubnet} {
+		if err := a.strip(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := a.e.LastRequest()
+	if n > 0 {
+		if _, err := a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name, Method: "PUT", Skip: n - 1, Hold: when}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	run.Stderr = log
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for n > 0 && a.e.Faults()[0].Fired == 0 || n == 0 && !whole(t, a) {
+		if time.Now().After(deadline) {
+			run.Process.Kill()
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("the keeper did not get there:\n%s", text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // until a write held after it took effect has done so
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.Wait() // it was killed
+	for _, r := range a.e.Requests(before) {
+		if r.Method == "PUT" && r.Principal == emulator.DefaultPrincipal.Name {
+			writes++
+		}
+	}
+	a.e.ClearFaults()
+	routekeeper(t, "--emulator", az, "run", "-f", config, "--once")
+	if !whole(t, a) {
+		t.Error("not everything is as it should be")
+	}
+	state = map[string]string{}
+	for _, id := range []network.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet, a.demo.GatewaySubnet} {
+		state[string(id)] = a.document(t, id)
+	}
+	return state, writes
+}
+
+// whole reports whether the gateway's table has six pod routes and both subnets have their tables.
+func whole(t *testing.T, a *azureOf) bool {
+	routes, err := a.routes(a.demo.GatewayTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(routes) == 7 && strings.Contains(a.document(t, a.demo.NodeSubnet), `"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
+}
+
+// document reads a resource without what differs from one local Azure to the next.
+func (a *azureOf) document(t *testing.T, id network.ID) string {
+	doc, err := a.op.Get(id, "2025-05-01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(doc["properties"].(map[string]any), "resourceGuid")
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// routekeeper runs the program to its end.
+func routekeeper(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("routekeeper", args...).CombinedOutput(); err != nil {
+		t.Fatalf("routekeeper %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// TestInterrupted: Ctrl-C while an operation is running ends the program only when the write is finished and seen.
+func TestInterrupted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot be sent an interrupt on Windows by another one")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	az := filepath.Join(dir, "az")
+	a, server, err := startAzure(az, true, emulator.Options{OperationTime: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.e.Close()
+	defer server.Close()
+	config := filepath.Join(dir, "routes.yaml")
+	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	var log bytes.Buffer
+	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config)
+	run.Stderr = &log
+	before := a.e.LastRequest()
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	written := func() (at time.Time) {
+		for _, r := range a.e.Requests(before) {
+			if r.Method == "PUT" && r.Principal == emulator.DefaultPrincipal.Name {
+				at = r.Time
+			}
+		}
+		return at
+	}
+	for deadline := time.Now().Add(20 * time.Second); written().IsZero(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			run.Process.Kill()
+			t.Fatalf("it wrote nothing:\n%s", log.String())
+		}
+	}
+	if err := run.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Wait(); err != nil {
+		t.Errorf("%v, want exit code 0:\n%s", err, log.String())
+	}
+	if took := time.Since(written()); took < 3*time.Second {
+		t.Errorf("it left %s after the write, whose operation takes three seconds", took)
+	}
+	if n := strings.Count(log.String(), `"msg":"changed"`); n != 3 {
+		t.Errorf("%d changes are reported done, want 3:\n%s", n, log.String())
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// news tells what is new in a round: changes, and findings and unmade changes that were not there before or are gone. What
+// only stays as it is would fill a log without saying anything.
+type news struct {
+	log     *slog.Logger
+	known   map[string]finding.Finding
+	unmade  map[string]bool // changes that were planned, failed or skipped
+	said    time.Time       // when a round was last logged; zero before the first
+	silence time.Duration   // after which a round is logged all the same
+}
+
+func newsOf(log *slog.Logger) *news {
+	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{}, silence: time.Hour}
+}
+
+// round logs what is new, and reports whether there was anything.
+func (n *news) round(r keeper.Round) bool {
+	counts := map[plan.OutcomeState]int{}
+	unmade := map[string]bool{}
+	for _, c := range r.Changes {
+		counts[c.State]++
+		switch c.State {
+		case plan.Done, plan.Obsolete:
+			continue
+		}
+		key := string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
+		unmade[key] = true
+		if c.State == plan.Planned && !n.unmade[key] {
+			n.log.Info("planned", keeper.ChangeAttrs(c.Change)...)
+		}
+	}
+	something := n.findings(r.Findings)
+	something = something || n.said.IsZero() || counts[plan.Done] > 0 || counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
+	n.unmade = unmade
+	level := slog.LevelDebug
+	if something || r.Started.Sub(n.said) >= n.silence {
+		level, n.said = slog.LevelInfo, r.Started
+	}
+	attrs := []any{"done", counts[plan.Done]}
+	for _, state := range []plan.OutcomeState{plan.Planned, plan.Failed, plan.Obsolete, plan.Skipped} {
+		if counts[state] > 0 {
+			attrs = append(attrs, string(state), counts[state])
+		}
+	}
+	n.log.Log(context.Background(), level, "round", append(attrs, "findings", len(r.Findings), "elapsed", report.Duration(r.Elapsed),
+		"armReads", r.Reads, "armWrites", r.Writes, "armPolls", r.Polls)...)
+	return something
+}
+
+var levels = map[finding.Severity]slog.Level{finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError}
+
+// blind are the findings that keep other things of their cluster from being looked at.
+var blind = []finding.Code{finding.ReadFailed, finding.AzureSilent, finding.ClusterMissing, finding.ClusterNotKubenet, finding.ClusterPodCIDR, finding.TableUnknown, finding.TableMissing}
+
+// findings logs findings that are new, and known ones that are gone.
+func (n *news) findings(all []finding.Finding) (something bool) {
+	now := map[string]finding.Finding{}
+	unseen := map[string]bool{} // clusters
+	for _, f := range all {
+		now[f.Key()] = f
+		if slices.Contains(blind, f.Code) {
+			unseen[f.Cluster] = true
+		}
+		if _, known := n.known[f.Key()]; known {
+			continue
+		}
+		something = true
+		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource, "message", f.Message}
+		if len(f.Evidence) > 0 {
+			attrs = append(attrs, "evidence", f.Evidence)
+		}
+		if f.Fix != "" {
+			attrs = append(attrs, "fix", f.Fix)
+		}
+		n.log.Log(context.Background(), levels[f.Severity], "finding", attrs...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.known)) {
+		if _, still := now[key]; !still {
+			something = true
+			f := n.known[key]
+			// What is not looked at any more has not resolved itself.
+			end := "resolved"
+			if unseen[f.Cluster] && !slices.Contains(blind, f.Code) {
+				end = "out of sight"
+			}
+			n.log.Info(end, "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
+		}
+	}
+	n.known = now
+	return something
+}

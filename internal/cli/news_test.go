@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestNews: only what is new is logged, and once an hour that nothing is.
+func TestNews(t *testing.T) {
+	var log bytes.Buffer
+	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	change := func(state plan.OutcomeState, route string) plan.Outcome {
+		return plan.Outcome{State: state, Change: plan.Change{Verb: plan.Delete, Resource: "/subscriptions/s", Route: route, Old: &plan.Value{AddressPrefix: "10.0.0.0/24"}}}
+	}
+	held, unread := finding.New(finding.BrakeHeld, "shop", "", "held"), finding.New(finding.ReadFailed, "shop", "", "unread")
+	for i, step := range []struct {
+		after    time.Duration
+		changes  []plan.Outcome
+		findings []finding.Finding
+		news     bool
+		want     []string // parts of the lines, in order
+	}{
+		{news: true, want: []string{"msg=round done=0 findings=0"}},
+		{},
+		{changes: []plan.Outcome{change(plan.Planned, "a")}, news: true, want: []string{"msg=planned verb=delete", "msg=round done=0 planned=1"}},
+		{changes: []plan.Outcome{change(plan.Planned, "a")}},
+		{changes: []plan.Outcome{change(plan.Planned, "a"), change(plan.Planned, "b")}, news: true, want: []string{"route=b", "planned=2"}},
+		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b"), change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true, want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
+		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
+		{news: true, want: []string{"done=0"}}, // no longer failing
+		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-held", "findings=1"}},
+		{findings: []finding.Finding{held}},
+		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=round done=0 findings=1"}},
+		{findings: []finding.Finding{unread}, news: true, want: []string{"msg=finding code=read-failed", `msg="out of sight" code=deletes-held`, "findings=1"}},
+		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-held", "msg=resolved code=read-failed", "findings=1"}},
+		{news: true, want: []string{"msg=resolved code=deletes-held", "findings=0"}},
+	} {
+		at = at.Add(10*time.Second + step.after)
+		log.Reset()
+		if got := n.round(keeper.Round{Started: at, Changes: step.changes, Findings: step.findings}); got != step.news {
+			t.Errorf("step %d: news %v", i, got)
+		}
+		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+		if log.Len() == 0 {
+			lines = nil
+		}
+		if len(lines) != len(step.want) {
+			t.Errorf("step %d: %d lines, want %d:\n%s", i, len(lines), len(step.want), log.String())
+			continue
+		}
+		for j, part := range step.want {
+			if !strings.Contains(lines[j], part) {
+				t.Errorf("step %d: %s\nlacks %s", i, lines[j], part)
+			}
+		}
+	}
+}
+
+// TestProgress: nothing for two seconds, then one line that is drawn anew only when it says something else, and goes away.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var screen bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &progress{w: &screen, terminal: true, doing: "looking", start: time.Now(), stopped: make(chan struct{})}
+		go p.run(ctx)
+		shown := func() string {
+			synctest.Wait()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			defer screen.Reset()
+			return screen.String()
+		}
+		time.Sleep(1900 * time.Millisecond)
+		if got := shown(); got != "" {
+			t.Errorf("too early: %q", got)
+		}
+		time.Sleep(700 * time.Millisecond)
+		if got := shown(); got != "\r\x1b[Klooking … 2.0 s" {
+			t.Errorf("after two seconds: %q", got)
+		}
+		p.logger().With("in", "shop").Debug("writing", "resource", "shop-vnet/nodes\nx")
+		time.Sleep(200 * time.Millisecond)
+		if got := shown(); got != "\r\x1b[Kwriting shop shop-vnet/nodes x … 2.0 s" {
+			t.Errorf("what goes on now: %q", got)
+		}
+		cancel()
+		if got := shown(); !strings.Contains(got, leaving) {
+			t.Errorf("interrupted: %q", got)
+		}
+		p.logger().Info("waiting")
+		time.Sleep(time.Second)
+		if got := shown(); !strings.Contains(got, leaving) {
+			t.Errorf("later: %q", got)
+		}
+		p.stop()
+		p.stop()
+		if got := shown(); got != "\r\x1b[K" {
+			t.Errorf("at the end: %q", got)
+		}
+	})
+	// Elsewhere only what is worth a line.
+	var out bytes.Buffer
+	p := (&app{err: &out}).progress(t.Context(), "looking")
+	p.logger().Info("nothing of note")
+	p.logger().Warn("waiting", "for", "30s")
+	p.stop()
+	if out.String() != "routekeeper: waiting 30s\n" {
+		t.Errorf("off a terminal: %q", out.String())
+	}
+}

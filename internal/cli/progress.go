@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// progress tells a person what is going on when it takes longer than two seconds: at a terminal on one line that goes away
+// again; elsewhere only what is worth a line in a log, such as long waits.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	start    time.Time
+
+	mu      sync.Mutex
+	doing   string
+	shown   string
+	stopped chan struct{}
+	once    sync.Once
+}
+
+// patience is how long nothing is said.
+const patience = 2 * time.Second
+
+// leaving is said at the first Ctrl-C.
+const leaving = "finishing the write in flight; Ctrl-C again to leave at once"
+
+func (a *app) progress(ctx context.Context, doing string) *progress {
+	p := &progress{w: a.err, terminal: terminal(a.err), doing: doing, start: time.Now(), stopped: make(chan struct{})}
+	if p.terminal {
+		go p.run(ctx)
+	}
+	return p
+}
+
+func (p *progress) run(ctx context.Context) {
+	interrupted := ctx.Done()
+	for next := time.NewTimer(patience); ; next.Reset(200 * time.Millisecond) {
+		select {
+		case <-p.stopped:
+			return
+		case <-interrupted:
+			interrupted = nil
+			p.now(leaving)
+		case <-next.C:
+		}
+		p.draw()
+	}
+}
+
+// now says what is going on now.
+func (p *progress) now(doing string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doing != leaving {
+		p.doing = doing
+	}
+}
+
+// draw shows the line, if it says something new.
+func (p *progress) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.stopped: // while it waited for the lock
+		return
+	default:
+	}
+	line := fmt.Sprintf("%s … %s", p.doing, report.Duration(time.Since(p.start).Truncate(time.Second)))
+	if f, ok := p.w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			line = report.Truncate(line, width-1) // one that wraps could not be cleared
+		}
+	}
+	if line != p.shown {
+		p.shown = line
+		fmt.Fprint(p.w, "\r\x1b[K"+line)
+	}
+}
+
+// stop clears the line. It may be called more than once.
+func (p *progress) stop() {
+	p.once.Do(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(p.stopped)
+		if p.shown != "" {
+			fmt.Fprint(p.w, "\r\x1b[K")
+		}
+	})
+}
+
+// logger returns a log whose last line is what is going on.
+func (p *progress) logger() *slog.Logger { return slog.New(progressHandler{p: p}) }
+
+type progressHandler struct {
+	p     *progress
+	attrs []slog.Attr
+}
+
+func (h progressHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return h.p.terminal || level >= slog.LevelWarn
+}
+
+func (h progressHandler) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	add := func(a slog.Attr) bool {
+		text += " " + a.Value.String()
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	text = strings.ReplaceAll(text, "\n", " ")
+	if h.p.terminal {
+		h.p.now(text)
+		return nil
+	}
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	_, err := fmt.Fprintln(h.p.w, "routekeeper: "+text)
+	return err
+}
+
+func (h progressHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	return h
+}
+
+func (h progressHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,127 @@
+// Package cli is the command line: one file a command, each of which turns its flags into one call and its answer into a
+// report. What commands share (where output goes, how Azure is reached, exit codes) is in root.go, output.go and azure.go.
+//
+// It decides nothing about routes, and no other room imports it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes or findings.
+func Main() int {
+	// A reader that went away (| head) is an error of the next write: what was begun is cleaned up.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	return app.run(ctx, os.Args[1:])
+}
+
+// interruptible ends the context at the first Ctrl-C or SIGTERM, so that the write in flight can be finished, and lets
+// the second one end the program at once.
+func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// exitCode ends the program with a code of its own; what there is to say has been said.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// attention is the exit code for changes or findings, where a command says so.
+const attention = exitCode(2)
+
+// run executes one command line. An error always wins over changes and findings.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.newRoot()
+	root.SetArgs(args)
+	started := false
+	for _, c := range append(root.Commands(), root) {
+		if work := c.RunE; work != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				started = true
+				return work(cmd, args)
+			}
+		}
+	}
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !started {
+		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+	}
+	if closed := a.closeOutput(err != nil && !errors.Is(err, attention)); err == nil || errors.Is(err, attention) && closed != nil {
+		err = closed
+		if closed == nil {
+			return 0
+		}
+	}
+	var code exitCode
+	switch {
+	case errors.As(err, &code) && err == error(code):
+		return int(code)
+	case errors.Is(err, syscall.EPIPE): // nobody reads on
+		return 1
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(a.err, "routekeeper: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	return 1
+}
+
+func (a *app) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "routekeeper",
+		Short: "Keeps AKS pod routes true",
+		Long: `routekeeper keeps AKS pod routes true: on the cluster's own subnets (it puts a stripped route table back) and on
+every other route table that must reach pods (it copies the pod routes there), and tells you what breaks them.
+
+Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
+		Example: `  routekeeper demo                                  see all of it on a local Azure, no account needed
+  routekeeper init --subscription <id> > routes.yaml
+  routekeeper sync -f routes.yaml --dry-run         what would be done
+  routekeeper run -f routes.yaml                    keep it true`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Version:           version(),
+		Args:              noArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) },
+	}
+	root.SetVersionTemplate(versionLine())
+	root.SuggestionsMinimumDistance = 2
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.emulatorDir, "emulator", "", "use the local Azure whose `DIR` holds emulator.json")
+	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
+	_ = root.MarkPersistentFlagDirname("emulator")
+	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newSync(), a.newDiff(), a.newDoctor(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newDemo(), a.newEmulator(), a.newVersion())
+	return root
+}
+
+// noArgs refuses arguments that are no flags, and says which command may have been meant.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasParent():
+		return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.Name())
+	}
+	meant := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		meant = ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q%s", args[0], meant)
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+const defaultClusterInterval = 5 * time.Minute
+
+type runOptions struct {
+	paths           []string
+	interval        time.Duration
+	clusterInterval time.Duration
+	once, dryRun    bool
+	verbose         bool
+}
+
+func (a *app) newRun() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run -f FILE",
+		Short: "Keep all configured routes and associations true until interrupted",
+		Long: `Looks at the network again and again and keeps every ClusterRoutes in the config true. What happens is logged to standard
+error: as text on a terminal, as JSON elsewhere. With -o json every round that brought news is also one line of JSON on
+standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
+--verbose only, or once an hour.
+
+Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
+
+Exit code 0: interrupted; 1: an error. With --once as of sync.`,
+		Example: `  routekeeper run -f routes.yaml
+  routekeeper run -f clusters/ --interval 30s -o json
+  routekeeper run -f routes.yaml --once --dry-run`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },
+	}
+	configFlag(cmd, &o.paths)
+	f := cmd.Flags()
+	f.DurationVar(&o.interval, "interval", 10*time.Second, "time between two looks")
+	f.DurationVar(&o.clusterInterval, "cluster-interval", 0, "time between two looks at the clusters themselves (default 5m, or --interval where that is longer)")
+	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) runRun(ctx context.Context, o runOptions) error {
+	if o.once {
+		return a.runSync(ctx, o.paths, o.dryRun)
+	}
+	if o.interval < time.Second {
+		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
+	}
+	if o.clusterInterval == 0 {
+		o.clusterInterval = max(defaultClusterInterval, o.interval)
+	}
+	if o.clusterInterval < o.interval {
+		return fmt.Errorf("--cluster-interval: %s is shorter than --interval (%s)", o.clusterInterval, o.interval)
+	}
+	configs, err := a.readConfig(o.paths)
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.stream()
+	if err != nil {
+		return err
+	}
+	log := logger(a.err, o.verbose)
+	client, err := a.connect(ctx, log)
+	if err != nil {
+		return err
+	}
+	said := make(chan struct{})
+	uninterrupted := context.AfterFunc(ctx, func() {
+		log.Info("stopping: " + leaving)
+		close(said)
+	})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
+	news := newsOf(log)
+	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log})
+	// On standard output the text of a round would only repeat the log.
+	show := format != report.Text || a.outFile != nil
+	var unwritten error
+	err = k.Run(ctx, o.interval, func(r keeper.Round) {
+		if news.round(r) && show && unwritten == nil {
+			if unwritten = roundReport(r, len(configs)).Write(w, format, style); unwritten != nil {
+				stop()
+			}
+		}
+	})
+	if !uninterrupted() {
+		<-said
+	}
+	log.Info("stopped")
+	return errors.Join(unwritten, err)
+}
+
+// logger makes the log of a daemon: text for a person, JSON for a program.
+func logger(w io.Writer, verbose bool) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		o.Level = slog.LevelDebug
+	}
+	if !terminal(w) {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey && len(groups) == 0 {
+			return slog.String("time", a.Value.Time().Format(time.TimeOnly))
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
+}
+
+var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "s", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
+
+// TestScripts drives the built binary. Beside testscript's own commands there are:
+//
+//	exits CODE command…     run a command that must exit with that code
+//	azure demo|empty        serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it
+//	strip nodes|appgw…      redeploy subnets without their tables
+//	scale N                 set the number of nodes
+//	routes TABLE            print a table's routes as "prefix hop", sorted by the table
+//	fault JSON              inject a fault for the keeper
+//	until command…          run a command until it succeeds, for ten seconds at most
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			testdata, err := filepath.Abs("../../testdata")
+			e.Setenv("REALTABLE", filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
+			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
+			// Nothing of the machine's own Azure login.
+			e.Setenv("AZURE_CONFIG_DIR", filepath.Join(e.WorkDir, "no-azure"))
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  scriptExits,
+			"azure":  scriptAzure,
+			"strip":  scriptStrip,
+			"scale":  scriptScale,
+			"routes": scriptRoutes,
+			"fault":  scriptFault,
+			"until":  scriptUntil,
+		},
+	})
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if err != nil || neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE command…")
+	}
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// azureOf is a local Azure that a test serves, and the hands in it.
+type azureOf struct {
+	e    *emulator.Emulator
+	op   *emulator.Client
+	demo emulator.Demo
+}
+
+func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
+	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", emulator.Options{RouteBatch: 50 * time.Millisecond})
+	ts.Check(err)
+	ts.Defer(func() {
+		server.Close()
+		a.e.Close()
+	})
+	running.set(ts.Getenv("WORK"), a)
+	ts.Setenv("AZ", ts.MkAbs("az"))
+	for name, id := range map[string]network.ID{
+		"SUB": network.ID(a.demo.Cluster.Subscription()), "CLUSTER": a.demo.Cluster, "NODES": a.demo.NodeSubnet, "GATEWAY": a.demo.GatewaySubnet,
+		"TABLE": a.demo.ClusterTable, "GWTABLE": a.demo.GatewayTable,
+	} {
+		ts.Setenv(name, string(id))
+	}
+}
+
+// startAzure serves a local Azure with two principals.
+func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulator.Server, error) {
+	opts.Principals = []emulator.Principal{emulator.DefaultPrincipal, operator}
+	e, err := emulator.New(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &azureOf{e: e, demo: emulator.DemoIn(emulator.DefaultSubscription)}
+	if a.op, err = e.Client(operator); err != nil {
+		return nil, nil, err
+	}
+	if demo {
+		if _, err := emulator.BuildDemo(e, operator); err != nil {
+			return nil, nil, err
+		}
+	}
+	server, err := e.Start(dir, "", "")
+	return a, server, err
+}
+
+func scriptStrip(ts *testscript.TestScript, neg bool, args []string) {
+	a := running.get(ts.Getenv("WORK"))
+	for _, name := range args {
+		ts.Check(a.strip(a.demo.NodeSubnet.Parent().Child("subnets", name)))
+	}
+}
+
+func (a *azureOf) strip(id network.ID) error {
+	doc, err := a.op.Get(id, "2025-05-01")
+	if err != nil {
+		return err
+	}
+	delete(doc["properties"].(map[string]any), "routeTable")
+	return a.op.Put(id, "2025-05-01", doc)
+}
+
+func scriptScale(ts *testscript.TestScript, neg bool, args []string) {
+	a := running.get(ts.Getenv("WORK"))
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(a.scale(n))
+}
+
+// scale sets the number of nodes and waits for their routes.
+func (a *azureOf) scale(n int) error {
+	if err := a.e.Scale(a.demo.Cluster, a.demo.Pool, n); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		lines, err := a.routes(a.demo.ClusterTable)
+		if err != nil || len(lines) == n+1 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d routes, want %d", len(lines), n+1)
+		}
+	}
+}
+
+func (a *azureOf) routes(id network.ID) ([]string, error) {
+	doc, err := a.op.Get(id, "2025-05-01")
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, r := range doc["properties"].(map[string]any)["routes"].([]any) {
+		p := r.(map[string]any)["properties"].(map[string]any)
+		hop, isAddress := p["nextHopIpAddress"].(string)
+		if !isAddress {
+			hop = p["nextHopType"].(string)
+		}
+		lines = append(lines, fmt.Sprint(p["addressPrefix"], " ", hop))
+	}
+	return lines, nil
+}
+
+func scriptRoutes(ts *testscript.TestScript, neg bool, args []string) {
+	lines, err := running.get(ts.Getenv("WORK")).routes(network.ID(args[0]))
+	ts.Check(err)
+	fmt.Fprintln(ts.Stdout(), strings.Join(lines, "\n"))
+}
+
+func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
+	f := emulator.Fault{Principal: emulator.DefaultPrincipal.Name}
+	ts.Check(json.Unmarshal([]byte(args[0]), &f))
+	_, err := running.get(ts.Getenv("WORK")).e.Inject(f)
+	ts.Check(err)
+}
+
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[0], args[1:]...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("still after ten seconds: %v", err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func (a *app) newSync() *cobra.Command {
+	var paths []string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "sync -f FILE",
+		Short: "Make all configured routes and associations true, once",
+		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
+clusters' tables say. With --dry-run it prints the plan and writes nothing.
+
+Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
+with --dry-run, there are changes to make.`,
+		Example: `  routekeeper sync -f routes.yaml --dry-run
+  routekeeper sync -f routes.yaml
+  routekeeper sync -f clusters/ -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), paths, dryRun) },
+	}
+	configFlag(cmd, &paths)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and write nothing")
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+// runSync makes one round and reports it.
+func (a *app) runSync(ctx context.Context, paths []string, dryRun bool) error {
+	configs, err := a.readConfig(paths)
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "looking at the network")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	k := keeper.New(client, configs, keeper.Options{DryRun: dryRun, Log: progress.logger()})
+	round, err := k.Round(ctx)
+	progress.stop()
+	if err != nil && len(round.Changes) == 0 {
+		return err
+	}
+	if err := roundReport(round, len(configs)).Write(w, format, style); err != nil {
+		return err
+	}
+	switch {
+	case err != nil:
+		return err
+	case finding.Blocking(round.Findings), dryRun && len(round.Changes) > 0:
+		return attention
+	}
+	return nil
+}
+
+// roundReport makes a report of a keeper's round.
+func roundReport(r keeper.Round, clusters int) report.Round {
+	elapsed := r.Elapsed.Milliseconds()
+	return report.Round{
+		Changes: r.Changes, Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
+		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},
+	}
+}

@@ -1,0 +1,186 @@
+package clients
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// needAZ is set by .ci/run: with it a machine without the Azure CLI fails this test.
+const needAZ = "ROUTEKEEPER_NEED_AZ"
+
+// TestAzureCLI runs testdata/az/script.sh with the Azure CLI that is installed. It takes most of a minute: az needs half
+// a second to start, and waits at least a second for every operation.
+func TestAzureCLI(t *testing.T) {
+	if _, err := exec.LookPath("az"); err != nil {
+		if os.Getenv(needAZ) != "" {
+			t.Fatalf("%s is set, but the Azure CLI is not installed: %v", needAZ, err)
+		}
+		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v). On Debian: apt-get install azure-cli. With %s=1 this is a failure.", err, needAZ)
+	}
+	t.Parallel()
+	a := start(t, emulator.Options{
+		OperationTime: 20 * time.Millisecond, RouteBatch: 100 * time.Millisecond, RouteCache: time.Second, CheckClusterIdentity: true,
+	})
+	out := t.TempDir()
+	testdata, err := filepath.Abs("../../testdata/az")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := exec.CommandContext(a.ctx, "sh", filepath.Join(testdata, "script.sh"))
+	script.Env = append(os.Environ(),
+		"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
+		"REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
+		"AZURE_CONFIG_DIR="+t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes", "NO_PROXY=127.0.0.1",
+	)
+	began := time.Now()
+	if said, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+
+	t.Logf("the script took %s", time.Since(began))
+	checkCommands(t, filepath.Join(out, "commands"))
+	checkAnswers(t, out)
+	checkWrites(t, a)
+}
+
+// checkCommands keeps the script from growing beyond what a test can wait for.
+func checkCommands(t *testing.T, file string) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(raw), "\n"); n > 40 {
+		t.Errorf("the script calls az %d times; 40 are enough", n)
+	}
+}
+
+// checkAnswers looks at what az printed.
+func checkAnswers(t *testing.T, out string) {
+	const (
+		nodes = "/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes"
+		table = "/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.Network/routeTables/shop-rt"
+	)
+	for _, want := range []struct{ step, path, value string }{
+		{"login", "0.id", sub},
+		{"login", "0.user.type", "servicePrincipal"},
+		{"group", "id", "/subscriptions/" + sub + "/resourceGroups/shop-rg"},
+		{"vnet", "newVNet.provisioningState", "Succeeded"},
+		{"subnet-nodes", "addressPrefix", "10.42.1.0/24"},
+		{"subnet-nodes", "routeTable", ""},
+		{"table", "id", table},
+		{"route", "nextHopIpAddress", "10.42.3.4"},
+		{"associate", "routeTable.id", table},
+		{"role", "properties.scope", "/subscriptions/" + sub + "/resourceGroups/shop-rg"},
+		{"cluster", "provisioningState", "Succeeded"},
+		{"cluster", "agentPoolProfiles.0.count", "3"},
+		{"cluster", "agentPoolProfiles.0.vnetSubnetId", nodes},
+		{"cluster", "networkProfile.networkPlugin", "kubenet"},
+		{"cluster", "networkProfile.podCidr", "10.244.0.0/16"},
+		{"cluster", "nodeResourceGroup", "MC_shop-rg_shop_westeurope"},
+		{"scale", "agentPoolProfiles.0.count", "5"},
+		{"pools", "#", "1"},
+		{"pools", "0.name", "nodepool1"},
+		{"scaleset", "0.sku.capacity", "5"},
+		{"nics", "#", "5"},
+		{"nics", "#(enableIPForwarding==true)#|#", "5"},
+		{"nics", "4.ipConfigurations.0.subnet.id", nodes},
+		{"routes", "#", "6"},
+		{"routes", "#(name==egress).nextHopIpAddress", "10.42.3.4"},
+		{"strip", "routeTable", ""},
+		{"strip", "ipConfigurations.#", "5"},
+		{"stripped", "subnets", ""},
+		{"stripped", "routes.#", "6"},
+		{"restore", "routeTable.id", table},
+		{"left", "#", "0"},
+		{"groups", "#", "0"},
+	} {
+		if got := answered(t, out, want.step).Get(want.path).String(); got != want.value {
+			t.Errorf("az answered at step %s: %s is %q, want %q", want.step, want.path, got, want.value)
+		}
+	}
+	// Each node has its route: the next hops are the addresses of the network interfaces.
+	addresses := texts(answered(t, out, "nics").Get("#.ipConfigurations.0.privateIPAddress"))
+	hops := texts(answered(t, out, "routes").Get("#(name!=egress)#.nextHopIpAddress"))
+	if slices.Sort(addresses); !slices.Equal(addresses, hops) {
+		t.Errorf("routes lead to %v, nodes are at %v", hops, addresses)
+	}
+	// The activity log names who wrote: the one who logged in, and the cluster's identity.
+	log := answered(t, out, "activity")
+	identity := answered(t, out, "identity").Get("principalId").String()
+	for operation, caller := range map[string]string{
+		"Microsoft.Network/virtualNetworks/subnets/write": emulator.DefaultPrincipal.ObjectID,
+		"Microsoft.Network/routeTables/write":             identity,
+	} {
+		if !slices.Contains(texts(log.Get(`#(operationName.value==`+operation+`)#.caller`)), caller) || caller == "" {
+			t.Errorf("the activity log has no %s by %q", operation, caller)
+		}
+	}
+}
+
+func answered(t *testing.T, out, step string) gjson.Result {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(out, step+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gjson.ParseBytes(raw)
+}
+
+func texts(list gjson.Result) []string {
+	var out []string
+	for _, item := range list.Array() {
+		out = append(out, item.String())
+	}
+	return out
+}
+
+// checkWrites looks at what az wrote, and that it followed its operations.
+func checkWrites(t *testing.T, a *azure) {
+	var writes []string
+	polls := 0
+	for _, r := range a.requests() {
+		switch {
+		case r.Principal != emulator.DefaultPrincipal.Name: // the cluster's own calls
+		case strings.Contains(r.Path, "/operations/"):
+			polls++
+		case r.Method != "GET" && r.Method != "HEAD":
+			writes = append(writes, line(r))
+		}
+	}
+	want := []string{
+		"PUT resourcegroups/shop-rg 2021-04-01 201",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 201",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 201",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/appgw 2022-01-01 201",
+		"PUT Microsoft.Network/routeTables/shop-rt 2021-08-01 201",
+		"PUT Microsoft.Network/routeTables/shop-rt/routes/egress 2021-08-01 201",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
+		"PUT Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity 2022-01-31-preview 201",
+		"PUT Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001 2022-04-01 201",
+		"PUT Microsoft.ContainerService/managedClusters/shop 2022-11-01 201",
+		"PUT Microsoft.ContainerService/managedClusters/shop 2022-11-01 200",
+		"POST Microsoft.ContainerService/managedClusters/shop/listClusterUserCredential 2022-11-01 200",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
+		"DELETE Microsoft.ContainerService/managedClusters/shop 2022-11-01 202",
+		"DELETE Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 202",
+		"DELETE Microsoft.Network/routeTables/shop-rt 2021-08-01 202",
+		"DELETE Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity 2022-01-31-preview 200",
+		"DELETE resourcegroups/shop-rg 2021-04-01 202",
+	}
+	if !slices.Equal(writes, want) {
+		t.Errorf("az wrote\n\t%s\nwant\n\t%s", strings.Join(writes, "\n\t"), strings.Join(want, "\n\t"))
+	}
+	if polls < len(want)/2 {
+		t.Errorf("az polled its operations %d times only", polls)
+	}
+}

@@ -1,0 +1,250 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// The widest pod CIDRs that can be meant. AKS's documents use /16 and /64 by default; anything as wide as a whole private
+// range would claim other people's routes.
+const (
+	widestPodCIDR4 = 8
+	widestPodCIDR6 = 32
+)
+
+// objectName is what Kubernetes takes for a name (RFC 1123 label), so that a file can become an object later.
+var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// check holds one document against the rules that need no other.
+func (d *document) check() error {
+	s := &d.spec.Spec
+	checks := []func() error{
+		func() error { return oneOf(d, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion) },
+		func() error { return oneOf(d, "kind", d.spec.Kind, v1alpha1.Kind) },
+		func() error {
+			if name := d.spec.Metadata.Name; !objectName.MatchString(name) {
+				return d.errorf("metadata.name", "%s is not a name, expected at most 63 of a-z, 0-9 and -", quoted(name))
+			}
+			return nil
+		},
+		func() error { return d.checkID("spec.clusterID", &s.ClusterID, network.TypeCluster) },
+		func() error {
+			if s.Source == v1alpha1.SourceNodes {
+				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable")
+			}
+			return oneOf(d, "spec.source", s.Source, v1alpha1.SourceRouteTable, v1alpha1.SourceNodes)
+		},
+		func() error {
+			if s.RouteTableID == "" {
+				return nil
+			}
+			return d.checkID("spec.routeTableID", &s.RouteTableID, network.TypeRouteTable)
+		},
+		d.checkPodCIDRs,
+		d.checkGuard,
+		d.checkOwnTargets,
+		func() error {
+			if p := *s.MaxDeletePercent; p < 0 || p > 100 {
+				return d.errorf("spec.maxDeletePercent", "%d is not a percentage, expected 0 to 100", p)
+			}
+			return nil
+		},
+	}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneOf checks an enum.
+func oneOf[T ~string](d *document, field string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	if value == "" {
+		return d.errorf(field, "missing, expected %s", strings.Join(names, " or "))
+	}
+	return d.errorf(field, "unknown value %s, expected %s", quoted(string(value)), strings.Join(names, " or "))
+}
+
+// checkID checks that a field holds the ID of a resource of the given type, and cleans it.
+func (d *document) checkID(field string, id *string, resourceType string) error {
+	value := *id
+	if value == "" {
+		return d.errorf(field, "missing, expected the resource ID of a %s", resourceType)
+	}
+	parsed, err := network.ParseID(value)
+	if err != nil {
+		return d.errorf(field, "%s is not a resource ID: %v; expected /subscriptions/…/providers/%s/…", quoted(value), err, resourceType)
+	}
+	if !parsed.Is(resourceType) {
+		return d.errorf(field, "%s is the ID of a %s, expected a %s", quoted(value), parsed.Type(), resourceType)
+	}
+	if uuid.Validate(parsed.Subscription()) != nil {
+		return d.errorf(field, "%s is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", quoted(parsed.Subscription()))
+	}
+	*id = string(parsed)
+	return nil
+}
+
+func (d *document) checkPodCIDRs() error {
+	var seen []netip.Prefix
+	for i, text := range d.spec.Spec.PodCIDRs {
+		field := fmt.Sprintf("spec.podCIDRs[%d]", i)
+		p, err := PodCIDR(text)
+		if err != nil {
+			return d.errorf(field, "%v", err)
+		}
+		for _, other := range seen {
+			if p.Overlaps(other) {
+				return d.errorf(field, "%s overlaps %s, expected separate prefixes", p, other)
+			}
+		}
+		seen = append(seen, p)
+	}
+	return nil
+}
+
+// PodCIDR reads a pod CIDR and refuses one so wide that it would claim other people's routes, or too small for one node.
+func PodCIDR(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%s is not a prefix, expected one such as 10.244.0.0/16", quoted(text))
+	}
+	if p != p.Masked() {
+		return p, fmt.Errorf("%s has bits set behind its mask, expected %s", p, p.Masked())
+	}
+	widest := widestPodCIDR4
+	if p.Addr().Is6() {
+		widest = widestPodCIDR6
+	}
+	if p.Bits() < widest {
+		return p, fmt.Errorf("%s is too wide for a pod CIDR, expected /%d or longer", p, widest)
+	}
+	if p.Addr().Is4() && p.Bits() > 24 {
+		return p, fmt.Errorf("%s is smaller than the pod CIDR of one node, expected /24 or shorter", p)
+	}
+	return p, nil
+}
+
+func (d *document) checkGuard() error {
+	g := d.spec.Spec.Guard
+	if err := oneOf(d, "spec.guard.mode", g.Mode, v1alpha1.GuardEnforce, v1alpha1.GuardObserve, v1alpha1.GuardOff); err != nil {
+		return err
+	}
+	if err := oneOf(d, "spec.guard.onOtherTable", g.OnOtherTable, v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
+		return err
+	}
+	for i := range g.Subnets {
+		s := &g.Subnets[i]
+		field := fmt.Sprintf("spec.guard.subnets[%d]", i)
+		if err := d.checkID(field+".subnetID", &s.SubnetID, network.TypeSubnet); err != nil {
+			return err
+		}
+		if err := d.checkID(field+".routeTableID", &s.RouteTableID, network.TypeRouteTable); err != nil {
+			return err
+		}
+		for _, other := range g.Subnets[:i] {
+			if equalIDs(other.SubnetID, s.SubnetID) {
+				return d.errorf(field+".subnetID", "listed twice, expected each subnet once")
+			}
+		}
+	}
+	return nil
+}
+
+func (d *document) checkOwnTargets() error {
+	for i := range d.spec.Spec.Targets {
+		t := &d.spec.Spec.Targets[i]
+		field := fmt.Sprintf("spec.targets[%d]", i)
+		if err := d.checkID(field+".routeTableID", &t.RouteTableID, network.TypeRouteTable); err != nil {
+			return err
+		}
+		if err := oneOf(d, field+".policy", t.Policy, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
+			return err
+		}
+		if t.MaxRoutes < 1 || t.MaxRoutes > 1000 {
+			return d.errorf(field+".maxRoutes", "%d is out of range, expected 1 to 1000", t.MaxRoutes)
+		}
+		for _, other := range d.spec.Spec.Targets[:i] {
+			if equalIDs(other.RouteTableID, t.RouteTableID) {
+				return d.errorf(field+".routeTableID", "listed twice, expected each target once")
+			}
+		}
+	}
+	return nil
+}
+
+// checkBeside holds a document against the ones before it.
+func (d *document) checkBeside(before []*document) error {
+	for _, other := range before {
+		if other.spec.Metadata.Name == d.spec.Metadata.Name {
+			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own", d.spec.Metadata.Name, other.where("metadata.name"))
+		}
+		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
+			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected one document for each cluster", other.where("spec.clusterID"))
+		}
+		for i, s := range d.spec.Spec.Guard.Subnets {
+			for j, o := range other.spec.Spec.Guard.Subnets {
+				if equalIDs(s.SubnetID, o.SubnetID) && !equalIDs(s.RouteTableID, o.RouteTableID) {
+					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s says another table for the same subnet, expected the same one",
+						other.where(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", j)))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkTargets refuses a target that is some cluster's own table: its cloud provider owns it, and one foreign write makes
+// it fail for a while (cloud-provider-azure#11003).
+func checkTargets(docs []*document) error {
+	for _, d := range docs {
+		for i, t := range d.spec.Spec.Targets {
+			field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
+			for _, other := range docs {
+				if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
+					return d.errorf(field, "it is the own table of the cluster %q (%s), expected another table: a cluster's own table is never written",
+						other.spec.Metadata.Name, other.where("spec.routeTableID"))
+				}
+			}
+			if network.IsManagedTable(network.ID(t.RouteTableID)) {
+				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, expected another table: a cluster's own table is never written",
+					network.ID(t.RouteTableID).Name())
+			}
+		}
+	}
+	return nil
+}
+
+// quoted quotes a value from the file, cut where it is too long to help.
+func quoted(value string) string {
+	const longest = 300
+	if runes := []rune(value); len(runes) > longest {
+		return strconv.Quote(string(runes[:longest])) + "…"
+	}
+	return strconv.Quote(value)
+}
+
+// where returns file:line of a field.
+func (d *document) where(field string) string {
+	e := d.errorf(field, "")
+	return fmt.Sprintf("%s:%d", e.File, e.Line)
+}
+
+// equalIDs compares two IDs as written; "" equals nothing.
+func equalIDs(a, b string) bool { return a != "" && network.ID(a).Equal(network.ID(b)) }

@@ -1,0 +1,198 @@
+// Package config reads ClusterRoutes from YAML text and refuses what cannot be meant, each time with one line that names
+// the file, the line, the field and what was expected.
+//
+// It is pure: the text comes from the caller, and nothing is looked up in Azure. What only Azure can tell (a target that
+// turns out to be the cluster's own table) is plan's to find.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// File is a configuration file as it was read.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Error is a mistake in a file, at a line and column counted from 1. Line is 0 when it concerns the file as a whole.
+type Error struct {
+	File         string
+	Line, Column int
+	Field        string // such as spec.targets[0].routeTableID, "" when it is no field's fault
+	Problem      string // what is wrong and what was expected
+}
+
+// Error returns one line: file:line:column: field: problem.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": ")
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Problem)
+	// Part of it is quoted from the file, or is what the YAML library says.
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(b.String())
+}
+
+// document is one YAML document of a file.
+type document struct {
+	file string
+	line int // of its first line in the file, counted from 0
+	body ast.Node
+	spec v1alpha1.ClusterRoutes
+}
+
+// Read reads all documents of all files, fills in the defaults and checks them, each alone and all together. The error
+// is the first mistake, an *Error.
+func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
+	var docs []*document
+	for _, f := range files {
+		found, err := parse(f)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, &Error{File: f.Name, Problem: "no document in it, expected a " + v1alpha1.Kind}
+		}
+		docs = append(docs, found...)
+	}
+	configs := make([]v1alpha1.ClusterRoutes, len(docs))
+	for i, d := range docs {
+		d.spec.SetDefaults()
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+		if err := d.checkBeside(docs[:i]); err != nil {
+			return nil, err
+		}
+		configs[i] = d.spec
+	}
+	if err := checkTargets(docs); err != nil {
+		return nil, err
+	}
+	return configs, nil
+}
+
+// parse splits a file into its documents and decodes each. The YAML library stops at an empty document and would drop
+// what follows without a word, so the split is made here.
+func parse(f File) ([]*document, error) {
+	if !utf8.Valid(f.Data) {
+		return nil, &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}
+	}
+	text := strings.TrimPrefix(string(f.Data), "\ufeff")
+	var docs []*document
+	var lines []string
+	start := 0
+	flush := func(next int) error {
+		d, err := parseOne(f.Name, start, strings.Join(lines, ""))
+		if d != nil {
+			docs = append(docs, d)
+		}
+		lines, start = nil, next
+		return err
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		rest, marker := strings.CutPrefix(line, "---")
+		if marker && strings.TrimLeft(rest, " \t\r\n") != rest || marker && rest == "" {
+			if err := flush(n); err != nil {
+				return nil, err
+			}
+			line = "   " + rest // keeps the columns of what stands behind the marker
+		}
+		lines = append(lines, line)
+		n++
+	}
+	return docs, flush(n)
+}
+
+// parseOne decodes one document; an empty one is nil.
+func parseOne(file string, line int, text string) (*document, error) {
+	d := &document{file: file, line: line}
+	tree, err := parser.ParseBytes([]byte(text), 0)
+	if err != nil {
+		return nil, d.yamlError(err)
+	}
+	for _, part := range tree.Docs {
+		if part.Body == nil {
+			continue
+		}
+		if d.body != nil { // behind a document end marker, ...
+			return nil, d.errorAt(part.Body, "", "a second document, expected --- before it")
+		}
+		d.body = part.Body
+	}
+	if d.body == nil || d.body.Type() == ast.CommentType {
+		return nil, nil
+	}
+	if err := d.checkShape(); err != nil {
+		return nil, err
+	}
+	if err := yaml.NodeToValue(d.body, &d.spec, yaml.Strict()); err != nil {
+		return nil, d.yamlError(err)
+	}
+	return d, nil
+}
+
+var placeInMessage = regexp.MustCompile(`\[\d+:\d+\]`)
+
+// yamlError turns an error of the YAML library, which draws a picture of the source, into one line with a field.
+func (d *document) yamlError(err error) error {
+	var e yaml.Error
+	if !errors.As(err, &e) || e.GetToken() == nil || e.GetToken().Position == nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return &Error{File: d.file, Problem: line}
+	}
+	position := e.GetToken().Position
+	// The library counts lines from the document's first; so do the places in its messages.
+	problem := placeInMessage.ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
+		var line, column int
+		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched
+		return fmt.Sprintf("line %d", d.line+line)
+	})
+	return &Error{File: d.file, Line: d.line + position.Line, Column: position.Column, Problem: problem}
+}
+
+// errorAt makes the error for a field whose value stands at node.
+func (d *document) errorAt(node ast.Node, field, problem string) *Error {
+	e := &Error{File: d.file, Field: field, Problem: problem}
+	if node != nil && node.GetToken() != nil && node.GetToken().Position != nil {
+		e.Line, e.Column = d.line+node.GetToken().Position.Line, node.GetToken().Position.Column
+	}
+	return e
+}
+
+// errorf makes the error for a field by its path, such as spec.targets[0].routeTableID. Where the field is left out, it
+// points at what should contain it.
+func (d *document) errorf(field, format string, args ...any) *Error {
+	return d.errorAt(d.find(field), field, fmt.Sprintf(format, args...))
+}
+
+// find returns the node of a field's value, or of the nearest thing around it.
+func (d *document) find(field string) ast.Node {
+	for path := field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
+		p, err := yaml.PathString("$." + path)
+		if err != nil {
+			continue
+		}
+		if node, err := p.FilterNode(d.body); err == nil && node != nil {
+			return node
+		}
+	}
+	return d.body
+}

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// checkShape holds the document against the structs it is to be read into: every key must be a field, every value of the
+// field's kind. The YAML library checks this too, but does not say which fields there are, and takes 1.5 for an int.
+func (d *document) checkShape() error {
+	return d.shape(d.body, "", reflect.TypeFor[v1alpha1.ClusterRoutes]())
+}
+
+const noAliases = "aliases and merge keys are not read here: write the value out"
+
+// decimal is a number that means the same to every reader of YAML: 010 is 8 to some.
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
+	optional := t.Kind() == reflect.Pointer
+	if optional {
+		t = t.Elem()
+	}
+	wrong := func() error {
+		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node), describeType(t)))
+	}
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		return d.shape(n.Value, field, t)
+	case *ast.AliasNode, *ast.MergeKeyNode:
+		return d.errorAt(node, field, noAliases)
+	case *ast.NullNode:
+		if field == "" {
+			return wrong()
+		}
+		return nil // a key without a value is a field left out
+	case *ast.MappingNode:
+		if t.Kind() != reflect.Struct {
+			return wrong()
+		}
+		for _, value := range n.Values {
+			if err := d.shapeOfField(value, field, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *ast.MappingValueNode:
+		if t.Kind() != reflect.Struct {
+			return wrong()
+		}
+		return d.shapeOfField(n, field, t)
+	case *ast.SequenceNode:
+		if t.Kind() != reflect.Slice {
+			return wrong()
+		}
+		for i, value := range n.Values {
+			if err := d.shape(value, fmt.Sprintf("%s[%d]", field, i), t.Elem()); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *ast.StringNode, *ast.LiteralNode:
+		if t.Kind() != reflect.String {
+			return wrong()
+		}
+		return nil
+	case *ast.IntegerNode:
+		switch written := n.GetToken().Value; {
+		case t.Kind() != reflect.Int:
+			return wrong()
+		case !decimal.MatchString(written):
+			return d.errorAt(node, field, written+" is not written in decimal digits, expected a whole number such as 10")
+		case written == "0" && !optional: // the struct could not tell it from a field left out
+			return d.errorAt(node, field, "0 is out of range, expected 1 or more")
+		}
+		return nil
+	}
+	return wrong()
+}
+
+func (d *document) shapeOfField(value *ast.MappingValueNode, field string, t reflect.Type) error {
+	if _, merge := value.Key.(*ast.MergeKeyNode); merge {
+		return d.errorAt(value.Key, field, noAliases)
+	}
+	key := value.Key.String()
+	if _, ok := value.Key.(*ast.StringNode); ok {
+		key = value.Key.GetToken().Value
+	}
+	names := make([]string, 0, t.NumField())
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == key {
+			return d.shape(value.Value, join(field, key), t.Field(i).Type)
+		}
+		names = append(names, name)
+	}
+	return d.errorAt(value.Key, join(field, key), "unknown field, expected one of "+strings.Join(names, ", "))
+}
+
+func join(field, key string) string {
+	if field == "" {
+		return key
+	}
+	return field + "." + key
+}
+
+func describeType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		return "a mapping"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "text"
+}
+
+func describeNode(node ast.Node) string {
+	switch n := node.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.StringNode:
+		return "the text " + quoted(n.Value)
+	case *ast.LiteralNode:
+		return "a block of text"
+	case ast.ScalarNode:
+		return n.GetToken().Value
+	}
+	return "a YAML tag"
+}

@@ -1,0 +1,195 @@
+// Package demo plays the life of a cluster's routes on a local Azure, scene by scene, with a keeper at work, and checks
+// after each scene that the network is as it should be.
+//
+// It looks at the network with a client of its own and believes nothing the keeper says, except that a finding was made.
+// How a scene is shown is not its business.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Keeper is what is being watched.
+type Keeper interface {
+	Round(context.Context) (keeper.Round, error)
+}
+
+// The principals of the demo: the keeper, and the one who redeploys the network and looks at it.
+var (
+	KeeperPrincipal = emulator.DefaultPrincipal
+	Operator        = emulator.Principal{
+		Name: "infrastructure pipeline", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret",
+		ObjectID: "0b1ec700-0000-4000-8000-000000000002",
+	}
+)
+
+// Options say how the demo is played.
+type Options struct {
+	// NewKeeper makes the keeper for the local Azure at the given place.
+	NewKeeper func(emulator.Info, []v1alpha1.ClusterRoutes) (Keeper, error)
+	// Dir is a folder of its own for the local Azure's files.
+	Dir string
+	// Started is told where the local Azure is, Scene about each scene that ended. Both may be nil.
+	Started func(emulator.Info, emulator.Demo)
+	Scene   func(Scene)
+	// Patience is how long the keeper has to get a scene right. 0: 20 s.
+	Patience time.Duration
+	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud provider collects routes.
+	OperationTime, RouteBatch time.Duration
+}
+
+// Scene is what was played and how it went.
+type Scene struct {
+	Name  string
+	Title string // what happens, in a sentence
+	OK    bool
+	// Detail says what was seen, or what is wrong.
+	Detail  string
+	Elapsed time.Duration
+	// Reads, Writes and Polls are the keeper's ARM calls, as the local Azure counted them.
+	Reads, Writes, Polls int
+	Changes              []plan.Outcome
+	Findings             []finding.Finding
+}
+
+// Config is the config the demo's keeper works by.
+func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
+	c.Spec.ClusterID = string(d.Cluster)
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(d.GatewaySubnet), RouteTableID: string(d.GatewayTable)}}
+	c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}}
+	c.SetDefaults()
+	return []v1alpha1.ClusterRoutes{c}
+}
+
+// Run plays all scenes and reports whether every one went well. The error is for what keeps it from being played.
+func Run(ctx context.Context, o Options) (bool, error) {
+	if o.Patience == 0 {
+		o.Patience = 20 * time.Second
+	}
+	e, err := emulator.New(emulator.Options{
+		Principals:    []emulator.Principal{KeeperPrincipal, Operator},
+		OperationTime: o.OperationTime, RouteBatch: o.RouteBatch, CheckClusterIdentity: true,
+	})
+	if err != nil {
+		return false, err
+	}
+	defer e.Close()
+	server, err := e.Start(o.Dir, "", "")
+	if err != nil {
+		return false, err
+	}
+	defer server.Close()
+	names, err := emulator.BuildDemo(e, Operator)
+	if err != nil {
+		return false, err
+	}
+	s := &stage{opts: o, names: names, e: e}
+	if s.azure, err = newViewer(ctx, server.Info, Operator); err != nil {
+		return false, err
+	}
+	if s.keeper, err = o.NewKeeper(server.Info, Config(names)); err != nil {
+		return false, err
+	}
+	if o.Started != nil {
+		o.Started(server.Info, names)
+	}
+	all := true
+	for _, sc := range scenes {
+		result := s.play(ctx, sc)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		all = all && result.OK
+		if o.Scene != nil {
+			o.Scene(result)
+		}
+	}
+	return all, nil
+}
+
+// stage is where the scenes are played.
+type stage struct {
+	opts   Options
+	names  emulator.Demo
+	e      *emulator.Emulator
+	azure  *viewer
+	keeper Keeper
+
+	// of the scene being played
+	changes  []plan.Outcome
+	findings []finding.Finding
+}
+
+// play plays one scene.
+func (s *stage) play(ctx context.Context, sc scene) Scene {
+	s.changes, s.findings = nil, nil
+	before := s.e.LastRequest()
+	result := Scene{Name: sc.name, Title: sc.title}
+	start := time.Now()
+	detail, err := sc.play(ctx, s)
+	result.Elapsed = time.Since(start)
+	result.OK, result.Detail = err == nil, detail
+	if err != nil {
+		result.Detail = err.Error()
+	}
+	result.Changes, result.Findings = s.changes, s.findings
+	for _, r := range s.e.Requests(before) {
+		switch {
+		case r.Principal != KeeperPrincipal.Name:
+		case r.Method != "GET":
+			result.Writes++
+		case strings.Contains(strings.ToLower(r.Path), "/operations/"):
+			result.Polls++
+		default:
+			result.Reads++
+		}
+	}
+	return result
+}
+
+// round lets the keeper make one round.
+func (s *stage) round(ctx context.Context) (keeper.Round, error) {
+	r, err := s.keeper.Round(ctx)
+	for _, c := range r.Changes {
+		if c.State == plan.Done {
+			s.changes = append(s.changes, c)
+		}
+	}
+	s.findings = r.Findings
+	return r, err
+}
+
+// between is the pause between two rounds: long enough to see the keeper wait for the network, short enough to watch.
+const between = 200 * time.Millisecond
+
+// until lets the keeper make rounds until the network is right, or patience is over. right says what is wrong.
+func (s *stage) until(ctx context.Context, right func() error) error {
+	deadline := time.Now().Add(s.opts.Patience)
+	for {
+		if _, err := s.round(ctx); err != nil {
+			return err
+		}
+		wrong := right()
+		if wrong == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %s: %w", s.opts.Patience, wrong)
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// sabotage is a way to break the real keeper.
+type sabotage struct {
+	options keeper.Options
+	put     func(path string, body []byte) []byte // rewrites what the keeper PUTs
+	azure   func(keeper.Azure) keeper.Azure
+}
+
+// play runs the demo with a keeper broken in one way and returns the names of the scenes that went wrong.
+func play(t *testing.T, s sabotage, patience time.Duration) []string {
+	t.Helper()
+	var red []string
+	ok, err := Run(t.Context(), Options{
+		Dir: t.TempDir(), RouteBatch: 50 * time.Millisecond, Patience: patience,
+		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (Keeper, error) {
+			v, err := newViewer(t.Context(), info, KeeperPrincipal)
+			if err != nil {
+				return nil, err
+			}
+			client, err := azure.New(staticToken(v.token), azure.Options{
+				Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS, Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+					cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"},
+				}},
+				Transport: &http.Client{Transport: rewriting{v.http.Transport, s.put}},
+			})
+			if err != nil {
+				return nil, err
+			}
+			var a keeper.Azure = client
+			if s.azure != nil {
+				a = s.azure(a)
+			}
+			return keeper.New(a, configs, s.options), nil
+		},
+		Scene: func(sc Scene) {
+			t.Logf("%-10s %-5v %6dms reads %d writes %d polls %d  %s", sc.Name, sc.OK, sc.Elapsed.Milliseconds(), sc.Reads, sc.Writes, sc.Polls, sc.Detail)
+			if !sc.OK {
+				red = append(red, sc.Name)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok != (len(red) == 0) {
+		t.Errorf("Run says %v, and %d scenes went wrong", ok, len(red))
+	}
+	return red
+}
+
+type staticToken string
+
+func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// rewriting changes the bodies of PUTs on their way.
+type rewriting struct {
+	next http.RoundTripper
+	put  func(path string, body []byte) []byte
+}
+
+func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
+	if r.put == nil || request.Method != http.MethodPut {
+		return r.next.RoundTrip(request)
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	body = r.put(request.URL.Path, body)
+	clone := request.Clone(request.Context())
+	clone.Body, clone.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r.next.RoundTrip(clone)
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	if red := play(t, sabotage{}, 20*time.Second); len(red) > 0 {
+		t.Errorf("wrong: %v", red)
+	}
+}
+
+// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the right ones red, and no
+// others.
+func TestSaboteurs(t *testing.T) {
+	tests := []struct {
+		name     string
+		sabotage sabotage
+		patience time.Duration
+		red      []string
+	}{
+		{
+			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
+			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "brake"},
+		},
+		{
+			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
+			[]string{"strip"},
+		},
+		{
+			"deletes routes it does not know", sabotage{put: withoutUnknown}, 2 * time.Second,
+			[]string{"sync", "foreign"},
+		},
+		{
+			"ignores brakes", sabotage{azure: func(a keeper.Azure) keeper.Azure { return brakeless{a} }}, 2 * time.Second,
+			[]string{"brake"},
+		},
+		{
+			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure { return &restless{Azure: a} }}, 2 * time.Second,
+			[]string{"quiet"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if red := play(t, tt.sabotage, tt.patience); !slices.Equal(red, tt.red) {
+				t.Errorf("red %v, want %v", red, tt.red)
+			}
+		})
+	}
+}
+
+// typedSubnet puts a subnet through a struct that has the fields of some years ago, as AGIC does.
+func typedSubnet(path string, body []byte) []byte {
+	if !strings.Contains(path, "/subnets/") {
+		return body
+	}
+	type ref struct {
+		ID string `json:"id"`
+	}
+	var model struct {
+		ID         string `json:"id"`
+		Name       string `json:"name"`
+		Properties struct {
+			AddressPrefix        string `json:"addressPrefix"`
+			NetworkSecurityGroup *ref   `json:"networkSecurityGroup,omitempty"`
+			RouteTable           *ref   `json:"routeTable,omitempty"`
+			ServiceEndpoints     []any  `json:"serviceEndpoints,omitempty"`
+			Delegations          []any  `json:"delegations,omitempty"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(body, &model); err != nil {
+		return body
+	}
+	out, err := json.Marshal(model)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+var podRouteName = regexp.MustCompile(`^aks-nodepool1-\d{8}-vmss`)
+
+// withoutUnknown drops the routes whose names are not the cluster's from every table.
+func withoutUnknown(path string, body []byte) []byte {
+	if !strings.Contains(path, "/routeTables/") {
+		return body
+	}
+	table, err := network.DecodeRouteTable(body)
+	if err != nil {
+		return body
+	}
+	out, err := network.SetRoutes(body, slices.DeleteFunc(table.Routes, func(r network.Route) bool { return !podRouteName.MatchString(r.Name) }))
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// brakeless sees all nodes, and none of them at an address that anybody asks for: the brakes let go.
+type brakeless struct{ keeper.Azure }
+
+func (b brakeless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	for _, id := range w.NICs {
+		nics := &network.NICs{Holder: map[netip.Addr]string{}}
+		for i := range 10 {
+			nics.Holder[netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})] = fmt.Sprintf("aks-nodepool1-1-vmss instance %d", i)
+		}
+		s.Learn(id).NICs = nics
+	}
+	w.NICs = nil
+	return b.Azure.Read(ctx, s, w)
+}
+
+// restless writes every table it knows of again after each look.
+type restless struct{ keeper.Azure }
+
+func (r *restless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	if err := r.Azure.Read(ctx, s, w); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		if table := s.Tables[key]; table.ID.Name() == "appgw-rt" {
+			first := true
+			if _, err := r.Write(ctx, table.ID, func(d network.Document) ([]byte, error) {
+				if !first {
+					return nil, nil
+				}
+				first = false
+				return d.Raw, nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// scene is one thing that happens to a network, and what must be true afterwards.
+type scene struct {
+	name, title string
+	play        func(context.Context, *stage) (detail string, err error)
+}
+
+var scenes = []scene{
+	{"sync", "The gateway's table gets the cluster's pod routes", playSync},
+	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut},
+	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables", playStrip},
+	{"next-hop", "A node comes back under its name with another address", playNextHop},
+	{"foreign", "Other people put routes of their own into the gateway's table", playForeign},
+	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
+	{"brake", "The cluster's table suddenly reads empty, though the nodes are there", playBrake},
+	{"quiet", "Three rounds with nothing to do", playQuiet},
+}
+
+// copied checks that the gateway's table holds exactly the pod routes of the cluster's, want of them, and beside them
+// just what it held before.
+func (s *stage) copied(ctx context.Context, want int, rest map[string]string) func() error {
+	return func() error {
+		source, err := s.azure.table(ctx, s.names.ClusterTable)
+		if err != nil {
+			return err
+		}
+		target, err := s.azure.table(ctx, s.names.GatewayTable)
+		if err != nil {
+			return err
+		}
+		from, to := source.pods(), target.pods()
+		if len(from) != want {
+			return fmt.Errorf("the cluster's table has %d pod routes, not %d", len(from), want)
+		}
+		for prefix, r := range from {
+			if to[prefix].hop != r.hop {
+				return fmt.Errorf("%s leads to %q in the gateway's table and to %s in the cluster's", prefix, to[prefix].hop, r.hop)
+			}
+		}
+		if len(to) != len(from) {
+			return fmt.Errorf("the gateway's table has %d pod routes, the cluster's %d", len(to), len(from))
+		}
+		return same(rest, target.rest())
+	}
+}
+
+// same compares the routes that are none of the keeper's business.
+func same(before, after map[string]string) error {
+	for name, text := range before {
+		switch now, there := after[name]; {
+		case !there:
+			return fmt.Errorf("the foreign route %s is gone", name)
+		case now != text:
+			return fmt.Errorf("the foreign route %s was %s and is %s", name, text, now)
+		}
+	}
+	for name, text := range after {
+		if _, there := before[name]; !there {
+			return fmt.Errorf("a route that nobody asked for appeared: %s", text)
+		}
+	}
+	return nil
+}
+
+// foreign returns what the gateway's table holds beside pod routes.
+func (s *stage) foreign(ctx context.Context) (map[string]string, error) {
+	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	return t.rest(), err
+}
+
+func playSync(ctx context.Context, s *stage) (string, error) {
+	rest, err := s.foreign(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(rest) != 1 {
+		return "", fmt.Errorf("the gateway's table should begin with one route of its own, it has %d", len(rest))
+	}
+	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to the firewall is not copied", s.names.OwnRoute),
+		s.until(ctx, s.copied(ctx, 3, rest))
+}
+
+// scale sets the number of nodes, through ARM.
+func (s *stage) scale(ctx context.Context, count int) error {
+	id := s.names.Cluster.Child("agentPools", s.names.Pool)
+	doc, err := s.azure.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	doc["properties"].(map[string]any)["count"] = count
+	return s.azure.put(ctx, id, doc)
+}
+
+func playScaleOut(ctx context.Context, s *stage) (string, error) {
+	rest, err := s.foreign(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := s.scale(ctx, 6); err != nil {
+		return "", err
+	}
+	return "three more routes in the gateway's table, 6 in all", s.until(ctx, s.copied(ctx, 6, rest))
+}
+
+func playStrip(ctx context.Context, s *stage) (string, error) {
+	subnets := []network.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
+	before := map[network.ID]map[string]any{}
+	for _, id := range subnets {
+		doc, err := s.azure.get(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		before[id] = doc
+		// What a template does that does not name the table: everything else as it was.
+		stripped := maps.Clone(doc)
+		stripped["properties"] = maps.Clone(doc["properties"].(map[string]any))
+		delete(stripped["properties"].(map[string]any), "routeTable")
+		if err := s.azure.put(ctx, id, stripped); err != nil {
+			return "", err
+		}
+		now, err := s.azure.get(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if now["properties"].(map[string]any)["routeTable"] != nil {
+			return "", fmt.Errorf("the redeploy did not strip the table from %s", id.Short())
+		}
+	}
+	err := s.until(ctx, func() error {
+		for _, id := range subnets {
+			now, err := s.azure.get(ctx, id)
+			if err != nil {
+				return err
+			}
+			if differing, err := compareDocs(before[id], now); err != nil || len(differing) > 0 {
+				return fmt.Errorf("subnet %s differs from before the redeploy in %v %w", id.Short(), differing, orNone(err))
+			}
+		}
+		return nil
+	})
+	return "both have their tables again; NSG, service endpoints, delegations and a field that no SDK knows are as before", err
+}
+
+func compareDocs(a, b map[string]any) ([]string, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	y, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	return network.Differences(x, y)
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return fmt.Errorf("(field by field)")
+	}
+	return err
+}
+
+func playNextHop(ctx context.Context, s *stage) (string, error) {
+	source, err := s.azure.table(ctx, s.names.ClusterTable)
+	if err != nil {
+		return "", err
+	}
+	rest, err := s.foreign(ctx)
+	if err != nil {
+		return "", err
+	}
+	pods := source.pods()
+	moved := pods[slices.Sorted(maps.Keys(pods))[1]]
+	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster, "node": network.RouteNode(moved.name)}); err != nil {
+		return "", err
+	}
+	var now route
+	copied := s.copied(ctx, len(pods), rest)
+	err = s.until(ctx, func() error {
+		target, err := s.azure.table(ctx, s.names.GatewayTable)
+		if err != nil {
+			return err
+		}
+		now = target.routes[moved.name]
+		if now.hop == moved.hop || now.prefix != moved.prefix {
+			return fmt.Errorf("the route %s still leads from %s to %s", moved.name, now.prefix, now.hop)
+		}
+		return copied()
+	})
+	return fmt.Sprintf("%s led to %s and now leads to %s", moved.prefix, moved.hop, now.hop), err
+}
+
+func playForeign(ctx context.Context, s *stage) (string, error) {
+	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	if err != nil {
+		return "", err
+	}
+	own := len(t.rest())
+	properties := t.doc["properties"].(map[string]any)
+	routes := properties["routes"].([]any)
+	theirs := [][3]string{
+		{"all-pods-to-firewall", "10.244.0.0/16", s.names.Firewall},
+		{"to-branch-office-2", "10.61.0.0/16", s.names.Firewall},
+		{"aks-pool1-87654321-vmss000000____1024410024", "10.244.100.0/24", "10.43.1.4"}, // a second cluster, with the same pod CIDR
+		{"aks-pool1-87654321-vmss000001____1024410124", "10.244.101.0/24", "10.43.1.5"},
+	}
+	for _, r := range theirs {
+		routes = append(routes, map[string]any{"name": r[0], "properties": map[string]any{
+			"addressPrefix": r[1], "nextHopType": network.HopAppliance, "nextHopIpAddress": r[2],
+		}})
+	}
+	properties["routes"] = routes
+	if err := s.azure.put(ctx, s.names.GatewayTable, t.doc); err != nil {
+		return "", err
+	}
+	rest, err := s.foreign(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(rest) != own+len(theirs) {
+		return "", fmt.Errorf("there should be %d foreign routes, there are %d", own+len(theirs), len(rest))
+	}
+	// The table has to be written while they are in it: one more node.
+	pods := len(t.pods()) + 1
+	if err := s.scale(ctx, pods); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d foreign routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
+		s.until(ctx, s.copied(ctx, pods, rest))
+}
+
+func playScaleIn(ctx context.Context, s *stage) (string, error) {
+	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	if err != nil {
+		return "", err
+	}
+	before := len(t.pods())
+	if err := s.scale(ctx, 2); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; nothing else is", before-2, before),
+		s.until(ctx, s.copied(ctx, 2, t.rest()))
+}
+
+func playBrake(ctx context.Context, s *stage) (string, error) {
+	source, err := s.azure.table(ctx, s.names.ClusterTable)
+	if err != nil {
+		return "", err
+	}
+	target, err := s.azure.table(ctx, s.names.GatewayTable)
+	if err != nil {
+		return "", err
+	}
+	pause := func(paused bool) error {
+		return s.azure.control(ctx, "routes", map[string]any{"cluster": s.names.Cluster, "paused": paused})
+	}
+	if err := pause(true); err != nil {
+		return "", err
+	}
+	properties := source.doc["properties"].(map[string]any)
+	pods := source.pods()
+	properties["routes"] = slices.DeleteFunc(properties["routes"].([]any), func(r any) bool {
+		for _, p := range pods {
+			if p.name == r.(map[string]any)["name"] {
+				return true
+			}
+		}
+		return false
+	})
+	if err := s.azure.put(ctx, s.names.ClusterTable, source.doc); err != nil {
+		return "", err
+	}
+	why := ""
+	held := func() bool {
+		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.BrakeHeld })
+		if i >= 0 {
+			why = s.findings[i].Message
+		}
+		return i >= 0
+	}
+	unchanged := func() error {
+		now, err := s.azure.table(ctx, s.names.GatewayTable)
+		if err != nil {
+			return err
+		}
+		if len(now.pods()) != len(target.pods()) {
+			return fmt.Errorf("the gateway's table has %d pod routes left of %d", len(now.pods()), len(target.pods()))
+		}
+		return same(target.rest(), now.rest())
+	}
+	for range 3 {
+		if _, err := s.round(ctx); err != nil {
+			return "", err
+		}
+		if err := unchanged(); err != nil {
+			return "", err
+		}
+		if !held() {
+			return "", fmt.Errorf("no finding says why nothing is deleted")
+		}
+	}
+	if err := pause(false); err != nil {
+		return "", err
+	}
+	copied := s.copied(ctx, len(pods), target.rest())
+	return "while it lasts: " + why + "; when the table is back, all is well", s.until(ctx, func() error {
+		if held() {
+			return fmt.Errorf("deletes are still held back")
+		}
+		return copied()
+	})
+}
+
+func playQuiet(ctx context.Context, s *stage) (string, error) {
+	before := s.e.LastRequest()
+	for range 3 {
+		r, err := s.round(ctx)
+		if err != nil {
+			return "", err
+		}
+		if !r.Complete {
+			return "", fmt.Errorf("a round did not see everything: %+v", r.Findings)
+		}
+	}
+	reads := 0
+	for _, r := range s.e.Requests(before) {
+		switch {
+		case r.Principal != KeeperPrincipal.Name:
+		case r.Method != "GET":
+			return "", fmt.Errorf("%s %s with nothing to do", r.Method, r.Path)
+		default:
+			reads++
+		}
+	}
+	return fmt.Sprintf("nothing is written; %d reads a round", reads/3), nil
+}

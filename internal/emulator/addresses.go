@@ -1,0 +1,237 @@
+package emulator
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// addresses are the ones taken in a subnet.
+type addresses struct {
+	by map[netip.Addr]network.ID // the IP configuration that holds it
+	// lowest is the first address of a prefix that may be free, so that giving out many does not look at all each time.
+	lowest map[netip.Prefix]netip.Addr
+}
+
+// addressesOf returns what is taken in a subnet.
+func (s *store) addressesOf(subnet network.ID) *addresses {
+	a := s.inUse[subnet.Key()]
+	if a == nil {
+		a = &addresses{by: map[netip.Addr]network.ID{}}
+		s.inUse[subnet.Key()] = a
+	}
+	return a
+}
+
+// configurations are the IP configurations as a subnet shows them: one reference each, sorted. The ones of Application
+// Gateways it shows elsewhere.
+func (a *addresses) configurations() []any {
+	seen := map[network.ID]bool{}
+	for _, id := range a.by {
+		if !id.Is(network.TypeGateway + "/gatewayIPConfigurations") {
+			seen[id] = true
+		}
+	}
+	out := []any{}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		out = append(out, object{"id": string(id)})
+	}
+	return out
+}
+
+// reserved is how many addresses at a subnet's start Azure keeps; the last one it keeps as well.
+const reserved = 4
+
+// allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it is full.
+func (s *store) allocate(subnet network.ID, prefix netip.Prefix, holder network.ID) netip.Addr {
+	used := s.addressesOf(subnet)
+	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool { _, taken := used.by[a]; return taken })
+	if addr.IsValid() {
+		used.by[addr] = holder
+		if used.lowest == nil {
+			used.lowest = map[netip.Prefix]netip.Addr{}
+		}
+		used.lowest[prefix] = addr
+		s.touchAround(subnet)
+	}
+	return addr
+}
+
+// freeAddress is the lowest address of a prefix that is neither reserved nor taken, or the zero address.
+func freeAddress(prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
+	return freeAddressFrom(netip.Addr{}, prefix, taken)
+}
+
+// freeAddressFrom starts at an address below which all are taken, where that is known.
+func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
+	if !addr.IsValid() {
+		addr = prefix.Masked().Addr()
+		for range reserved {
+			addr = addr.Next()
+		}
+	}
+	for ; prefix.Contains(addr.Next()); addr = addr.Next() { // the last one is reserved
+		if !taken(addr) {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}
+
+// release gives addresses back.
+func (s *store) release(subnet network.ID, addrs ...netip.Addr) {
+	used := s.addressesOf(subnet)
+	for _, a := range addrs {
+		delete(used.by, a)
+	}
+	used.lowest = nil
+	s.touchAround(subnet)
+}
+
+// seat is an address that an IP configuration takes in a subnet.
+type seat struct {
+	subnet network.ID
+	addr   netip.Addr
+	holder network.ID
+}
+
+// settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as asked for, dynamic ones
+// as they were while the subnet is the same. They are taken once the resource is stored.
+func (e *Emulator) settleSeats(r *resource) *failure {
+	if r.id.Is(network.TypeScaleSet) {
+		return nil // settleScaleSet has
+	}
+	chosen := map[string]bool{}
+	var fresh []reference
+	for _, ref := range referencesIn(r.id, r.body) {
+		if !ref.link.takes() {
+			continue
+		}
+		subnet := e.store.get(ref.target())
+		if f := checkSeat(e, ref, subnet); f != nil {
+			return f
+		}
+		addr, f := e.staticSeat(r, ref, subnet)
+		if f != nil {
+			return f
+		}
+		if !addr.IsValid() {
+			addr = e.keptSeat(ref, subnet)
+		}
+		if !addr.IsValid() {
+			fresh = append(fresh, ref)
+			continue
+		}
+		if chosen[seatKey(subnet.id, addr)] {
+			return fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated", "IP configuration %s is using the private IP address %s which is already allocated to resource %s.", ref.holder, addr, r.id)
+		}
+		chosen[seatKey(subnet.id, addr)] = true
+		r.seats = append(r.seats, seat{subnet.id, addr, ref.holder})
+	}
+	for _, ref := range fresh {
+		s, f := e.dynamicSeat(ref, e.store.get(ref.target()), chosen)
+		if f != nil {
+			return f
+		}
+		r.seats = append(r.seats, s)
+	}
+	showSeats(r)
+	return nil
+}
+
+// seatKey names an address of a subnet.
+func seatKey(subnet network.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
+
+// dynamicSeat is the address that an IP configuration has already, or a free one, which it notes as chosen.
+func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat, *failure) {
+	addr := e.keptSeat(ref, subnet)
+	used := e.store.addressesOf(subnet.id)
+	for _, p := range prefixesOf(subnet.body) {
+		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
+			addr = freeAddress(p, func(a netip.Addr) bool { _, taken := used.by[a]; return taken || chosen[seatKey(subnet.id, a)] })
+		}
+	}
+	if !addr.IsValid() {
+		return seat{}, fail(http.StatusBadRequest, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.", subnet.id.Name(), text(objectAt(subnet.body, "properties"), "addressPrefix"))
+	}
+	chosen[seatKey(subnet.id, addr)] = true
+	return seat{subnet.id, addr, ref.holder}, nil
+}
+
+func wantsV6(ref reference) bool { return text(ref.part, "privateIPAddressVersion") == "IPv6" }
+
+// staticSeat is the address that is asked for, or the zero address.
+func (e *Emulator) staticSeat(r *resource, ref reference, subnet *resource) (netip.Addr, *failure) {
+	asked := text(ref.part, "privateIPAddress")
+	if text(ref.part, "privateIPAllocationMethod") != "Static" {
+		return netip.Addr{}, nil
+	}
+	if asked == "" {
+		return netip.Addr{}, fail(http.StatusBadRequest, "PrivateIPAddressMissing", "Private IP address is required when privateIPAllocationMethod is Static in IP configuration %s.", ref.holder)
+	}
+	addr, err := netip.ParseAddr(asked)
+	i := slices.IndexFunc(prefixesOf(subnet.body), func(p netip.Prefix) bool { return err == nil && p.Contains(addr) })
+	if i < 0 {
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressNotInSubnet", "Private static IP address %s does not belong to the range of subnet prefix %s.", asked, text(objectAt(subnet.body, "properties"), "addressPrefix"))
+	}
+	p := prefixesOf(subnet.body)[i]
+	if free := freeAddress(p, func(a netip.Addr) bool { return a != addr }); free != addr {
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressInReservedRange", "Private static IP address %s falls within reserved IP range of subnet prefix %s.", asked, p)
+	}
+	if holder := e.store.addressesOf(subnet.id).by[addr]; holder != "" && !partOf(holder, r.id) {
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated", "IP configuration %s is using the private IP address %s which is already allocated to resource %s.", ref.holder, addr, holder)
+	}
+	return addr, nil
+}
+
+// keptSeat is the address that the IP configuration has in the subnet already.
+func (e *Emulator) keptSeat(ref reference, subnet *resource) netip.Addr {
+	for a, holder := range e.store.addressesOf(subnet.id).by {
+		if holder.Equal(ref.holder) && a.Is6() == wantsV6(ref) {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// partOf reports whether an ID is of a part of a resource.
+func partOf(id, whole network.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
+
+// showSeats writes the chosen addresses into the document.
+func showSeats(r *resource) {
+	for _, ref := range referencesIn(r.id, r.body) {
+		for _, s := range r.seats {
+			if ref.link.takes() && s.holder == ref.holder && ref.link.path != "gatewayIPConfigurations[].subnet" {
+				ref.part["privateIPAddress"] = s.addr.String()
+				setDefault(ref.part, "privateIPAllocationMethod", "Dynamic")
+				setDefault(ref.part, "privateIPAddressVersion", map[bool]string{false: "IPv4", true: "IPv6"}[s.addr.Is6()])
+			}
+		}
+	}
+}
+
+// takeSeats takes the addresses that settleSeats chose.
+func (e *Emulator) takeSeats(r *resource) {
+	for _, s := range r.seats {
+		e.store.addressesOf(s.subnet).by[s.addr] = s.holder
+		e.store.touchAround(s.subnet)
+	}
+	r.seats = nil
+}
+
+// leaveSeats gives back all that a resource has taken.
+func (e *Emulator) leaveSeats(r *resource) {
+	for _, ref := range referencesIn(r.id, r.body) {
+		if !ref.link.takes() {
+			continue
+		}
+		used := e.store.addressesOf(ref.target())
+		used.lowest = nil
+		maps.DeleteFunc(used.by, func(_ netip.Addr, holder network.ID) bool { return partOf(holder, r.id) })
+		e.store.touchAround(ref.target())
+	}
+}

@@ -1,0 +1,287 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+var poolName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+
+// settlePool checks one agent pool profile. had is what it was, nil for a new pool.
+func settlePool(p, had, properties object) *failure {
+	name := text(p, "name")
+	switch {
+	case name == "":
+		return fail(http.StatusBadRequest, "InvalidParameter", "Required parameter agentPoolProfiles.name is missing (null).")
+	case !poolName.MatchString(name):
+		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfile.name is invalid. Error details: %s is no agent pool name. Please see https://aka.ms/aks-naming-rules for more details.", name)
+	case text(p, "osType") == "Windows" && len(name) > 6:
+		return fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong", "Windows agent pool name %s is longer than 6 characters.", name)
+	}
+	for field, value := range had { // what is left out stays
+		if p[field] == nil && !slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState", "powerState"}, field) {
+			p[field] = cloneValue(value)
+		}
+	}
+	setDefault(p, "vmSize", "Standard_D2s_v5")
+	setDefault(p, "osType", "Linux")
+	setDefault(p, "type", "VirtualMachineScaleSets")
+	setDefault(p, "count", 1)
+	setDefault(p, "orchestratorVersion", properties["kubernetesVersion"])
+	setDefault(p, "nodeImageVersion", nodeImages[1]) // not the newest, so that there is one to upgrade to
+	setDefault(p, "maxPods", defaultMaxPods(p, properties))
+	if _, err := countOf(p); err != nil {
+		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
+	}
+	if n := numberOf(p, "maxPods"); n < 10 || n > 250 {
+		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.", p["maxPods"])
+	}
+	if mode := text(p, "podIPAllocationMode"); mode != "" && mode != "DynamicIndividual" && mode != "StaticBlock" {
+		return invalid("agentPoolProfile.podIPAllocationMode", mode)
+	}
+	if text(p, "podSubnetID") != "" && modeOf(objectAt(properties, "networkProfile")) != modeVNet {
+		return invalid("agentPoolProfile.podSubnetID", p["podSubnetID"])
+	}
+	for _, field := range []string{"vmSize", "osType", "vnetSubnetID", "podSubnetID", "maxPods"} {
+		if had != nil && !strings.EqualFold(fmt.Sprint(had[field]), fmt.Sprint(p[field])) {
+			return unchangeable("properties." + field)
+		}
+	}
+	return checkVersion(p, had, properties)
+}
+
+// defaultMaxPods is what AKS gives a pool that names no maxPods (AZURE.md).
+func defaultMaxPods(p, properties object) int {
+	switch modeOf(objectAt(properties, "networkProfile")) {
+	case modeKubenet:
+		return 110
+	case modeVNet:
+		if text(p, "podSubnetID") == "" {
+			return 30
+		}
+	}
+	return 250
+}
+
+// checkPools checks a cluster's pools together.
+func (e *Emulator) checkPools(id network.ID, properties object, isNew bool) *failure {
+	pools := listAt(properties, "agentPoolProfiles")
+	seen := map[string]bool{}
+	systems := 0
+	for _, p := range pools {
+		if seen[text(p, "name")] {
+			return fail(http.StatusBadRequest, "InvalidParameter", "Agent pool name %s is used more than once.", text(p, "name")) // code [U]
+		}
+		seen[text(p, "name")] = true
+		if strings.EqualFold(text(p, "mode"), "System") {
+			systems++
+		}
+	}
+	if systems == 0 {
+		return fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool", "Must define at least one system pool.")
+	}
+	if len(pools) > maxPools {
+		return fail(http.StatusBadRequest, "MaxAgentPoolCountReached", "The maximum number of agent pools %d is reached.", maxPools)
+	}
+	if f := e.checkSubnets(id, properties, isNew); f != nil {
+		return f
+	}
+	return e.checkSizes(id, properties)
+}
+
+// countOf reads a pool's count, however it came.
+func countOf(p object) (int, error) {
+	var n int
+	_, err := fmt.Sscan(fmt.Sprint(p["count"]), &n)
+	if err == nil && (n < 0 || n > maxPoolNodes) {
+		err = fmt.Errorf("out of range")
+	}
+	return n, err
+}
+
+// mostNodes is how many nodes a pool can come to have.
+func mostNodes(p object) int {
+	n, _ := countOf(p) // checked when it was settled
+	if p["enableAutoScaling"] == true {
+		n = max(n, numberOf(p, "maxCount"))
+	}
+	return n
+}
+
+// numberOf reads a whole number, however it came; 0 when it is none.
+func numberOf(o object, field string) int {
+	var n int
+	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0
+	return n
+}
+
+func profileOf(r *resource, name string) object {
+	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
+		if strings.EqualFold(text(p, "name"), name) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (e *Emulator) showPool(r *resource, p object) {
+	p["provisioningState"] = state(r)
+	if cl := e.clusters[r.id.Key()]; cl != nil && e.isBusy(r) {
+		if run := cl.pool(text(p, "name")); run != nil && run.doing != "" {
+			p["provisioningState"] = run.doing
+		}
+	}
+	p["powerState"] = object{"code": powerOf(r)}
+	p["currentOrchestratorVersion"] = fullVersion(text(p, "orchestratorVersion"))
+}
+
+// poolDocument is a pool as a resource of its own.
+func (e *Emulator) poolDocument(r *resource, p object) object {
+	p = clone(p)
+	e.showPool(r, p)
+	name := text(p, "name")
+	delete(p, "name")
+	return object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": network.TypeCluster + "/agentPools", "properties": p}
+}
+
+// agentPoolCall handles agent pools: they are part of their cluster's document.
+func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
+	n := len(c.path)
+	if n < 9 || n > 12 || !strings.EqualFold(c.path[6], "managedClusters") || !strings.EqualFold(c.path[8], "agentPools") {
+		return reply{}, nil, false
+	}
+	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	r := e.store.get(id)
+	if r == nil {
+		return reply{}, missing(id), true
+	}
+	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
+	if n == 9 {
+		docs := make([]object, len(pools))
+		for i, p := range pools {
+			docs[i] = e.poolDocument(r, p)
+		}
+		answer, f := e.page(c, docs, nil)
+		return answer, f, true
+	}
+	at := slices.IndexFunc(pools, func(p object) bool { return strings.EqualFold(text(p, "name"), c.path[9]) })
+	switch {
+	case n > 10:
+		answer, f := e.poolAction(c, r, pools, at)
+		return answer, f, true
+	case c.method == http.MethodGet && at >= 0:
+		return ok(e.poolDocument(r, pools[at])), nil, true
+	case c.method == http.MethodPut:
+		status := http.StatusOK
+		if at < 0 {
+			at, status = len(pools), http.StatusCreated
+		}
+		if f := e.putPool(c, r, pools, at); f != nil {
+			e.record(c, r.id.Child("agentPools", c.path[9]), "write", f)
+			return reply{}, f, true
+		}
+		e.record(c, r.id.Child("agentPools", c.path[9]), "write", nil)
+		return e.started(c, r, reply{status: status, header: map[string]string{}, body: encode(e.poolDocument(r, profileOf(r, c.path[9])))}), nil, true
+	case c.method == http.MethodDelete && at >= 0:
+		answer, f := e.deletePool(c, r, pools, at)
+		return answer, f, true
+	case c.method == http.MethodDelete:
+		return reply{status: http.StatusNoContent}, nil, true
+	}
+	return reply{}, missing(id.Child("agentPools", c.path[9])), true
+}
+
+// putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it associates no subnet with the
+// table (AKS#1500).
+func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failure {
+	sent, f := decodeObject(c.body)
+	if f == nil {
+		f = e.changeable(r)
+	}
+	if f != nil {
+		return f
+	}
+	p := object{}
+	if sentProperties := objectAt(sent, "properties"); sentProperties != nil {
+		p = clone(sentProperties)
+	}
+	var had object
+	name, doing := c.path[9], "Creating"
+	if at < len(pools) {
+		had, doing = pools[at], "Updating"
+		name = text(had, "name")
+	} else {
+		setDefault(p, "mode", "User")
+	}
+	p["name"] = name
+	properties := objectAt(r.body, "properties")
+	if f := settlePool(p, had, properties); f != nil {
+		return f
+	}
+	if f := e.checkPoolSubnet(r, p); f != nil {
+		return f
+	}
+	all := append(pools[:at:at], append([]object{p}, pools[min(at+1, len(pools)):]...)...)
+	if f := e.checkPools(r.id, object{"networkProfile": properties["networkProfile"], "agentPoolProfiles": items(all)}, false); f != nil {
+		return f
+	}
+	if had != nil && numberOf(had, "count") != numberOf(p, "count") {
+		doing = "Scaling"
+	}
+	if upgrades(p, had) {
+		doing = "Upgrading"
+	}
+	cl := e.clusters[r.id.Key()]
+	cl.idle()
+	if f := e.setPool(cl, p, doing); f != nil {
+		return f
+	}
+	if doing == "Upgrading" {
+		if f := e.upgrade(cl, cl.pool(name), p, e.operationTime(c)); f != nil {
+			return f
+		}
+	}
+	e.storePools(c, r, all)
+	e.nodesChanged(cl)
+	return nil
+}
+
+func (e *Emulator) deletePool(c *call, r *resource, pools []object, at int) (reply, *failure) {
+	if f := e.changeable(r); f != nil {
+		return reply{}, f
+	}
+	id := r.id.Child("agentPools", c.path[9])
+	all := append(pools[:at:at], pools[at+1:]...)
+	if len(all) == 0 || !slices.ContainsFunc(all, func(p object) bool { return strings.EqualFold(text(p, "mode"), "System") }) {
+		f := fail(http.StatusBadRequest, "OperationNotAllowed", "The last system agent pool of a cluster cannot be deleted.") // wording [U]
+		e.record(c, id, "delete", f)
+		return reply{}, f
+	}
+	cl := e.clusters[r.id.Key()]
+	cl.idle()
+	e.removePool(cl, cl.pool(text(pools[at], "name")))
+	e.storePools(c, r, all)
+	e.nodesChanged(cl)
+	e.record(c, id, "delete", nil)
+	return e.accepted(c, nil), nil
+}
+
+func items(objects []object) []any {
+	out := make([]any, len(objects))
+	for i, o := range objects {
+		out[i] = o
+	}
+	return out
+}
+
+// storePools puts the pools into the cluster's document, which is busy from now on.
+func (e *Emulator) storePools(c *call, r *resource, pools []object) {
+	e.remember(r.id)
+	objectAt(r.body, "properties")["agentPoolProfiles"] = items(pools)
+	e.occupy(c, r, "Updating")
+}

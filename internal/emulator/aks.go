@@ -1,0 +1,362 @@
+package emulator
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Defaults of AKS.
+const (
+	defaultPodCIDR  = "10.244.0.0/16"
+	defaultPodCIDR6 = "fd12:3456:789a::/64"
+	networkVersion  = "2025-05-01" // the api-version of AKS's own calls to the network
+)
+
+// settleCluster checks a managed cluster and fills in what AKS does.
+func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
+	properties := objectAt(r.body, "properties")
+	var before object
+	if old != nil {
+		if f := e.changeable(old); f != nil {
+			return f
+		}
+		before = objectAt(old.body, "properties")
+		for _, field := range []string{"nodeResourceGroup", "dnsPrefix", "kubernetesVersion", "agentPoolProfiles"} {
+			if before[field] != nil {
+				setDefault(properties, field, cloneValue(before[field]))
+			}
+		}
+		setDefault(r.body, "identity", cloneValue(old.body["identity"]))
+	}
+	if f := settleNetworkProfile(properties, before); f != nil {
+		return f
+	}
+	setDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s", r.id.ResourceGroup(), r.id.Name(), text(r.body, "location")))
+	setDefault(properties, "dnsPrefix", r.id.Name())
+	setDefault(properties, "kubernetesVersion", kubernetesVersions[0])
+	setDefault(properties, "enableRBAC", true)
+	setDefault(r.body, "identity", object{"type": "SystemAssigned"})
+	properties["powerState"] = object{"code": "Running"}
+	if before == nil {
+		if f := e.checkNodeGroup(r.id, network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
+			return f
+		}
+	}
+	if before != nil && !strings.EqualFold(text(before, "nodeResourceGroup"), text(properties, "nodeResourceGroup")) {
+		return unchangeable("properties.nodeResourceGroup")
+	}
+	if f := checkUpgrade(properties, before); f != nil {
+		return f
+	}
+	if f := checkList(properties, "agentPoolProfiles"); f != nil {
+		return f
+	}
+	pools := listAt(properties, "agentPoolProfiles")
+	if len(pools) == 0 {
+		return fail(http.StatusBadRequest, "InvalidParameter", "Required parameter agentPoolProfiles is missing (null).")
+	}
+	for _, p := range pools {
+		var had object
+		if old != nil {
+			had = profileOf(old, text(p, "name"))
+		}
+		setDefault(p, "mode", "System")
+		if f := settlePool(p, had, properties); f != nil {
+			return f
+		}
+	}
+	if f := e.checkPools(r.id, properties, old == nil); f != nil {
+		return f
+	}
+	if cl := e.clusters[r.id.Key()]; cl != nil && modeOf(objectAt(properties, "networkProfile")) != cl.mode {
+		if f := e.leavable(cl); f != nil {
+			return f
+		}
+	}
+	r.doing = doingTo(properties, before)
+	return e.checkClusterIdentity(r)
+}
+
+// checkNodeGroup refuses a node resource group that cannot be made for the cluster.
+func (e *Emulator) checkNodeGroup(cluster, group network.ID) *failure {
+	switch {
+	case group.Equal(cluster.Group()):
+		return fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup", "The node resource group %s is the resource group of the cluster.", group.Name())
+	case e.store.get(group) != nil:
+		return fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists", "The provided node resource group name %s already exists. Please provide a new resource group name.", group.Name())
+	}
+	return nil
+}
+
+// doingTo is the state in which a cluster is while it is brought from one document to the next.
+func doingTo(properties, before object) string {
+	if before == nil {
+		return "Creating"
+	}
+	was := map[string]object{}
+	for _, p := range listAt(before, "agentPoolProfiles") {
+		was[text(p, "name")] = p
+	}
+	doing := "Updating"
+	for _, p := range listAt(properties, "agentPoolProfiles") {
+		had := was[text(p, "name")]
+		if had != nil && upgrades(p, had) {
+			return "Upgrading"
+		}
+		if had != nil && numberOf(had, "count") != numberOf(p, "count") {
+			doing = "Scaling"
+		}
+	}
+	if text(properties, "kubernetesVersion") != text(before, "kubernetesVersion") {
+		return "Upgrading"
+	}
+	return doing
+}
+
+func setDefault(o object, field string, value any) {
+	if o[field] == nil || o[field] == "" {
+		o[field] = value
+	}
+}
+
+// storedCluster makes what a cluster is made of, or brings it to what the document says now.
+func (e *Emulator) storedCluster(c *call, r, old *resource) *failure {
+	cl := e.clusters[r.id.Key()]
+	if cl == nil {
+		cl = e.newCluster(r)
+		e.clusters[r.id.Key()] = cl
+		e.nodeGroups[cl.nodeGroup.Key()] = cl
+	}
+	cl.who = e.clusterPrincipal(r)
+	if to := modeOf(objectAt(r.body, "properties", "networkProfile")); to != cl.mode {
+		e.migrate(cl, r, to)
+	}
+	if f := e.makeNetwork(cl, r); f != nil {
+		return e.undo(cl, old, f)
+	}
+	wanted := map[string]bool{}
+	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
+		wanted[text(p, "name")] = true
+		if f := e.setPool(cl, p, r.doing); f != nil {
+			return e.undo(cl, old, f)
+		}
+		if old == nil {
+			continue
+		}
+		if had := profileOf(old, text(p, "name")); had != nil && upgrades(p, had) {
+			if f := e.upgrade(cl, cl.pool(text(p, "name")), p, e.operationTime(c)); f != nil {
+				return f
+			}
+		}
+	}
+	for _, p := range append([]*pool(nil), cl.pools...) {
+		if !wanted[p.name] {
+			e.removePool(cl, p)
+		}
+	}
+	e.nodesChanged(cl)
+	return nil
+}
+
+// undo takes a new cluster away again that could not be made.
+func (e *Emulator) undo(cl *cluster, old *resource, f *failure) *failure {
+	if old == nil {
+		if r := e.store.get(cl.id); r != nil {
+			e.clusterRemoved(r)
+			e.store.remove(cl.id)
+		}
+	}
+	return f
+}
+
+// newCluster gives a cluster its names and its identity.
+func (e *Emulator) newCluster(r *resource) *cluster {
+	properties := objectAt(r.body, "properties")
+	h := fnv.New32a()
+	h.Write([]byte(r.id.Key()))
+	cl := &cluster{
+		id:        r.id,
+		digits:    fmt.Sprintf("%08d", h.Sum32()%100_000_000),
+		location:  text(r.body, "location"),
+		nodeGroup: network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup")),
+		mode:      modeOf(objectAt(properties, "networkProfile")),
+		podCIDRs:  validPrefixes(list(objectAt(properties, "networkProfile"), "podCidrs")),
+	}
+	if cl.who = e.clusterPrincipal(r); network.ID(cl.who.Resource).Equal(r.id) {
+		e.identity.add(cl.who)
+	}
+	cl.provider = &cloudProvider{e: e, cluster: cl, bugs: e.opts.RouteBugs}
+	return cl
+}
+
+// makeNetwork makes the node resource group and what of the network the cluster does not bring: virtual network, route
+// table, and the association of node subnets that have none.
+func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
+	if e.store.get(cl.nodeGroup) == nil {
+		if f := e.aksPut(cl, cl.nodeGroup, object{"managedBy": string(cl.id)}); f != nil {
+			return f
+		}
+	}
+	if own := cl.kubeletIdentity(); e.store.get(own) == nil {
+		if f := e.aksPut(cl, own, object{}); f != nil {
+			return f
+		}
+	}
+	e.assign(cl.nodeGroup, cl.who, "Contributor")
+	var subnets []network.ID
+	own := false
+	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
+		if id := network.ID(text(p, "vnetSubnetID")); id != "" {
+			subnets = append(subnets, id)
+		} else {
+			own = true
+		}
+	}
+	if own {
+		if e.store.get(cl.ownSubnet()) == nil {
+			space, nodes := []any{"10.224.0.0/12"}, object{"addressPrefix": "10.224.0.0/16"}
+			if _, v6 := familiesOf(cl.podCIDRs); v6 { // its own prefixes are not documented [U]
+				space = append(space, "fd3d:1c6e:d4a8::/56")
+				nodes = object{"addressPrefixes": []any{"10.224.0.0/16", "fd3d:1c6e:d4a8::/64"}}
+			}
+			body := object{"properties": object{
+				"addressSpace": object{"addressPrefixes": space},
+				"subnets":      []any{object{"name": cl.ownSubnet().Name(), "properties": nodes}},
+			}}
+			if f := e.aksPut(cl, cl.ownSubnet().Parent(), body); f != nil {
+				return f
+			}
+		}
+		subnets = append(subnets, cl.ownSubnet())
+	}
+	if cl.mode != modeKubenet || cl.leaving {
+		return nil
+	}
+	if cl.table == "" { // a brought subnet with its brought table is used as it is
+		for _, id := range subnets {
+			if table := linkOf(e.store.get(id).body, "routeTable"); table != "" && cl.table == "" {
+				cl.table = table
+			}
+		}
+	}
+	if cl.table == "" || e.store.get(cl.table) == nil && strings.EqualFold(string(cl.table.Group()), string(cl.nodeGroup)) {
+		cl.table = network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeRouteTable, "aks-agentpool-"+cl.digits+"-routetable")
+		if f := e.aksPut(cl, cl.table, object{"properties": object{"routes": []any{}}}); f != nil {
+			return f
+		}
+	}
+	for _, id := range subnets {
+		subnet := e.store.get(id)
+		if linkOf(subnet.body, "routeTable") != "" {
+			continue
+		}
+		body := clone(subnet.body)
+		objectAt(body, "properties")["routeTable"] = object{"id": string(cl.table)}
+		if f := e.aksPut(cl, id, body); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to end before it goes on;
+// here its own writes just do not mind them.
+func (e *Emulator) aksPut(cl *cluster, id network.ID, body object) *failure {
+	if body["location"] == nil && !id.Is(network.TypeSubnet) {
+		body["location"] = cl.location
+	}
+	c := cl.call(http.MethodPut, id, body)
+	if f := e.govern(c); f != nil {
+		e.record(c, id, "write", f)
+		return f
+	}
+	return e.aksWrite(c, id, body)
+}
+
+// aksWrite is aksPut without a look at locks and policies.
+func (e *Emulator) aksWrite(c *call, id network.ID, body object) *failure {
+	_, f := e.putResource(c, id, body)
+	e.record(c, id, "write", f)
+	return f
+}
+
+// call makes a call by the cluster's identity that does not come over the wire.
+func (cl *cluster) call(method string, id network.ID, body object) *call {
+	c := &call{
+		method: method, path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
+		header: http.Header{}, base: "https://localhost", version: networkVersion, who: cl.who,
+		ids: [2]string{uuid.NewString(), uuid.NewString()},
+	}
+	if body != nil {
+		c.body = encode(body)
+	}
+	return c
+}
+
+// showCluster adds what AKS says of a running cluster.
+func (e *Emulator) showCluster(r *resource, doc object, version string) {
+	delete(doc, "etag")
+	properties := objectAt(doc, "properties")
+	properties["fqdn"] = fqdn(properties)
+	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
+	properties["maxAgentPools"] = maxPools
+	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))
+	for _, p := range listAt(properties, "agentPoolProfiles") {
+		e.showPool(r, p)
+	}
+	cl := e.clusters[r.id.Key()]
+	if cl == nil {
+		return
+	}
+	identity := objectAt(doc, "identity")
+	if assigned := objectAt(identity, "userAssignedIdentities"); assigned != nil {
+		for id := range assigned {
+			if r := e.store.get(network.ID(id)); r != nil {
+				assigned[id] = object{"clientId": identityOf(r).ClientID, "principalId": identityOf(r).ObjectID}
+			}
+		}
+	} else {
+		identity["principalId"], identity["tenantId"] = cl.who.ObjectID, cl.who.Tenant
+	}
+	properties["servicePrincipalProfile"] = object{"clientId": "msi"}
+	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil && properties["identityProfile"] == nil { // or one that was brought
+		properties["identityProfile"] = object{"kubeletidentity": object{
+			"resourceId": string(kubelet.id), "clientId": identityOf(kubelet).ClientID, "objectId": identityOf(kubelet).ObjectID,
+		}}
+	}
+}
+
+// kubeletIdentity is the identity that AKS makes for the nodes.
+func (cl *cluster) kubeletIdentity() network.ID {
+	return network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
+}
+
+// clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes its cloud provider
+// wrote.
+func (e *Emulator) clusterRemoved(r *resource) {
+	cl := e.clusters[r.id.Key()]
+	if cl == nil {
+		return
+	}
+	delete(e.clusters, r.id.Key())
+	delete(e.nodeGroups, cl.nodeGroup.Key())
+	cl.provider.stop()
+	if network.ID(cl.who.Resource).Equal(cl.id) {
+		e.identity.remove(cl.who)
+	}
+	for _, p := range append([]*pool(nil), cl.pools...) {
+		e.removePool(cl, p)
+	}
+	if cl.table.Group().Equal(cl.nodeGroup) { // the managed table may be on brought subnets, which lose it
+		e.disassociate(cl, cl.table)
+	}
+	if group := e.store.get(cl.nodeGroup); group != nil {
+		_ = e.removeResource(group) // nothing in it can refuse
+	}
+}

@@ -1,0 +1,187 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// The types of Azure Monitor that act here.
+const (
+	typeAlert       = "Microsoft.Insights/activityLogAlerts"
+	typeActionGroup = "Microsoft.Insights/actionGroups"
+)
+
+// settleAlert checks an activity log alert.
+func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
+	properties := objectAt(r.body, "properties")
+	setDefault(properties, "enabled", true)
+	if len(list(properties, "scopes")) == 0 {
+		return fail(http.StatusBadRequest, "BadRequest", "Required property 'scopes' not found in JSON.")
+	}
+	conditions := listAt(objectAt(properties, "condition"), "allOf")
+	category := false
+	for _, condition := range conditions {
+		leaves := leavesOf(condition)
+		for _, leaf := range leaves {
+			if _, known := (activityRecord{}).field(text(leaf, "field")); !known || text(leaf, "equals") == "" && len(list(leaf, "containsAny")) == 0 {
+				return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log alert %s is invalid.", encode(leaf), r.id.Name())
+			}
+		}
+		category = category || strings.EqualFold(text(condition, "field"), "category")
+	}
+	if !category {
+		return fail(http.StatusBadRequest, "BadRequest", "The condition of activity log alert %s must contain a field 'category'.", r.id.Name())
+	}
+	return nil
+}
+
+// settleActionGroup checks an action group.
+func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
+	properties := objectAt(r.body, "properties")
+	setDefault(properties, "enabled", true)
+	if name := text(properties, "groupShortName"); name == "" || len(name) > 12 {
+		return fail(http.StatusBadRequest, "BadRequest", "The groupShortName '%s' of action group %s is invalid: 1 to 12 characters are allowed.", name, r.id.Name())
+	}
+	for _, receiver := range listAt(properties, "webhookReceivers") {
+		if text(receiver, "name") == "" || !strings.HasPrefix(text(receiver, "serviceUri"), "http") {
+			return fail(http.StatusBadRequest, "BadRequest", "The webhook receiver '%s' of action group %s needs a name and a serviceUri.", text(receiver, "name"), r.id.Name())
+		}
+		setDefault(receiver, "useCommonAlertSchema", false)
+		setDefault(receiver, "useAadAuth", false)
+	}
+	for _, kind := range []string{"emailReceivers", "smsReceivers", "webhookReceivers", "itsmReceivers", "azureAppPushReceivers", "automationRunbookReceivers", "voiceReceivers", "logicAppReceivers", "azureFunctionReceivers", "armRoleReceivers", "eventHubReceivers"} {
+		setDefault(properties, kind, []any{})
+	}
+	return nil
+}
+
+// alert fires the alerts that ask for a record, once the delay is over.
+func (e *Emulator) alert(record activityRecord) {
+	for _, r := range e.store.byType[kindKey(typeAlert)] {
+		if alertMatches(objectAt(r.body, "properties"), record) {
+			e.at(time.Now().Add(e.opts.AlertDelay), func() { e.fire(r, record) })
+		}
+	}
+}
+
+func alertMatches(alert object, record activityRecord) bool {
+	if alert["enabled"] == false {
+		return false
+	}
+	inScope := slices.ContainsFunc(list(alert, "scopes"), func(scope string) bool {
+		id := network.ID(strings.TrimSuffix(scope, "/"))
+		return record.resource.Equal(id) || partOf(record.resource, id)
+	})
+	if !inScope {
+		return false
+	}
+	for _, condition := range listAt(objectAt(alert, "condition"), "allOf") {
+		leaves := leavesOf(condition)
+		if !slices.ContainsFunc(leaves, func(leaf object) bool { return leafMatches(leaf, record) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesOf are the alternatives of a condition.
+func leavesOf(condition object) []object {
+	if leaves := listAt(condition, "anyOf"); len(leaves) > 0 {
+		return leaves
+	}
+	return []object{condition}
+}
+
+func leafMatches(leaf object, record activityRecord) bool {
+	have, _ := record.field(text(leaf, "field"))
+	if wanted := text(leaf, "equals"); wanted != "" {
+		return strings.EqualFold(wanted, have)
+	}
+	return slices.ContainsFunc(list(leaf, "containsAny"), func(wanted string) bool { return strings.EqualFold(wanted, have) })
+}
+
+// fire posts an alert to the webhooks of its action groups.
+func (e *Emulator) fire(alert *resource, record activityRecord) {
+	for _, action := range listAt(objectAt(alert.body, "properties", "actions"), "actionGroups") {
+		group := e.store.get(network.ID(text(action, "actionGroupId")))
+		if group == nil || objectAt(group.body, "properties")["enabled"] == false {
+			continue
+		}
+		for _, receiver := range listAt(objectAt(group.body, "properties"), "webhookReceivers") {
+			var doc object
+			if receiver["useCommonAlertSchema"] == true {
+				doc = e.commonSchema(alert, record)
+			} else {
+				doc = e.legacySchema(record, objectAt(action, "webhookProperties"))
+			}
+			e.webhooks.post(text(receiver, "serviceUri"), e.webhookToken(receiver), encode(doc))
+		}
+	}
+}
+
+// azureMonitor is the application that calls secure webhooks.
+const azureMonitor = "461e8683-5575-4561-ac7f-899cc907d62a"
+
+// webhookToken is what a secure webhook is called with, or "".
+func (e *Emulator) webhookToken(receiver object) string {
+	if receiver["useAadAuth"] != true {
+		return ""
+	}
+	audience := text(receiver, "identifierUri")
+	if audience == "" {
+		audience = text(receiver, "objectId")
+	}
+	token, _, err := e.Token(Principal{Name: "Azure Monitor", ClientID: azureMonitor, ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
+	if err != nil {
+		e.log.Error("a token for a secure webhook", "error", err)
+	}
+	return token
+}
+
+const alertTime = "2006-01-02T15:04:05.000Z"
+
+func (e *Emulator) commonSchema(alert *resource, r activityRecord) object {
+	description := text(objectAt(alert.body, "properties"), "description")
+	context := e.alertContext(r)
+	return object{"schemaId": "azureMonitorCommonAlertSchema", "data": object{
+		"essentials": object{
+			"alertId":   "/subscriptions/" + alert.id.Subscription() + "/providers/Microsoft.AlertsManagement/alerts/" + uuid.NewString(),
+			"alertRule": alert.id.Name(), "severity": "Sev4", "signalType": "Activity Log", "monitorCondition": "Fired",
+			"monitoringService": "Activity Log - Administrative", "alertTargetIDs": []string{r.resource.Key()}, "configurationItems": []string{r.resource.Name()},
+			"originAlertId": r.id + "_" + strings.ReplaceAll(uuid.NewSHA1(uuid.Nil, []byte(alert.id.Key())).String(), "-", ""),
+			"firedDateTime": time.Now().UTC().Format(alertTime), "description": description, "essentialsVersion": "1.0", "alertContextVersion": "1.0",
+		},
+		"alertContext": context,
+	}}
+}
+
+func (e *Emulator) legacySchema(r activityRecord, webhookProperties object) object {
+	context := e.alertContext(r)
+	provider, _, _ := strings.Cut(r.operation, "/")
+	context["resourceId"], context["resourceGroupName"] = string(r.resource), r.resource.ResourceGroup()
+	context["resourceProviderName"], context["resourceType"] = provider, kindName(r.resource)
+	context["subscriptionId"] = r.resource.Subscription()
+	properties := object{}
+	if webhookProperties != nil {
+		properties = webhookProperties
+	}
+	return object{"schemaId": "Microsoft.Insights/activityLogs", "data": object{"status": "Activated", "context": object{"activityLog": context}, "properties": properties}}
+}
+
+// alertContext is the record as both schemas tell it.
+func (e *Emulator) alertContext(r activityRecord) object {
+	tenant := e.tenantOf(r.resource.Subscription())
+	return object{
+		"authorization": object{"action": r.operation, "scope": string(r.resource)},
+		"channels":      "Operation", "claims": string(encode(r.claims(tenant))), "caller": r.who.ObjectID,
+		"correlationId": r.correlationID, "eventSource": "Administrative", "eventTimestamp": r.at.UTC().Format(alertTime), "eventDataId": r.id,
+		"level": r.level(), "operationName": r.operation, "operationId": r.operationID, "properties": r.properties(tenant),
+		"status": r.status, "subStatus": r.subStatus, "submissionTimestamp": r.at.UTC().Format(alertTime), "Activity Log Event Description": "",
+	}
+}

@@ -1,0 +1,307 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	alertID     = group + "/providers/Microsoft.Insights/activityLogAlerts/aks-rt-write"
+	actionGroup = group + "/providers/Microsoft.Insights/actionGroups/ag"
+)
+
+// receiver is the other end of webhooks. It answers with the statuses it is given, and then with 200.
+type receiver struct {
+	mu       sync.Mutex
+	start    time.Time
+	statuses []int
+	at       []time.Duration
+	requests []*http.Request
+	bodies   []object
+}
+
+func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	var doc object
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.requests, r.bodies = append(r.at, time.Since(r.start)), append(r.requests, request), append(r.bodies, doc)
+	status := http.StatusOK
+	if len(r.statuses) > 0 {
+		status, r.statuses = r.statuses[0], r.statuses[1:]
+	}
+	if status == 0 {
+		return nil, fmt.Errorf("the connection was refused")
+	}
+	return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+}
+
+// times are when something came so far, posted is what.
+func (r *receiver) times() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.at)
+}
+
+func (r *receiver) posted(i int) (*http.Request, object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests[i], r.bodies[i]
+}
+
+func alertBody(conditions string) string {
+	return `{"location":"Global","properties":{"scopes":["` + string(group) + `"],"condition":{"allOf":[` + conditions + `]},"actions":{"actionGroups":[{"actionGroupId":"` + string(actionGroup) + `","webhookProperties":{"team":"net"}}]}}}`
+}
+
+func actionGroupBody(receiver string) string {
+	return `{"location":"Global","properties":{"groupShortName":"ag","webhookReceivers":[{"name":"w","serviceUri":"https://hook.test/x?secret=1"` + receiver + `}]}}`
+}
+
+const tableWritten = `{"field":"category","equals":"administrative"},{"field":"operationName","equals":"Microsoft.Network/routeTables/write"},{"field":"status","containsAny":["succeeded","failed"]}`
+
+// shape lists the paths of all fields in a document.
+func shape(prefix string, v any) []string {
+	var out []string
+	o, isObject := v.(object)
+	if !isObject {
+		return []string{prefix}
+	}
+	for k, child := range o {
+		out = append(out, shape(prefix+"/"+k, child)...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func fixture(t *testing.T, name string) object {
+	t.Helper()
+	raw, err := os.ReadFile("../../testdata/activity-log/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, f := decodeObject(raw)
+	if f != nil {
+		t.Fatal(f.message)
+	}
+	return doc
+}
+
+// TestAlerts: a record that matches is posted to the webhooks after the delay, in the schema they ask for.
+func TestAlerts(t *testing.T) {
+	for schema, more := range map[string]string{"common": `,"useCommonAlertSchema":true`, "legacy": ""} {
+		synctest.Test(t, func(t *testing.T) {
+			hook := &receiver{start: time.Now()}
+			b := newBench(t, Options{AlertDelay: 5 * time.Minute, OperationTime: 3 * time.Second, Webhooks: hook})
+			b.put(actionGroup, actionGroupBody(more))
+			b.put(alertID, alertBody(tableWritten))
+			b.put(rt, `{"location":"westeurope"}`)
+			b.put(nsg, `{"location":"westeurope"}`) // not asked for
+			time.Sleep(5*time.Minute + 2*time.Second)
+			synctest.Wait() // what was posted is seen
+			if len(hook.times()) != 0 {
+				t.Errorf("fired after %v", hook.times())
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait() // what was posted is seen
+			if !slices.Equal(hook.times(), []time.Duration{5*time.Minute + 3*time.Second}) {
+				t.Fatalf("fired after %v", hook.times())
+			}
+			_, got := hook.posted(0)
+			context := objectAt(got, "data", "alertContext")
+			if schema == "legacy" {
+				context = objectAt(got, "data", "context", "activityLog")
+				if text(objectAt(got, "data", "properties"), "team") != "net" {
+					t.Errorf("%s", encode(got))
+				}
+				objectAt(got, "data")["properties"] = object{}
+			}
+			if have, want := shape("", got), shape("", fixture(t, "alert-"+schema+"-schema.json")); !slices.Equal(have, want) {
+				t.Errorf("%s has\n%v\nwant\n%v", schema, have, want)
+			}
+			if text(context, "operationName") != "Microsoft.Network/routeTables/write" || text(context, "status") != "Succeeded" || text(objectAt(context, "authorization"), "scope") != string(rt) || text(context, "caller") != DefaultPrincipal.ObjectID {
+				t.Errorf("%s", encode(context))
+			}
+			// Disabled, or elsewhere, it does not fire.
+			if status, _ := b.try(http.MethodPatch, alertID, api, `{"properties":{"enabled":false}}`); status != 200 {
+				t.Errorf("PATCH: %d", status)
+			}
+			b.put(rt, `{"location":"westeurope"}`)
+			time.Sleep(20 * time.Minute)
+			b.put(alertID, strings.Replace(alertBody(tableWritten), string(group), string(group)+"x", 1))
+			b.put(rt, `{"location":"westeurope"}`)
+			time.Sleep(20 * time.Minute)
+			synctest.Wait() // what was posted is seen
+			if len(hook.times()) != 1 {
+				t.Errorf("fired at %v", hook.times())
+			}
+		})
+	}
+}
+
+// TestWebhookRetries: 5, 20, 5, 40 and 5 seconds, and then a quarter of an hour of silence.
+func TestWebhookRetries(t *testing.T) {
+	const sec = time.Second
+	never := []time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 70 * sec, 75 * sec}
+	for _, tt := range []struct {
+		statuses []int
+		want     []time.Duration
+	}{
+		{[]int{503, 429, 0}, []time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 10 * time.Minute, 20 * time.Minute}},
+		{[]int{500}, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}},
+		{[]int{408, 503, 504, 429, 503, 503}, append(never, 20*time.Minute)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hook := &receiver{start: time.Now(), statuses: tt.statuses}
+			b := newBench(t, Options{Webhooks: hook})
+			b.put(actionGroup, actionGroupBody(`,"useCommonAlertSchema":true`))
+			b.put(alertID, alertBody(tableWritten))
+			for range 3 {
+				b.put(rt, `{"location":"westeurope"}`)
+				time.Sleep(10 * time.Minute)
+			}
+			synctest.Wait() // what was posted is seen
+			if !slices.Equal(hook.times(), tt.want) {
+				t.Errorf("%v: tried at %v, want %v", tt.statuses, hook.times(), tt.want)
+			}
+		})
+	}
+}
+
+// TestWebhookStops: closing the emulator ends retries.
+func TestWebhookStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &receiver{start: time.Now(), statuses: []int{503, 503}}
+		b := newBench(t, Options{Webhooks: hook, AlertDelay: time.Minute})
+		b.put(actionGroup, actionGroupBody(`,"useAadAuth":true,"identifierUri":"api://receiver"`))
+		b.put(alertID, alertBody(tableWritten))
+		b.put(rt, `{"location":"westeurope"}`)
+		time.Sleep(time.Minute + time.Second)
+		b.put(rt, `{"location":"westeurope"}`)
+		b.e.Close()
+		time.Sleep(20 * time.Minute)
+		synctest.Wait() // what was posted is seen
+		request, _ := hook.posted(0)
+		if len(hook.times()) != 1 || !strings.HasPrefix(request.Header.Get("Authorization"), "Bearer ey") {
+			t.Errorf("tried at %v", hook.times())
+		}
+	})
+}
+
+func TestAlertRefusals(t *testing.T) {
+	b := newBench(t, Options{})
+	for _, bad := range []string{
+		`{"location":"Global","properties":{}}`, alertBody(`{"field":"status","equals":"x"}`), alertBody(`{"field":"category","equals":"x"},{"field":"colour","equals":"x"}`),
+		alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller"}]}`),
+	} {
+		b.refused(http.MethodPut, alertID, bad, 400, "BadRequest")
+	}
+	b.put(alertID, alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller","equals":"y"},{"field":"properties.entity","equals":"y"}]}`))
+	b.refused(http.MethodPut, actionGroup, `{"location":"Global","properties":{"groupShortName":"more than twelve"}}`, 400, "BadRequest")
+	b.refused(http.MethodPut, actionGroup, strings.Replace(actionGroupBody(""), "https:", "file:", 1), 400, "BadRequest")
+}
+
+// TestActivityRecords: what a write leaves in the log has the shape of a record of the real one.
+func TestActivityRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 3 * time.Second})
+		log := "/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values"
+		statuses := func(filter string) []string {
+			docs, _ := b.ask(network.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
+			var out []string
+			for _, d := range docs {
+				out = append(out, text(objectAt(d, "operationName"), "localizedValue")+": "+text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
+			}
+			return out
+		}
+		mine := "eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" + string(rt) + "'"
+		b.put(rt, `{"location":"westeurope"}`)
+		if got, want := statuses(mine), []string{"Create or Update Route Table: Accepted Created", "Create or Update Route Table: Started "}; !slices.Equal(got, want) {
+			t.Errorf("at once: %q", got)
+		}
+		time.Sleep(3 * time.Second)
+		if got := statuses(mine + " and status eq 'Succeeded'"); !slices.Equal(got, []string{"Create or Update Route Table: Succeeded "}) {
+			t.Errorf("in the end: %q", got)
+		}
+		b.refused(http.MethodPut, rt, `{"location":"eastus"}`, 409, "InvalidResourceLocation")
+		if got := statuses(mine + " and status eq 'Failed' and levels eq 'Critical,Error' and caller eq '" + DefaultPrincipal.ObjectID + "'"); !slices.Equal(got, []string{"Create or Update Route Table: Failed Conflict"}) {
+			t.Errorf("refused: %q", got)
+		}
+		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "routeTables/rt$", Count: 1, Fail: true, Code: "InternalServerError", Slow: 5}); err != nil {
+			t.Fatal(err)
+		}
+		b.put(rt, `{"location":"westeurope"}`)
+		time.Sleep(4 * time.Second)
+		if got := statuses(mine)[0]; got != "Create or Update Route Table: Accepted OK" {
+			t.Errorf("before an operation fails: %q", got)
+		}
+		time.Sleep(time.Second)
+		if got := statuses(mine)[0]; !strings.HasPrefix(got, "Create or Update Route Table: Failed ") {
+			t.Errorf("after an operation has failed: %q", got)
+		}
+		docs, _ := b.ask(network.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'", " ", "%20"))
+		got := docs[len(docs)-1]
+		if u := text(got, "id"); !strings.Contains(u, "/ticks/63") {
+			t.Errorf("the ID %s has no .NET ticks", u)
+		}
+		want := fixture(t, "record-routetable-write-started.json")
+		for _, ofIdentity := range []string{"xms_mirid", "xms_tcdt"} {
+			delete(objectAt(want, "claims"), ofIdentity)
+		}
+		if have, want := shape("", got), shape("", want); !slices.Equal(have, want) {
+			t.Errorf("a record has\n%v\nwant\n%v", have, want)
+		}
+		docs, _ = b.ask(network.ID(log), "$select=eventName,status&$filter="+strings.ReplaceAll(mine, " ", "%20"))
+		if len(docs) == 0 || len(docs[0]) != 2 {
+			t.Errorf("$select: %s", encode(docs))
+		}
+	})
+}
+
+// TestActivityOverRestart: an operation that was accepted ends in the log, though the emulator was not there meanwhile.
+func TestActivityOverRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := Options{OperationTime: time.Minute, StateFile: t.TempDir() + "/state.db"}
+		b := newBench(t, opts)
+		b.put(rt, `{"location":"westeurope"}`)
+		b.refused(http.MethodDelete, rt, "", 429, "RetryableErrorDueToAnotherOperation")
+		b.refused(http.MethodPut, vnet, `{"location":"westeurope"}`, 400, "InvalidRequestFormat")
+		b.e.Close()
+		time.Sleep(time.Hour)
+		e, err := New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		c, err := e.Client(DefaultPrincipal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := &bench{t, e, c}
+		docs, _ := after.ask("/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values", "$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceProvider%20eq%20'Microsoft.Network'")
+		var got []string
+		for _, d := range docs {
+			got = append(got, text(objectAt(d, "resourceType"), "value")+" "+text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
+		}
+		want := []string{"Microsoft.Network/routeTables Succeeded ", "Microsoft.Network/virtualNetworks Failed BadRequest", "Microsoft.Network/virtualNetworks Started ", "Microsoft.Network/routeTables Accepted Created", "Microsoft.Network/routeTables Started "}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+	})
+}

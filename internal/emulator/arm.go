@@ -1,0 +1,437 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// arm answers one authenticated request.
+func (e *Emulator) arm(c *call) (reply, *failure) {
+	if c.version == "" {
+		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests.")
+	}
+	defer e.lock()()
+	e.happen()
+	return e.armLocked(c)
+}
+
+// armLocked is arm for callers that hold the lock already: the clusters' cloud providers.
+func (e *Emulator) armLocked(c *call) (reply, *failure) {
+	if answer, f, handled := e.topCall(c); handled {
+		return answer, f
+	}
+	if f := e.admit(c); f != nil {
+		return reply{}, f
+	}
+	if f := e.deprovisioning(c); f != nil {
+		return reply{}, f
+	}
+	for _, special := range specials {
+		if answer, f, handled := special(e, c); handled {
+			return answer, f
+		}
+	}
+	if id, err := network.ParseID("/" + strings.Join(c.path, "/")); err == nil {
+		return e.resourceCall(c, id)
+	}
+	return e.listCall(c)
+}
+
+// specials are the endpoints that are neither a stored resource nor a list of them.
+var specials = []func(*Emulator, *call) (reply, *failure, bool){
+	(*Emulator).operationCall,
+	(*Emulator).activityCall,
+	(*Emulator).tagsCall,
+	(*Emulator).resourcesCall,
+	(*Emulator).effectiveCall,
+	(*Emulator).watcherCall,
+	(*Emulator).usageCall,
+	(*Emulator).scaleSetCall,
+	(*Emulator).clusterCall,
+	(*Emulator).agentPoolCall,
+	(*Emulator).nestedCall,
+	(*Emulator).gatewayCall,
+	(*Emulator).roleDefinitionCall,
+	(*Emulator).roleAssignmentCall,
+	(*Emulator).lockCall,
+}
+
+func ok(doc any) reply { return reply{status: http.StatusOK, body: encode(doc)} }
+
+func notFound(c *call) *failure {
+	return fail(http.StatusNotFound, "NotFound", "No resource or endpoint at '%s'.", c.key())
+}
+
+// resourceCall handles one resource by its ID.
+func (e *Emulator) resourceCall(c *call, id network.ID) (reply, *failure) {
+	if group := id.Group(); !id.Is(network.TypeResourceGroup) && group != "" && e.store.get(group) == nil {
+		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
+	}
+	switch c.method {
+	case http.MethodGet, http.MethodHead:
+		r := e.store.get(id)
+		if raw, stale := e.was(c, id); stale && raw != nil {
+			return reply{status: http.StatusOK, body: raw}, nil
+		} else if r == nil || stale {
+			return reply{}, missing(id)
+		}
+		if c.method == http.MethodHead { // whether it exists
+			return reply{status: http.StatusNoContent}, nil
+		}
+		return reply{status: http.StatusOK, header: etagHeader(r), body: e.render(r, c.version)}, nil
+	case http.MethodPut:
+		return e.putCall(c, id)
+	case http.MethodPatch:
+		return e.patchCall(c, id)
+	case http.MethodDelete:
+		return e.deleteCall(c, id)
+	}
+	return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, id)
+}
+
+func etagHeader(r *resource) map[string]string {
+	if r.etag == "" {
+		return map[string]string{}
+	}
+	return map[string]string{"ETag": r.etag}
+}
+
+// missing is Azure's 404: one code for a resource, another for a child of one.
+func missing(id network.ID) *failure {
+	switch {
+	case id.Is(network.TypeResourceGroup):
+		return fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", id.Name())
+	case id.Is(typeRoleAssignment):
+		return fail(http.StatusNotFound, "RoleAssignmentNotFound", "The role assignment '%s' is not found.", id.Name())
+	case id.Is(typeLock):
+		return fail(http.StatusNotFound, "LockNotFound", "The lock '%s' could not be found.", id.Name())
+	case id.Is(typePolicyAssignment):
+		return fail(http.StatusNotFound, "PolicyAssignmentNotFound", "The policy assignment '%s' is not found.", id.Name())
+	case id.Is(typePolicyDefinition):
+		return fail(http.StatusNotFound, "PolicyDefinitionNotFound", "The policy definition '%s' could not be found.", id.Name())
+	case strings.Count(id.Type(), "/") > 1:
+		return fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)
+	}
+	return fail(http.StatusNotFound, "ResourceNotFound",
+		"The Resource '%s/%s' under resource group '%s' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
+		id.Type(), id.Name(), id.ResourceGroup())
+}
+
+// putCall creates or replaces a resource.
+func (e *Emulator) putCall(c *call, id network.ID) (reply, *failure) {
+	sent, f := decodeObject(c.body)
+	if f != nil {
+		return reply{}, f
+	}
+	old := e.store.get(id)
+	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && e.store.get(parent) == nil {
+		return reply{}, fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform requested operation on nested resource. Parent resource '%s' not found.", parent.Name())
+	}
+	if f := e.precondition(c, id, old); f != nil {
+		return reply{}, f
+	}
+	if f := e.busy(id); f != nil {
+		return reply{}, f
+	}
+	stored, f := e.putResource(c, id, sent)
+	if f != nil {
+		e.record(c, id, "write", f)
+		return reply{}, f
+	}
+	e.record(c, id, "write", nil)
+	status := http.StatusCreated
+	if old != nil && !kindOf(id).alwaysCreated {
+		status = http.StatusOK
+	}
+	return e.started(c, stored, reply{status: status, header: etagHeader(stored), body: e.render(stored, c.version)}), nil
+}
+
+// putResource makes a document of what was sent and stores it, with all that its type asks for.
+func (e *Emulator) putResource(c *call, id network.ID, sent object) (*resource, *failure) {
+	old := e.store.get(id)
+	k := kindOf(id)
+	if _, isObject := sent["properties"].(object); sent["properties"] != nil && !isObject {
+		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid: properties is not an object.")
+	}
+	if f := checkTags(sent); f != nil {
+		return nil, f
+	}
+	e.remember(id)
+	r := newResource(id, sent, old)
+	e.dropNewer(id, r.body, c.version)
+	dropBack(r)
+	if k.tracked {
+		if f := checkLocation(r.body, old); f != nil {
+			return nil, f
+		}
+		if f := e.settleLinks(r, text(r.body, "location")); f != nil {
+			return nil, f
+		}
+	}
+	if k.settle != nil {
+		if f := k.settle(e, c, r, old); f != nil {
+			return nil, f
+		}
+	}
+	if f := e.settleSeats(r); f != nil {
+		return nil, f
+	}
+	if k.unknown {
+		e.log.Info("a type this local Azure does not know, kept as a plain document", "type", id.Type(), "id", string(id))
+	}
+	if !k.immediate {
+		e.occupy(c, r, r.doing)
+	}
+	r.created, r.changed = time.Now(), time.Now()
+	if old != nil {
+		r.created = old.created
+		e.leaveSeats(old)
+	}
+	e.takeSeats(r)
+	e.store.put(r)
+	if k.stored != nil {
+		if f := k.stored(e, c, r, old); f != nil {
+			return nil, f
+		}
+	}
+	return r, nil
+}
+
+func checkLocation(body object, old *resource) *failure {
+	location := normalLocation(text(body, "location"))
+	if location == "" {
+		return fail(http.StatusBadRequest, "LocationRequired", "The location property is required for this definition.")
+	}
+	if old != nil && normalLocation(text(old.body, "location")) != location {
+		return fail(http.StatusConflict, "InvalidResourceLocation", "The resource '%s' already exists in location '%s'. A resource with the same name cannot be created in location '%s'. Please select a new resource name.",
+			old.id.Name(), text(old.body, "location"), location)
+	}
+	body["location"] = location
+	return nil
+}
+
+// normalLocation spells a location as Azure answers it: West Europe is westeurope.
+func normalLocation(location string) string {
+	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
+}
+
+// precondition checks If-Match and If-None-Match.
+func (e *Emulator) precondition(c *call, id network.ID, old *resource) *failure {
+	if id.Is(network.TypeSubnet) && e.opts.IgnoreSubnetETag {
+		return nil
+	}
+	match, none := c.header.Get("If-Match"), c.header.Get("If-None-Match")
+	if none == "*" && old != nil {
+		return fail(http.StatusPreconditionFailed, "PreconditionFailed", "The resource %s exists already.", id)
+	}
+	if match == "" || match == "*" && old != nil || old != nil && match == old.etag {
+		return nil
+	}
+	return fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",
+		"Etag provided in if-match header %s does not match etag of resource %s in NRP data store.", match, id)
+}
+
+// busy refuses a write to a resource on which an operation is running. A virtual network and its subnets are one.
+func (e *Emulator) busy(id network.ID) *failure {
+	whole := id
+	for strings.Count(whole.Type(), "/") > 1 {
+		whole = whole.Parent()
+	}
+	r := e.store.get(whole)
+	if r == nil || !r.busyUntil.After(time.Now()) {
+		return nil
+	}
+	if whole.Is(network.TypeCluster) {
+		return e.clusterBusy(r)
+	}
+	if whole.Is(network.TypeRouteTable) {
+		f := fail(http.StatusTooManyRequests, "RetryableErrorDueToAnotherOperation", "Operation on resource %s is being blocked because another operation is in progress on it. Please retry later.", id)
+		f.retryAfter = 1
+		return f
+	}
+	return fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or dependent resource is in progress. To retrieve status of the operation use uri: %s.", whole)
+}
+
+// deleteCall removes a resource.
+func (e *Emulator) deleteCall(c *call, id network.ID) (reply, *failure) {
+	r := e.store.get(id)
+	if r == nil {
+		if id.Is(network.TypeResourceGroup) {
+			return reply{}, missing(id)
+		}
+		return reply{status: http.StatusNoContent}, nil
+	}
+	if f := e.precondition(c, id, r); f != nil {
+		return reply{}, f
+	}
+	if id.Is(network.TypeResourceGroup) {
+		return e.deleteGroup(c, r)
+	}
+	if id.Is(network.TypeCluster) && e.operationTime(c) > 0 {
+		return e.deleteCluster(c, r)
+	}
+	if f := e.busy(id); f != nil {
+		return reply{}, f
+	}
+	if c.failing() != nil {
+		e.occupy(c, r, "Deleting")
+		return e.accepted(c, nil), nil
+	}
+	if f := e.removeResource(r); f != nil {
+		e.record(c, id, "delete", f)
+		return reply{}, f
+	}
+	e.record(c, id, "delete", nil)
+	if k := kindOf(id); k.immediate && !k.unknown && !id.Is(network.TypeResourceGroup) {
+		return reply{status: http.StatusOK, body: e.render(r, c.version)}, nil
+	}
+	return e.accepted(c, nil), nil
+}
+
+// removeResource removes a resource and what is part of it, or refuses.
+func (e *Emulator) removeResource(r *resource) *failure {
+	k := kindOf(r.id)
+	e.remember(r.id)
+	if f := e.unlinked(r); f != nil {
+		return f
+	}
+	if k.removable != nil {
+		if f := k.removable(e, r); f != nil {
+			return f
+		}
+	}
+	if k.removed != nil {
+		k.removed(e, r)
+	}
+	for _, child := range e.store.below(r.id) {
+		if k := kindOf(child.id); k.removed != nil && e.store.get(child.id) != nil {
+			k.removed(e, child)
+		}
+		e.leaveSeats(child)
+		e.store.remove(child.id)
+	}
+	e.leaveSeats(r)
+	e.store.remove(r.id)
+	if parent := e.store.get(r.id.Parent()); parent != nil && parent.id.Is(network.TypeVNet) {
+		e.changedVNet(parent)
+	}
+	return nil
+}
+
+// listCall lists resources of a type in a subscription, a group or a parent.
+func (e *Emulator) listCall(c *call) (reply, *failure) {
+	if c.method != http.MethodGet {
+		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, c.key())
+	}
+	scope, resourceType, ok := listScope(c.path)
+	if !ok {
+		return reply{}, notFound(c)
+	}
+	if group := scope.Group(); group != "" && e.store.get(group) == nil {
+		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
+	}
+	if scope.ResourceGroup() != "" && !scope.Is(network.TypeResourceGroup) && e.store.get(scope) == nil {
+		return reply{}, missing(scope)
+	}
+	all := e.store.list(resourceType, scope)
+	if resourceType == network.TypeResourceGroup { // by their tags
+		matches, f := resourceFilter(c.param("$filter"))
+		if f != nil {
+			return reply{}, f
+		}
+		all = slices.DeleteFunc(all, func(r *resource) bool { return !matches(r) })
+	}
+	return e.page(c, nil, all)
+}
+
+// listScope reads the path of a list: what it is a list of, and where.
+func listScope(path []string) (scope network.ID, resourceType string, ok bool) {
+	n := len(path)
+	parent, err := network.ParseID("/" + strings.Join(path[:n-1], "/"))
+	last := path[n-1]
+	switch {
+	case err == nil && parent.Is(network.TypeSubscription) && strings.EqualFold(last, "resourceGroups"):
+		return parent, network.TypeResourceGroup, true
+	case err == nil && !parent.Is(network.TypeSubscription) && !parent.Is(network.TypeResourceGroup):
+		return parent, parent.Type() + "/" + last, true
+	case n >= 5 && strings.EqualFold(path[n-3], "providers"):
+		scope, err := network.ParseID("/" + strings.Join(path[:n-3], "/"))
+		return scope, path[n-2] + "/" + last, err == nil
+	}
+	return "", "", false
+}
+
+// page answers with one page of a list, of plain objects or of resources, and the absolute link to the next.
+func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, *failure) {
+	if plain != nil {
+		return e.pageObjects(c, plain)
+	}
+	if c.filtered {
+		resources = slices.DeleteFunc(resources, func(r *resource) bool { return !e.mayRead(c.who, r.id) })
+	}
+	start := 0
+	if token := c.param("$skiptoken"); token != "" {
+		for start < len(resources) && resources[start].id.Key() <= token {
+			start++
+		}
+	}
+	end := min(start+e.opts.PageSize, len(resources))
+	body := []byte(`{"value":[`)
+	for _, r := range resources[start:end] {
+		raw, stale := e.was(c, r.id)
+		if stale && raw == nil {
+			continue
+		} else if !stale {
+			raw = e.render(r, c.version)
+		}
+		if body[len(body)-1] == '}' {
+			body = append(body, ',')
+		}
+		body = append(body, raw...)
+	}
+	body = append(body, ']')
+	if end < len(resources) {
+		body = append(body, `,"nextLink":`...)
+		next := map[string]string{"$skiptoken": resources[end-1].id.Key()}
+		if filter := c.param("$filter"); filter != "" {
+			next["$filter"] = filter
+		}
+		body = append(body, encode(c.link(next))...)
+	}
+	return reply{status: http.StatusOK, body: append(body, '}')}, nil
+}
+
+// pageObjects answers with one page of objects that are not stored; the token is how many were given.
+func (e *Emulator) pageObjects(c *call, all []object) (reply, *failure) {
+	return e.pageOf(c, all, 0)
+}
+
+// pageOf is pageObjects with pages no longer than top, where that is not 0.
+func (e *Emulator) pageOf(c *call, all []object, top int) (reply, *failure) {
+	if c.filtered {
+		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool { return !e.mayRead(c.who, network.ID(text(o, "id"))) })
+	}
+	size := e.opts.PageSize
+	if top > 0 {
+		size = min(size, top)
+	}
+	start, _ := strconv.Atoi(c.param("$skiptoken")) // no token is the first page
+	start = min(max(start, 0), len(all))
+	end := min(start+size, len(all))
+	doc := object{"value": append([]object{}, all[start:end]...)}
+	if end < len(all) {
+		next := map[string]string{"$skiptoken": strconv.Itoa(end)}
+		for _, kept := range []string{"$filter", "$expand", "$top"} {
+			if value := c.param(kept); value != "" {
+				next[kept] = value
+			}
+		}
+		doc["nextLink"] = c.link(next)
+	}
+	return ok(doc), nil
+}

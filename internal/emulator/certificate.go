@@ -1,0 +1,97 @@
+package emulator
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"os"
+	"time"
+)
+
+// authority is the certificate authority that clients are told to trust: the one that was kept, or a new one.
+func (e *Emulator) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	defer e.lock()()
+	return e.authorityLocked()
+}
+
+func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	if ca, err := x509.ParseCertificate(e.server.CA); err == nil && time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
+		key, err := x509.ParseECPrivateKey(e.server.CAKey)
+		return ca, key, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "routekeeper local Azure CA"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if e.server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
+		return nil, nil, err
+	}
+	if e.server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
+		return nil, nil, err
+	}
+	ca, err := x509.ParseCertificate(e.server.CA)
+	return ca, key, err
+}
+
+// makeCertificate makes a server certificate for loopback and the given host; for one that listens everywhere, for all
+// addresses of this machine.
+func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		leaf.IPAddresses = append(leaf.IPAddresses, ip)
+	} else if addrs, err := net.InterfaceAddrs(); err == nil { // it listens everywhere
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok {
+				leaf.IPAddresses = append(leaf.IPAddresses, n.IP)
+			}
+		}
+		if name, err := os.Hostname(); err == nil {
+			leaf.DNSNames = append(leaf.DNSNames, name)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der, ca.Raw}, PrivateKey: key}, nil
+}
+
+// listen listens at an address. Where any port will do, the one it had before is tried first.
+func (e *Emulator) listen(address string, i int) (net.Listener, error) {
+	e.mu.RLock()
+	before := [2]string{e.server.HTTPS, e.server.HTTP}[i]
+	e.mu.RUnlock()
+	host, port, err := net.SplitHostPort(address)
+	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" && beforeHost == host {
+		if l, err := net.Listen("tcp", before); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", address)
+}
+
+// listens notes where it listens.
+func (e *Emulator) listens(listeners [2]net.Listener) {
+	defer e.lock()()
+	e.server.HTTPS, e.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
+}

@@ -1,0 +1,305 @@
+package emulator
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// cloudProvider writes a kubenet cluster's routes as the cluster's own does (AZURE.md): the whole table at once, from a
+// copy it keeps for a while, in batches, with the ETag of that copy. It deletes every route inside the pod CIDR that no
+// node matches, whatever its name; it never repairs a wrong next hop, and never touches subnets.
+type cloudProvider struct {
+	e       *Emulator
+	cluster *cluster
+	bugs    RouteBugs
+
+	timer  *time.Timer
+	paused bool
+	// copy is the table as it was last read, and when.
+	copy   object
+	copied time.Time
+	etag   string
+	// again are nodes that went and came back since the last write: their routes are deleted and added in one batch.
+	again map[*node]bool
+}
+
+// RouteBugs are known ways in which cloud providers differ from the usual one, which keeps its stale copy after a 412 and
+// so fails until that is too old.
+type RouteBugs struct {
+	// DropStaleCopy is the one without that bug: it reads the table anew after a 412.
+	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
+	// SwallowErrors takes a write that failed for one that worked: routes are missing until its copy is too old
+	// (cloud-provider-azure#11003).
+	SwallowErrors bool `json:"swallowErrors,omitempty"`
+	// CaseSensitive compares node names with case: a route whose name is spelled differently is deleted and made anew.
+	CaseSensitive bool `json:"caseSensitive,omitempty"`
+	// KeepUnmatched does not delete the routes inside the pod CIDR that no node matches.
+	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
+}
+
+// retryDelay is how long a failed write waits where the options name no batch time.
+const retryDelay = time.Second
+
+// wake makes the provider look at its nodes once the batch time is over, or at once where there is none.
+func (p *cloudProvider) wake() {
+	if p.e.closed || p.paused {
+		return
+	}
+	if p.e.opts.RouteBatch == 0 {
+		p.reconcile()
+		return
+	}
+	p.wakeIn(p.e.opts.RouteBatch)
+}
+
+func (p *cloudProvider) wakeIn(d time.Duration) {
+	if p.timer != nil || p.e.closed {
+		return // the batch is open already
+	}
+	p.timer = time.AfterFunc(d, func() {
+		defer p.e.lock()()
+		p.timer = nil
+		if !p.e.closed && !p.paused && p.e.clusters[p.cluster.id.Key()] == p.cluster {
+			p.reconcile()
+		}
+	})
+}
+
+func (p *cloudProvider) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	p.paused = true
+}
+
+// recreated notes a node that went and came back.
+func (p *cloudProvider) recreated(n *node) {
+	if p.again == nil {
+		p.again = map[*node]bool{}
+	}
+	p.again[n] = true
+	p.wake()
+}
+
+// reconcile brings the routes to what the nodes need. With a batch time it looks again after each, as the route
+// controller does.
+func (p *cloudProvider) reconcile() {
+	if p.e.opts.RouteBatch > 0 {
+		defer p.wakeIn(p.e.opts.RouteBatch)
+	}
+	table := p.read()
+	if table == nil {
+		return
+	}
+	kept, changed := p.keep(listAt(objectAt(table, "properties"), "routes"))
+	routes := append([]any{}, kept...)
+	have := map[string]bool{}
+	for _, r := range kept {
+		have[p.routeKey(r.(object))] = true
+	}
+	for _, n := range p.cluster.nodes() {
+		for _, prefix := range n.podCIDRs {
+			route := p.route(n, prefix)
+			if route != nil && !have[p.routeKey(route)] {
+				routes = append(routes, route)
+				changed = true
+			}
+		}
+	}
+	if !changed {
+		return
+	}
+	body := object{
+		"location": table["location"],
+		"properties": object{
+			"disableBgpRoutePropagation": objectAt(table, "properties")["disableBgpRoutePropagation"],
+			"routes":                     routes,
+		},
+	}
+	if table["tags"] != nil {
+		body["tags"] = table["tags"]
+	}
+	c := p.cluster.call(http.MethodPut, p.cluster.table, body)
+	c.header.Set("If-Match", p.etag)
+	answer, f := p.put(c)
+	p.e.requests.add(c, time.Now(), answer, "cloud provider")
+	if f != nil {
+		switch {
+		case p.bugs.SwallowErrors:
+			p.copy, p.again = body, nil // as if the table were so now
+			return
+		case p.bugs.DropStaleCopy && f.status == http.StatusPreconditionFailed:
+			p.copy = nil
+		}
+		// The copy stays what it is until it is too old: the next write fails in the same way until then.
+		level := slog.LevelDebug
+		if f.status == http.StatusForbidden || f.status == http.StatusUnauthorized {
+			level = slog.LevelWarn
+		}
+		p.e.log.Log(context.Background(), level, "the cloud provider could not write its routes", "cluster", p.cluster.id.Name(), "code", f.code, "message", f.message)
+		if p.e.opts.RouteBatch == 0 {
+			p.wakeIn(retryDelay)
+		}
+		return
+	}
+	p.copy, p.again = nil, nil
+}
+
+// admitted checks that the cluster's identity may make a call, where clusters need roles at all.
+func (p *cloudProvider) admitted(c *call) *failure {
+	if p.e.opts.CheckClusterIdentity {
+		if !p.e.identity.has(c.who) {
+			return fail(http.StatusUnauthorized, "InvalidAuthenticationToken", "The identity %s of the cluster is gone: it gets no token.", c.who.Resource)
+		}
+		if f := p.e.authorize(c); f != nil {
+			return f
+		}
+	}
+	return p.e.govern(c)
+}
+
+// put writes the table, unless a fault that names the cluster's identity befalls the call.
+func (p *cloudProvider) put(c *call) (reply, *failure) {
+	fault := p.e.faults.take(c, true)
+	if fault != nil && fault.before() {
+		f := fault.failure()
+		return f.reply(), f
+	}
+	c.fault = fault
+	f := p.admitted(c)
+	var answer reply
+	if f == nil {
+		answer, f = p.e.putCall(c, p.cluster.table)
+	}
+	if f == nil && fault != nil && fault.after() {
+		f = fault.failure() // it never learns that the write took effect
+	}
+	if f != nil {
+		answer = f.reply()
+	}
+	return answer, f
+}
+
+// read returns the table from the copy, or anew when that is too old.
+func (p *cloudProvider) read() object {
+	if p.copy != nil && time.Since(p.copied) < p.e.opts.RouteCache {
+		return p.copy
+	}
+	r := p.e.store.get(p.cluster.table)
+	if r == nil {
+		p.copy = nil
+		return nil
+	}
+	p.copy, p.copied, p.etag = p.e.document(r, networkVersion), time.Now(), r.etag
+	return p.copy
+}
+
+// keep returns the routes that stay: all outside the pod CIDRs, and those inside whose node has that very pod CIDR.
+func (p *cloudProvider) keep(routes []object) (kept []any, changed bool) {
+	byName := map[string]*node{}
+	for _, n := range p.cluster.nodes() {
+		byName[p.spelled(n.name)] = n
+	}
+	for _, r := range routes {
+		prefix, err := netip.ParsePrefix(text(objectAt(r, "properties"), "addressPrefix"))
+		if err != nil || !p.responsible(prefix) {
+			kept = append(kept, r)
+			continue
+		}
+		n := byName[p.spelled(network.RouteNode(text(r, "name")))]
+		if n == nil && p.bugs.KeepUnmatched {
+			kept = append(kept, r)
+			continue
+		}
+		if n != nil && !p.again[n] && hasPrefix(n, prefix) {
+			kept = append(kept, r)
+			continue
+		}
+		changed = true
+	}
+	return kept, changed
+}
+
+func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
+	for _, cidr := range p.cluster.podCIDRs {
+		if prefix.Bits() >= cidr.Bits() && cidr.Contains(prefix.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPrefix(n *node, prefix netip.Prefix) bool {
+	for _, p := range n.podCIDRs {
+		if p == prefix {
+			return true
+		}
+	}
+	return false
+}
+
+// route is the one a node needs for a pod CIDR; nil when it has no address of that family.
+func (p *cloudProvider) route(n *node, prefix netip.Prefix) object {
+	for _, a := range n.addrs {
+		if a.Is4() == prefix.Addr().Is4() {
+			return object{"name": network.PodRouteName(n.name, prefix), "properties": object{
+				"addressPrefix": prefix.String(), "nextHopType": network.HopAppliance, "nextHopIpAddress": a.String(),
+			}}
+		}
+	}
+	return nil
+}
+
+// routeKey tells routes apart as the provider does: by node and prefix, not by next hop.
+func (p *cloudProvider) routeKey(r object) string {
+	return p.spelled(network.RouteNode(text(r, "name"))) + " " + text(objectAt(r, "properties"), "addressPrefix")
+}
+
+// spelled is a node's name as it is compared.
+func (p *cloudProvider) spelled(name string) string {
+	if p.bugs.CaseSensitive {
+		return name
+	}
+	return strings.ToLower(name)
+}
+
+// resume lets a stopped provider go on, with a fresh copy.
+func (p *cloudProvider) resume() {
+	p.paused, p.copy = false, nil
+	if p.cluster.table != "" {
+		p.wake()
+	}
+}
+
+// PauseRoutes stops a cluster's cloud provider, or lets it go on.
+func (e *Emulator) PauseRoutes(clusterID network.ID, paused bool) bool {
+	defer e.lock()()
+	cl := e.clusters[clusterID.Key()]
+	if cl == nil {
+		return false
+	}
+	cl.provider.paused = paused
+	if !paused {
+		cl.provider.resume()
+	}
+	return true
+}
+
+// SetRouteBugs changes how a cluster's cloud provider goes wrong.
+func (e *Emulator) SetRouteBugs(clusterID network.ID, bugs RouteBugs) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	cl := e.clusters[clusterID.Key()]
+	if cl == nil {
+		return false
+	}
+	cl.provider.bugs = bugs
+	return true
+}

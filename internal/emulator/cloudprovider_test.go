@@ -1,0 +1,259 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// provided is a cluster of one node with AKS's own times, whose route is written; all later times count from a read of
+// the table that follows.
+func provided(t *testing.T, opts Options) *bench {
+	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
+	opts.Buckets = Buckets{Reads: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}}
+	b := withNetwork(t, opts)
+	b.put(aks, clusterBody(``, `,"count":1`))
+	time.Sleep(31 * time.Second)
+	if n := len(b.podRoutes(rt)); n != 1 {
+		t.Fatalf("%d routes", n)
+	}
+	time.Sleep(30 * time.Second) // its copy is a second old now
+	return b
+}
+
+// wrote are the statuses of the cloud provider's writes since a request.
+func (b *bench) wrote(since int) []int {
+	var out []int
+	for _, r := range b.e.Requests(since) {
+		if r.Note == "cloud provider" {
+			out = append(out, r.Status)
+		}
+	}
+	return out
+}
+
+// touch writes the table as it is, which changes its ETag.
+func (b *bench) touch() { b.put(rt, string(encode(b.get(rt)))) }
+
+func TestStaleCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			bugs RouteBugs
+			want []int
+		}{
+			{RouteBugs{}, []int{412, 412, 412, 200}}, // until its copy is two minutes old
+			{RouteBugs{DropStaleCopy: true}, []int{412, 200}},
+		} {
+			b := provided(t, Options{RouteBugs: tt.bugs})
+			since := b.e.LastRequest()
+			b.touch()
+			if err := b.e.Scale(aks, "np", 2); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			for len(b.podRoutes(rt)) < 2 && time.Since(start) < 10*time.Minute {
+				time.Sleep(time.Second)
+			}
+			if got := b.wrote(since); !slices.Equal(got, tt.want) {
+				t.Errorf("%+v: %v, after %s", tt.bugs, got, time.Since(start))
+			}
+		}
+	})
+}
+
+// TestSwallowedErrors: a failed write counts as done, so that the route is missing until the copy is too old, and nobody
+// tries before.
+func TestSwallowedErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := provided(t, Options{})
+		since := b.e.LastRequest()
+		if !b.e.SetRouteBugs(aks, RouteBugs{SwallowErrors: true}) {
+			t.Fatal("no cluster")
+		}
+		b.inject(Fault{Method: "PUT", Path: "rt$", Principal: "c identity", Status: 500})
+		if err := b.e.Scale(aks, "np", 2); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(110 * time.Second)
+		if got := b.wrote(since); !slices.Equal(got, []int{500}) || len(b.podRoutes(rt)) != 1 {
+			t.Errorf("%v, %d routes", got, len(b.podRoutes(rt)))
+		}
+		time.Sleep(time.Minute)
+		if got := b.wrote(since); !slices.Equal(got, []int{500, 200}) || len(b.podRoutes(rt)) != 2 {
+			t.Errorf("%v, %d routes", got, len(b.podRoutes(rt)))
+		}
+	})
+}
+
+func TestDeletesAndCase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := provided(t, Options{})
+		foreign := func(name, prefix string) object {
+			return object{"name": name, "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}}
+		}
+		// rewrite adds a foreign route inside the pod CIDR and spells the node's route in upper case.
+		rewrite := func() {
+			doc := b.get(rt)
+			p := objectAt(doc, "properties")
+			var routes []any
+			for _, r := range listAt(p, "routes") {
+				r["name"] = strings.ToUpper(text(r, "name"))
+				routes = append(routes, r)
+			}
+			p["routes"] = append(routes, any(foreign("mine", "10.244.200.0/24")))
+			b.put(rt, string(encode(doc)))
+		}
+		spelled := func() (out []string) {
+			for _, r := range listAt(objectAt(b.get(rt), "properties"), "routes") {
+				name := text(r, "name")
+				switch {
+				case name == "mine":
+				case name == strings.ToUpper(name):
+					name = "UPPER"
+				default:
+					name = "lower"
+				}
+				out = append(out, name)
+			}
+			return out
+		}
+		for _, tt := range []struct {
+			bugs RouteBugs
+			want []string
+		}{
+			{RouteBugs{}, []string{"UPPER"}},
+			{RouteBugs{KeepUnmatched: true}, []string{"UPPER", "mine"}},
+			{RouteBugs{CaseSensitive: true}, []string{"lower"}},
+		} {
+			b.e.SetRouteBugs(aks, tt.bugs)
+			rewrite()
+			time.Sleep(5 * time.Minute)
+			if got := spelled(); !slices.Equal(got, tt.want) {
+				t.Errorf("%+v: %q, want %q", tt.bugs, got, tt.want)
+			}
+			if tt.bugs.KeepUnmatched {
+				b.e.SetRouteBugs(aks, RouteBugs{})
+				time.Sleep(5 * time.Minute)
+			}
+		}
+	})
+}
+
+func TestDualStackRoutes(t *testing.T) {
+	b := newBench(t, Options{RouteLimit: 6})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16","fd00:1::/48"]},"subnets":[{"name":"a","properties":{"addressPrefixes":["10.0.1.0/24","fd00:1::/64"],"routeTable":{"id":"`+string(rt)+`"}}}]}}`)
+	dual := `,"ipFamilies":["IPv4","IPv6"]`
+	b.refused(http.MethodPut, aks, clusterBody(dual, `,"count":4`), 400, "AgentPoolMaxCountExceeded") // two routes each
+	b.put(aks, clusterBody(dual, `,"count":3`))
+	if got := b.podRoutes(rt); len(got) != 6 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCloudControllerCalls is what cloud-provider-azure's controller asks and writes, over plain HTTP, as the cluster's
+// managed identity, with its api-versions.
+func TestCloudControllerCalls(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, `,"count":2`))
+	b.e.PauseRoutes(aks, true)
+	set, who := b.e.clusters[aks.Key()].pools[0].scaleSet, b.e.clusters[aks.Key()].who
+	b.put(group+"/providers/Microsoft.Authorization/roleAssignments/9a000000-0000-4000-8000-000000000001", `{"properties":{"principalId":"`+who.ObjectID+`",
+		"roleDefinitionId":"/subscriptions/`+sub+`/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"}}`) // Network Contributor
+	server := httptest.NewServer(b.e)
+	defer server.Close()
+	identity := url.Values{"resource": {"https://management.azure.com/"}, "api-version": {"2019-08-01"}, "client_id": {who.ClientID}}
+	answer, err := http.Get(server.URL + "/msi/token?" + identity.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var token struct {
+		AccessToken string `json:"access_token"`
+	}
+	err = json.NewDecoder(answer.Body).Decode(&token)
+	answer.Body.Close()
+	if err != nil || token.AccessToken == "" {
+		t.Fatalf("%v, no token", err)
+	}
+	do := func(method, path, query, ifMatch string, body object) (int, object) {
+		t.Helper()
+		var sent io.Reader = http.NoBody
+		if body != nil {
+			sent = bytes.NewReader(encode(body))
+		}
+		r, err := http.NewRequest(method, server.URL+path+"?"+query, sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token.AccessToken)
+		r.Header.Set("Content-Type", "application/json")
+		if ifMatch != "" {
+			r.Header.Set("If-Match", ifMatch)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		raw, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, _ := decodeObject(raw)
+		return answer.StatusCode, doc
+	}
+	status, doc := do(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Compute", "api-version=2021-04-01", "", nil)
+	if status != 200 || !slices.ContainsFunc(listAt(doc, "resourceTypes"), func(o object) bool { return text(o, "resourceType") == "virtualMachineScaleSets" }) {
+		t.Errorf("the provider: %d %s", status, encode(doc))
+	}
+	nodes := string(set.Group())
+	if status, doc = do(http.MethodGet, nodes+"/providers/Microsoft.Compute/virtualMachineScaleSets", "api-version=2025-04-01", "", nil); status != 200 || len(listAt(doc, "value")) != 1 {
+		t.Fatalf("scale sets: %d %s", status, encode(doc))
+	}
+	status, doc = do(http.MethodGet, string(set)+"/virtualMachines", "%24expand=instanceView&api-version=2025-04-01", "", nil)
+	machines := listAt(doc, "value")
+	if status != 200 || len(machines) != 2 {
+		t.Fatalf("machines: %d %s", status, encode(doc))
+	}
+	// It makes a node's route of what the machine and its interface say, in one write of the whole table.
+	_, table := do(http.MethodGet, string(rt), "api-version=2025-05-01", "", nil)
+	etag := text(table, "etag")
+	routes := []any{}
+	for i, m := range machines {
+		if len(listAt(objectAt(m, "properties", "instanceView"), "statuses")) == 0 {
+			t.Errorf("no instance view: %s", encode(m))
+		}
+		nic := network.ID(text(listAt(objectAt(m, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
+		lower := fmt.Sprintf("%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), text(m, "instanceId"), nic.Name())
+		status, doc := do(http.MethodGet, lower, "api-version=2018-10-01", "", nil)
+		if status != 200 {
+			t.Fatalf("interface: %d %s", status, encode(doc))
+		}
+		address := text(objectAt(listAt(objectAt(doc, "properties"), "ipConfigurations")[0], "properties"), "privateIPAddress")
+		name := text(objectAt(m, "properties", "osProfile"), "computerName")
+		prefix := fmt.Sprintf("10.244.%d.0/24", i+10)
+		routes = append(routes, object{"name": name + "____" + strings.NewReplacer(".", "", "/", "").Replace(prefix), "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": address}})
+	}
+	body := object{"id": string(rt), "name": rt.Name(), "location": "westeurope", "etag": etag, "properties": object{"routes": routes}}
+	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag, body); status != 200 || text(doc, "etag") == etag {
+		t.Errorf("PUT: %d %s", status, encode(doc))
+	}
+	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag, body); status != 412 || text(objectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
+		t.Errorf("PUT with the old ETag: %d %s", status, encode(doc))
+	}
+	want := []string{"000000____1024410024 10.244.10.0/24 10.0.1.4", "000001____1024411024 10.244.11.0/24 10.0.1.5"}
+	if got := b.podRoutes(rt); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

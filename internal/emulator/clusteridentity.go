@@ -1,0 +1,110 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// clusterPrincipal is a cluster's identity: the one it brings, or a system-assigned one of its own.
+func (e *Emulator) clusterPrincipal(r *resource) Principal {
+	for _, id := range assignedIdentities(r.body) {
+		if assigned := e.store.get(id); assigned != nil {
+			return identityOf(assigned)
+		}
+	}
+	key := r.id.Key()
+	return Principal{
+		Name:     r.id.Name() + " identity",
+		ClientID: uuid.NewSHA1(uuid.Nil, []byte("client "+key)).String(),
+		ObjectID: uuid.NewSHA1(uuid.Nil, []byte("object "+key)).String(),
+		Tenant:   e.tenantOf(r.id.Subscription()),
+		Resource: string(r.id),
+	}
+}
+
+// checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it brings. A system-assigned
+// identity does not exist before its cluster, so nobody can have given it a role: with kubenet it may not bring a table.
+func (e *Emulator) checkClusterIdentity(r *resource) *failure {
+	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
+		if f := e.checkPoolSubnet(r, p); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// checkPoolSubnet is checkClusterIdentity for one pool.
+func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
+	subnet := e.store.get(network.ID(text(p, "vnetSubnetID")))
+	if subnet == nil || !e.opts.CheckClusterIdentity {
+		return nil
+	}
+	properties := objectAt(r.body, "properties")
+	own, who := !hasUserIdentity(r.body), e.clusterPrincipal(r)
+	nodeGroup := network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))
+	table := linkOf(subnet.body, "routeTable")
+	if text(objectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" && table != "" && !table.Group().Equal(nodeGroup) {
+		if own { // Azure/AKS#2333
+			return fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType", "Clusters using managed identity type SystemAssigned do not support bringing your own route table. Please see https://aka.ms/aks/customrt for more information")
+		}
+		if !e.allowed(who, network.TypeRouteTable+"/read", table) || !e.allowed(who, network.TypeRouteTable+"/write", table) {
+			return fail(http.StatusBadRequest, "CustomRouteTableMissingPermission", "Managed identity or service principle must be given permission to read and write to custom route table %s. Please see https://aka.ms/aks/customrt for more information", table)
+		}
+	}
+	if own {
+		return nil // AKS joins its nodes as who asked for the cluster
+	}
+	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
+		subnet := e.store.get(network.ID(text(p, field)))
+		if subnet == nil {
+			continue
+		}
+		w := wish{action: network.TypeSubnet + "/read", scope: subnet.id}
+		if !e.allowed(who, w.action, w.scope) {
+			return unauthorized(who, w)
+		}
+		if join := joins["subnet"]; !e.allowed(who, join, subnet.id) {
+			scaleSet := nodeGroup + network.ID("/providers/"+network.TypeScaleSet+"/aks-"+text(p, "name")+"-vmss")
+			return unjoined(who, wish{action: network.TypeScaleSet + "/write", scope: scaleSet}, map[network.ID]string{subnet.id: join}, subnet.id)
+		}
+	}
+	return nil
+}
+
+// lockedDown reports whether only the cluster may change its node resource group.
+func (e *Emulator) lockedDown(cl *cluster) bool {
+	r := e.store.get(cl.id)
+	return r != nil && strings.EqualFold(text(objectAt(r.body, "properties", "nodeResourceGroupProfile"), "restrictionLevel"), "ReadOnly")
+}
+
+// denyAssignmentOf names the deny assignment that locks a node resource group down.
+func denyAssignmentOf(cl *cluster) (name string, id network.ID) {
+	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
+	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup + network.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+}
+
+// denyAssignments are the ones that count at a scope, or lie below it.
+func (e *Emulator) denyAssignments(scope network.ID) []object {
+	out := []object{}
+	for _, r := range e.store.list(network.TypeCluster, "") {
+		cl := e.clusters[r.id.Key()]
+		if cl == nil || !e.lockedDown(cl) || !covers(cl.nodeGroup, scope) && !below(cl.nodeGroup, scope) {
+			continue
+		}
+		name, id := denyAssignmentOf(cl)
+		out = append(out, object{
+			"id": string(id), "name": id.Name(), "type": "Microsoft.Authorization/denyAssignments",
+			"properties": object{
+				"denyAssignmentName": name, "scope": string(cl.nodeGroup), "isSystemProtected": true, "doNotApplyToChildScopes": false,
+				"permissions":       []object{{"actions": []string{"*"}, "notActions": []string{"*/read"}, "dataActions": []string{}, "notDataActions": []string{}}},
+				"principals":        []object{{"id": "00000000-0000-0000-0000-000000000000", "type": "SystemDefined"}},
+				"excludePrincipals": []object{{"id": cl.who.ObjectID, "type": "ServicePrincipal"}},
+			},
+		})
+	}
+	return out
+}

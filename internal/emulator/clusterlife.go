@@ -1,0 +1,368 @@
+package emulator
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// isBusy reports whether an operation runs on a resource.
+func (e *Emulator) isBusy(r *resource) bool { return r.busyUntil.After(time.Now()) }
+
+// powerOf is Running or Stopped.
+func powerOf(r *resource) string {
+	if code := text(objectAt(r.body, "properties", "powerState"), "code"); code != "" {
+		return code
+	}
+	return "Running"
+}
+
+// clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417, cilium#25944).
+func (e *Emulator) clusterBusy(r *resource) *failure {
+	what, of := "operation", state(r)
+	if cl := e.clusters[r.id.Key()]; cl != nil {
+		var working []*pool
+		for _, p := range cl.pools {
+			if p.doing != "" {
+				working = append(working, p)
+			}
+		}
+		if len(working) == 1 && len(cl.pools) > 1 || len(working) == 1 && working[0].doing != r.doing {
+			what, of = "agentpool operation", working[0].name+" - "+working[0].doing
+		}
+	}
+	return fail(http.StatusConflict, "OperationNotAllowed", "Operation is not allowed: Another %s (%s) is in progress, please wait for it to finish before starting a new operation. See https://aka.ms/aks-pending-operation for more details", what, of)
+}
+
+// changeable refuses changes to a cluster that is busy or stopped.
+func (e *Emulator) changeable(r *resource) *failure {
+	if f := e.busy(r.id); f != nil {
+		return f
+	}
+	if powerOf(r) == "Stopped" { // wording [U]
+		return fail(http.StatusBadRequest, "OperationNotAllowed", "Operation is not allowed: managed cluster %s is in stopped state, no operations except for start are allowed.", r.id.Name())
+	}
+	return nil
+}
+
+// idle forgets what the pools were doing before the operation that begins.
+func (cl *cluster) idle() {
+	for _, p := range cl.pools {
+		p.doing = ""
+	}
+}
+
+// deleteCluster deletes a cluster at the end of an operation.
+func (e *Emulator) deleteCluster(c *call, r *resource) (reply, *failure) {
+	if r.deleting {
+		return e.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+	}
+	if f := e.busy(r.id); f != nil {
+		return reply{}, f
+	}
+	e.record(c, r.id, "delete", nil)
+	e.occupy(c, r, "Deleting")
+	op := &operation{ends: r.busyUntil, failure: r.failed}
+	if r.failed == nil {
+		r.deleting = true
+		e.at(op.ends, func() {
+			if e.store.get(r.id) == r {
+				op.failure = e.removeResource(r)
+			}
+		})
+	}
+	return e.acceptedUntil(c, op), nil
+}
+
+// resumeCluster ends what was under way on a cluster when the state was kept.
+func (e *Emulator) resumeCluster(cl *cluster) {
+	r := e.store.get(cl.id)
+	if r == nil {
+		return
+	}
+	e.at(r.busyUntil, func() {
+		if e.clusters[cl.id.Key()] != cl {
+			return
+		}
+		if cl.leaving {
+			e.leaveTable(cl)
+		}
+		for _, p := range cl.pools { // the surge nodes of an upgrade
+			if count := numberOf(profileOf(r, p.name), "count"); len(p.nodes) > count {
+				e.dropSurge(cl, p, count)
+			}
+		}
+		if r.deleting {
+			_ = e.removeResource(r) // nothing in it can refuse
+		}
+	})
+	e.nodesChanged(cl)
+}
+
+// clusterCall answers the actions on a cluster, and what can be asked of one.
+func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
+	n := len(c.path)
+	if n == 7 && strings.EqualFold(c.path[3], "Microsoft.ContainerService") && c.method == http.MethodGet {
+		switch strings.ToLower(c.path[6]) {
+		case "kubernetesversions":
+			return ok(versionsDocument()), nil, true
+		case "orchestrators": // what older clients ask, az 2.45 among them
+			return ok(orchestratorsDocument("/" + strings.Join(c.path, "/"))), nil, true
+		}
+	}
+	if n < 9 || n > 10 || !strings.EqualFold(c.path[5], "Microsoft.ContainerService") || !strings.EqualFold(c.path[6], "managedClusters") {
+		return reply{}, nil, false
+	}
+	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	var answer func(*call, *resource) (reply, *failure)
+	switch c.method + " " + strings.ToLower(strings.Join(c.path[8:], "/")) {
+	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
+		answer = e.credential("clusterUser")
+	case "POST listclusteradmincredential":
+		answer = e.credential("clusterAdmin")
+	case "POST runcommand":
+		answer = func(c *call, r *resource) (reply, *failure) { // there is nothing to run it on; code [U]
+			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError", "Run command is not available: no API server runs behind cluster %s of this local Azure.", r.id.Name())
+		}
+	case "POST stop":
+		answer = e.stopCluster
+	case "POST start":
+		answer = e.startCluster
+	case "GET upgradeprofiles/default":
+		answer = e.upgradeProfile
+	case "GET availableagentpoolversions":
+		answer = availableVersions
+	case "GET agentpools", "PUT agentpools":
+		return reply{}, nil, false
+	default:
+		return reply{}, nil, false
+	}
+	r := e.store.get(id)
+	if r == nil {
+		return reply{}, missing(id), true
+	}
+	a, f := answer(c, r)
+	return a, f, true
+}
+
+// stopCluster takes the nodes away. The control plane stops as well, so the routes stay [U].
+func (e *Emulator) stopCluster(c *call, r *resource) (reply, *failure) {
+	f := e.changeable(r)
+	e.record(c, r.id, "stop/action", f)
+	if f != nil {
+		return reply{}, f
+	}
+	cl := e.clusters[r.id.Key()]
+	cl.provider.stop()
+	cl.idle()
+	for _, p := range cl.pools {
+		for len(p.nodes) > 0 {
+			e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+		}
+		_ = e.storeScaleSet(cl, p) // it only has fewer instances
+	}
+	objectAt(r.body, "properties")["powerState"] = object{"code": "Stopped"}
+	e.occupy(c, r, "Stopping")
+	return e.accepted(c, nil), nil
+}
+
+// startCluster brings nodes back: new ones, with new names, addresses and pod CIDRs.
+func (e *Emulator) startCluster(c *call, r *resource) (reply, *failure) {
+	f := e.busy(r.id)
+	e.record(c, r.id, "start/action", f)
+	if f != nil {
+		return reply{}, f
+	}
+	if powerOf(r) == "Running" {
+		return e.accepted(c, nil), nil
+	}
+	cl := e.clusters[r.id.Key()]
+	cl.idle()
+	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
+		if f := e.setPool(cl, p, "Starting"); f != nil {
+			return reply{}, f
+		}
+	}
+	objectAt(r.body, "properties")["powerState"] = object{"code": "Running"}
+	e.occupy(c, r, "Starting")
+	cl.provider.resume()
+	return e.accepted(c, nil), nil
+}
+
+func fqdn(properties object) string { return text(properties, "dnsPrefix") + "-local.hcp.localhost" }
+
+// credential answers with a kubeconfig. The server it names is not there yet.
+func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
+	return func(c *call, r *resource) (reply, *failure) {
+		ca, _, err := e.authorityLocked()
+		if err != nil {
+			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError", "Making a certificate authority: %v", err)
+		}
+		name := r.id.Name()
+		who := user + "_" + r.id.ResourceGroup() + "_" + name
+		context := name
+		if user == "clusterAdmin" {
+			context += "-admin"
+		}
+		config := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters:
+- name: %[1]s
+  cluster:
+    certificate-authority-data: %[2]s
+    server: https://%[3]s:443
+contexts:
+- name: %[4]s
+  context:
+    cluster: %[1]s
+    user: %[5]s
+current-context: %[4]s
+preferences: {}
+users:
+- name: %[5]s
+  user:
+    token: %[6]s
+`, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})), fqdn(objectAt(r.body, "properties")), context, who, "local-"+user)
+		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
+		return ok(object{"kubeconfigs": []object{{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
+	}
+}
+
+func upgradeList(version string) []object {
+	out := []object{}
+	for _, v := range upgradesFrom(version) {
+		out = append(out, object{"kubernetesVersion": v})
+	}
+	return out
+}
+
+func (e *Emulator) upgradeProfile(c *call, r *resource) (reply, *failure) {
+	properties := objectAt(r.body, "properties")
+	profile := func(name, version string) object {
+		return object{"name": name, "osType": "Linux", "kubernetesVersion": fullVersion(version), "upgrades": upgradeList(version)}
+	}
+	pools := []object{}
+	for _, p := range listAt(properties, "agentPoolProfiles") {
+		pools = append(pools, profile(text(p, "name"), text(p, "orchestratorVersion")))
+	}
+	return ok(object{"id": string(r.id) + "/upgradeProfiles/default", "name": "default", "type": network.TypeCluster + "/upgradeProfiles", "properties": object{
+		"controlPlaneProfile": profile("master", text(properties, "kubernetesVersion")), "agentPoolProfiles": pools,
+	}}), nil
+}
+
+func availableVersions(c *call, r *resource) (reply, *failure) {
+	versions := []object{}
+	for i, v := range kubernetesVersions {
+		versions = append(versions, object{"kubernetesVersion": v, "default": i == 0, "isPreview": false})
+	}
+	return ok(object{"id": string(r.id) + "/availableAgentPoolVersions", "name": "default", "type": network.TypeCluster + "/availableAgentPoolVersions", "properties": object{"agentPoolVersions": versions}}), nil
+}
+
+// versionsDocument is what a location offers, by minor version.
+func versionsDocument() object {
+	values := []object{}
+	for _, v := range kubernetesVersions {
+		minor := v[:strings.LastIndexByte(v, '.')]
+		i := slices.IndexFunc(values, func(o object) bool { return o["version"] == minor })
+		if i < 0 {
+			i = len(values)
+			values = append(values, object{"version": minor, "isDefault": i == 0, "isPreview": false, "patchVersions": object{}, "capabilities": object{"supportPlan": []string{"KubernetesOfficial"}}})
+		}
+		objectAt(values[i], "patchVersions")[v] = object{"upgrades": upgradesFrom(v)}
+	}
+	return object{"values": values}
+}
+
+// orchestratorsDocument is the same as one list.
+func orchestratorsDocument(id string) object {
+	all := []object{}
+	for i, v := range kubernetesVersions {
+		upgrades := []object{}
+		for _, to := range upgradesFrom(v) {
+			upgrades = append(upgrades, object{"orchestratorType": "Kubernetes", "orchestratorVersion": to})
+		}
+		all = append(all, object{"orchestratorType": "Kubernetes", "orchestratorVersion": v, "default": i == 0, "upgrades": upgrades})
+	}
+	return object{"id": id, "name": "default", "type": "Microsoft.ContainerService/locations/orchestrators", "properties": object{"orchestrators": all}}
+}
+
+// showOutbound adds how the nodes reach the Internet, where AKS sees to it.
+func showOutbound(r *resource, profile object, nodeGroup string) {
+	address := object{"id": string(network.ResourceID(r.id.Subscription(), nodeGroup, typePublicIP, "outbound"))} // the address itself is not there
+	switch text(profile, "outboundType") {
+	case "loadBalancer":
+		balancer := objectAt(profile, "loadBalancerProfile")
+		if balancer == nil {
+			balancer = object{"managedOutboundIPs": object{"count": 1}}
+			profile["loadBalancerProfile"] = balancer
+		}
+		setDefault(balancer, "backendPoolType", "nodeIPConfiguration")
+		setDefault(balancer, "effectiveOutboundIPs", []any{address})
+	case "managedNATGateway":
+		gateway := objectAt(profile, "natGatewayProfile")
+		if gateway == nil {
+			gateway = object{"managedOutboundIPProfile": object{"count": 1}}
+			profile["natGatewayProfile"] = gateway
+		}
+		setDefault(gateway, "idleTimeoutInMinutes", 4)
+		setDefault(gateway, "effectiveOutboundIPs", []any{address})
+	}
+}
+
+// poolAction handles what is below a pool: its upgrade profile, new node images, and machines to delete.
+func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (reply, *failure) {
+	id := r.id.Child("agentPools", c.path[9])
+	if at < 0 {
+		return reply{}, missing(id)
+	}
+	had := pools[at]
+	what := c.method + " " + strings.ToLower(strings.Join(c.path[10:], "/"))
+	if what == "GET upgradeprofiles/default" {
+		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default", "type": network.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
+			"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"], "upgrades": upgradeList(text(had, "orchestratorVersion")), "latestNodeImageVersion": nodeImages[0],
+		}}), nil
+	}
+	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
+		return reply{}, notFound(c)
+	}
+	if f := e.changeable(r); f != nil {
+		return reply{}, f
+	}
+	cl, p := e.clusters[r.id.Key()], clone(had)
+	run := cl.pool(text(p, "name"))
+	cl.idle()
+	verb := "upgradeNodeImageVersion/action"
+	if what == "POST upgradenodeimageversion" {
+		p["nodeImageVersion"] = nodeImages[0]
+		if upgrades(p, had) {
+			run.doing = "UpgradingNodeImageVersion"
+			if f := e.upgrade(cl, run, p, e.operationTime(c)); f != nil {
+				return reply{}, f
+			}
+		}
+	} else {
+		verb, run.doing = "deleteMachines/action", "DeletingMachines"
+		sent, f := decodeObject(c.body)
+		if f != nil {
+			return reply{}, f
+		}
+		for _, name := range list(sent, "machineNames") {
+			if of, n := cl.findNode(name); n != nil && of == run {
+				e.removeNode(cl, run, n)
+			}
+		}
+		p["count"] = len(run.nodes)
+		_ = e.storeScaleSet(cl, run) // it only has fewer instances
+	}
+	pools[at] = p
+	e.storePools(c, r, pools)
+	e.nodesChanged(cl)
+	e.record(c, id, verb, nil)
+	return e.accepted(c, encode(e.poolDocument(r, p))), nil
+}

@@ -1,0 +1,149 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// control answers the calls under /_emulator/, which exist for tests and demos and not on Azure:
+//
+//	GET    /_emulator/requests?since=N&principal=NAME&method=PUT   the request log above N
+//	GET    /_emulator/faults                                       injected faults and how often each happened
+//	POST   /_emulator/faults                                       inject one (the fields of Fault)
+//	DELETE /_emulator/faults                                       take all back
+//	POST   /_emulator/scale      {"cluster", "pool", "count"}      set a pool's number of nodes
+//	POST   /_emulator/readdress  {"cluster", "node"}               bring a node back with another address
+//	POST   /_emulator/routes     {"cluster", "paused", "bugs"}     stop and resume a cluster's cloud provider, and choose its bugs
+//	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
+//	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
+func (e *Emulator) control(w http.ResponseWriter, c *call) {
+	answer, err := e.controlCall(c)
+	status := http.StatusOK
+	if err != nil {
+		status, answer = http.StatusBadRequest, object{"error": err.Error()}
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(encode(answer), '\n')) // a client that went away is its own problem
+}
+
+func (e *Emulator) controlCall(c *call) (any, error) {
+	done := object{"ok": true}
+	switch name := c.method + " " + strings.ToLower(strings.Join(c.path[1:], "/")); name {
+	case "GET requests":
+		return e.queryRequests(c)
+	case "GET faults":
+		return e.Faults(), nil
+	case "POST faults":
+		var f Fault
+		if err := strict(c.body, &f); err != nil {
+			return nil, err
+		}
+		_, err := e.Inject(f)
+		return done, err
+	case "DELETE faults":
+		e.ClearFaults()
+		return done, nil
+	case "POST scale":
+		var p struct {
+			Cluster network.ID
+			Pool    string
+			Count   *int
+		}
+		if err := strict(c.body, &p); err != nil {
+			return nil, err
+		}
+		if p.Count == nil {
+			return nil, fmt.Errorf("count is missing")
+		}
+		return done, e.Scale(p.Cluster, p.Pool, *p.Count)
+	case "POST readdress":
+		var p struct {
+			Cluster network.ID
+			Node    string
+		}
+		if err := strict(c.body, &p); err != nil {
+			return nil, err
+		}
+		return done, e.Readdress(p.Cluster, p.Node)
+	case "POST routes":
+		var p struct {
+			Cluster network.ID
+			Paused  bool
+			Bugs    *RouteBugs
+		}
+		if err := strict(c.body, &p); err != nil {
+			return nil, err
+		}
+		if p.Bugs != nil && !e.SetRouteBugs(p.Cluster, *p.Bugs) || !e.PauseRoutes(p.Cluster, p.Paused) {
+			return nil, fmt.Errorf("no cluster %s", p.Cluster)
+		}
+		return done, nil
+	case "POST roles":
+		var p struct {
+			Assignment network.ID
+			Delay      string
+		}
+		if err := strict(c.body, &p); err != nil {
+			return nil, err
+		}
+		delay, err := time.ParseDuration(p.Delay)
+		if err == nil && !e.DelayRole(p.Assignment, delay) {
+			err = fmt.Errorf("no role assignment %s", p.Assignment)
+		}
+		return done, err
+	case "POST issuers":
+		var p struct {
+			Issuer string
+			Keys   json.RawMessage
+		}
+		if err := strict(c.body, &p); err != nil {
+			return nil, err
+		}
+		return done, e.RegisterIssuer(p.Issuer, encode(object{"keys": p.Keys}))
+	default:
+		return nil, fmt.Errorf("no control call %s", name)
+	}
+}
+
+// queryRequests filters the request log.
+func (e *Emulator) queryRequests(c *call) (any, error) {
+	since := 0
+	if text := c.param("since"); text != "" {
+		var err error
+		if since, err = strconv.Atoi(text); err != nil {
+			return nil, fmt.Errorf("since: %q is not a number", text)
+		}
+	}
+	out := []Request{}
+	for _, r := range e.Requests(since) {
+		if method := c.param("method"); method != "" && !strings.EqualFold(method, r.Method) {
+			continue
+		}
+		if principal := c.param("principal"); principal != "" && principal != r.Principal {
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// strict reads a control call's body.
+func strict(body []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if d.More() {
+		return fmt.Errorf("something follows the JSON object")
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolt "go.etcd.io/bbolt/errors"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed is written before it is
+// answered. (It does not survive a loss of power: the file is not synced.) Each thing is a JSON document under a key of its
+// own, and only what changed is written. Faults, the request log, throttling and alerts on their way are not kept.
+type disk struct {
+	db *bbolt.DB
+	// activity is the number of the last record of the activity log.
+	activity uint64
+	// wrote is what was last written of the things that are kept in one piece.
+	wrote map[string][]byte
+}
+
+// The parts of the file: resources and clusters by ID.Key(), the activity log by number, operations and single things by name.
+var (
+	partResources  = []byte("resources")
+	partClusters   = []byte("clusters")
+	partActivity   = []byte("activity")
+	partOperations = []byte("operations")
+	partThings     = []byte("things")
+)
+
+// openDisk opens the file, or makes it.
+func openDisk(path string) (*disk, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true})
+	if errors.Is(err, bolt.ErrTimeout) {
+		return nil, fmt.Errorf("%s is in use by another local Azure", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, part := range [][]byte{partResources, partClusters, partActivity, partOperations, partThings} {
+			if _, err := tx.CreateBucketIfNotExists(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return &disk{db: db, wrote: map[string][]byte{}}, err
+}
+
+// number is a key that sorts by number.
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the lock back.
+func (e *Emulator) lock() (unlock func()) {
+	e.mu.Lock()
+	return func() {
+		defer e.mu.Unlock()
+		if e.disk == nil || e.closed {
+			return
+		}
+		if err := e.keep(); err != nil {
+			e.log.Error("the state could not be kept", "error", err.Error())
+		}
+	}
+}
+
+// keep writes what has changed.
+func (e *Emulator) keep() error {
+	things, err := e.changedThings()
+	if err != nil || len(e.store.dirty) == 0 && len(e.unkept) == 0 && len(e.unkeptOperations) == 0 && len(things) == 0 {
+		return err
+	}
+	err = e.disk.db.Update(func(tx *bbolt.Tx) error {
+		clusters := map[string]*cluster{}
+		for key := range e.store.dirty {
+			r := e.store.resources[key]
+			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil, func() any { return e.saveResource(r) }); err != nil {
+				return err
+			}
+			if cl := e.clusterBehind(key); cl != nil {
+				clusters[cl.id.Key()] = cl
+			} else if network.ID(key).Is(network.TypeCluster) {
+				clusters[key] = nil
+			}
+		}
+		for key, cl := range clusters {
+			if err := keepDocument(tx.Bucket(partClusters), []byte(key), cl != nil, func() any { return saveCluster(cl) }); err != nil {
+				return err
+			}
+		}
+		for _, r := range e.unkept {
+			e.disk.activity++
+			if err := keepDocument(tx.Bucket(partActivity), number(e.disk.activity), true, func() any { return saveActivity(r) }); err != nil {
+				return err
+			}
+		}
+		if n := e.disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
+			old := tx.Bucket(partActivity).Cursor()
+			for key, _ := old.First(); key != nil && binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
+				if err := old.Delete(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, name := range e.unkeptOperations {
+			op := e.operations[name]
+			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil, func() any { return saveOperation(name, op) }); err != nil {
+				return err
+			}
+		}
+		for name, raw := range things {
+			if err := tx.Bucket(partThings).Put([]byte(name), raw); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		clear(e.store.dirty)
+		e.unkept, e.unkeptOperations = nil, nil
+		for name, raw := range things {
+			e.disk.wrote[name] = raw
+		}
+	}
+	return err
+}
+
+// keepDocument writes a document under a key, or removes it where it is there no more.
+func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) error {
+	if !there {
+		return part.Delete(key)
+	}
+	raw, err := json.Marshal(save())
+	if err != nil {
+		return err
+	}
+	return part.Put(key, raw)
+}
+
+// clusterBehind is the cluster whose document or scale set has the key.
+func (e *Emulator) clusterBehind(key string) *cluster {
+	id := network.ID(key)
+	switch {
+	case id.Is(network.TypeCluster):
+		return e.clusters[key]
+	case id.Is(network.TypeScaleSet):
+		return e.nodeGroups[id.Group().Key()]
+	}
+	return nil
+}
+
+// load reads what was kept. It reports whether there was anything.
+func (e *Emulator) load() (found bool, err error) {
+	err = e.disk.db.View(func(tx *bbolt.Tx) error {
+		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
+		var resources []savedResource
+		if err := each(tx.Bucket(partResources), func(s savedResource) error { resources = append(resources, s); return nil }); err != nil {
+			return err
+		}
+		for _, s := range resources {
+			e.restoreResource(s)
+		}
+		if err := each(tx.Bucket(partClusters), e.restoreCluster); err != nil {
+			return err
+		}
+		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
+			e.disk.activity = binary.BigEndian.Uint64(key)
+		}
+		if err := each(tx.Bucket(partActivity), func(s savedActivity) error { e.activity = append(e.activity, s.record()); return nil }); err != nil {
+			return err
+		}
+		if err := each(tx.Bucket(partOperations), e.restoreOperation); err != nil {
+			return err
+		}
+		return e.restoreThings(func(name string, into any) error {
+			raw := tx.Bucket(partThings).Get([]byte(name))
+			if raw == nil {
+				return nil
+			}
+			e.disk.wrote[name] = bytes.Clone(raw)
+			return decodeKept(raw, into)
+		})
+	})
+	if err != nil {
+		return found, fmt.Errorf("%s cannot be read: %w", e.disk.db.Path(), err)
+	}
+	e.store.dirty = map[string]bool{} // all of it is kept already
+	e.resume()
+	return found, nil
+}
+
+// each decodes all documents of a part.
+func each[T any](part *bbolt.Bucket, take func(T) error) error {
+	return part.ForEach(func(key, raw []byte) error {
+		var doc T
+		if err := decodeKept(raw, &doc); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		return take(doc)
+	})
+}
+
+// decodeKept reads a document whose numbers stay as they were written.
+func decodeKept(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode(into)
+}

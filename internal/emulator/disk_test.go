@@ -1,0 +1,292 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// everything reads all that a local Azure shows: every resource, the nodes' interfaces and the activity log.
+func everything(t *testing.T, e *Emulator) map[string]string {
+	t.Helper()
+	c, err := e.Client(e.opts.Principals[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	e.mu.RLock()
+	var ids []network.ID
+	for _, r := range e.store.resources {
+		ids = append(ids, r.id)
+		if r.id.Is(network.TypeScaleSet) {
+			ids = append(ids, r.id+"/networkInterfaces", r.id+"/virtualMachines")
+		}
+		if r.id.Is(network.TypeCluster) {
+			ids = append(ids, r.id+"/agentPools")
+		}
+	}
+	e.mu.RUnlock()
+	ids = append(ids, "/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values")
+	for _, id := range ids {
+		status, body := c.Do(http.MethodGet, id, "2025-05-01", nil)
+		out[id.Key()] = fmt.Sprint(status, " ", string(body))
+	}
+	return out
+}
+
+// TestRestart: a local Azure that is opened again, after an end or as a kill leaves it, shows what it showed, knows who
+// was logged in, and lives on: its clusters get their routes, and what was being deleted goes.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	options := Options{
+		StateFile: filepath.Join(dir, "state.db"), CheckClusterIdentity: true,
+		Principals: []Principal{DefaultPrincipal, {Name: "guest", ClientID: "guest", ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}},
+	}
+	e, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Restored() {
+		t.Error("there was nothing to restore")
+	}
+	d, err := BuildDemo(e, DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{5, 4} { // the last pod CIDR given out is free again, and its turn is over
+		if err := e.Scale(d.Cluster, d.Pool, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := e.Client(DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Put(network.GroupID(sub, "gone"), api, object{"location": "westeurope"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := c.Do(http.MethodDelete, network.GroupID(sub, "gone"), api, nil); status >= 300 {
+		t.Fatalf("%d %s", status, body)
+	}
+	grant := d.ClusterTable + "/providers/Microsoft.Authorization/roleAssignments/11111111-1111-1111-1111-111111111111"
+	reader := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"
+	if err := c.Put(grant, "2022-04-01", object{"properties": object{"roleDefinitionId": reader, "principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}); err != nil {
+		t.Fatal(err)
+	}
+	delayed := d.GatewayTable + "/providers/Microsoft.Authorization/roleAssignments/22222222-1111-1111-1111-111111111111"
+	body := object{"properties": object{"roleDefinitionId": reader, "principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}
+	if err := c.Put(delayed, "2022-04-01", body); err != nil || !e.DelayRole(delayed, time.Hour) {
+		t.Fatal(err)
+	}
+	token, _, err := e.Token(DefaultPrincipal, "https://management.core.windows.net/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := everything(t, e)
+
+	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its handle.
+	e.mu.Lock()
+	if err := e.disk.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.closed = true
+	e.mu.Unlock()
+	again, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Close)
+	if !again.Restored() {
+		t.Fatal("nothing was restored")
+	}
+	after := everything(t, again)
+	for key, was := range before {
+		if after[key] != was {
+			t.Errorf("%s\nwas %s\n is %s", key, was, after[key])
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d things, were %d", len(after), len(before))
+	}
+	old := &Client{e: again, token: token}
+	if status, body := old.Do(http.MethodGet, d.Cluster, api, nil); status != http.StatusOK {
+		t.Errorf("an old token: %d %s", status, body)
+	}
+	guest, err := again.Client(options.Principals[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[network.ID]int{d.ClusterTable: http.StatusOK, d.GatewayTable: http.StatusForbidden} {
+		if status, body := guest.Do(http.MethodGet, id, api, nil); status != want {
+			t.Errorf("the guest reads %s: %d %s", id.Short(), status, body)
+		}
+	}
+
+	// It lives on: addresses that are in use stay so, and routes follow.
+	if err := again.Scale(d.Cluster, d.Pool, 7); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := old.Get(d.ClusterTable, api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hops := map[string]bool{}
+	for _, r := range listAt(objectAt(doc, "properties"), "routes") {
+		hops[text(objectAt(r, "properties"), "nextHopIpAddress")] = true
+		if text(objectAt(r, "properties"), "addressPrefix") == "10.244.4.0/24" {
+			t.Error("10.244.4.0/24 was given out out of turn")
+		}
+	}
+	if len(hops) != 8 {
+		t.Errorf("%d next hops, want those of 7 nodes and the firewall: %v", len(hops), hops)
+	}
+}
+
+// TestRestartWhileDeleting: a group that was being deleted goes when its time has come, and an operation can be followed on.
+func TestRestartWhileDeleting(t *testing.T) {
+	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"), OperationTime: 150 * time.Millisecond}
+	e, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Client(DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Put(group, api, object{"location": "westeurope"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Put(rt, api, object{"location": "westeurope"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := c.Do(http.MethodDelete, group, api, nil); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, body)
+	}
+	e.mu.RLock()
+	var operations []string
+	for name := range e.operations {
+		operations = append(operations, name)
+	}
+	e.mu.RUnlock()
+	e.Close()
+	e, err = New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	c, err = e.Client(DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status, _ := c.Do(http.MethodGet, rt, api, nil)
+		if status == http.StatusNotFound {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the group is still there")
+		}
+	}
+	for _, name := range operations {
+		path := network.ID("/subscriptions/" + sub + "/providers/Microsoft.Resources/locations/local/operations/" + name)
+		status, body := c.Do(http.MethodGet, path, api, nil)
+		var op struct{ Status string }
+		if err := json.Unmarshal(body, &op); err != nil || status != http.StatusOK || op.Status != "Succeeded" {
+			t.Errorf("operation %s: %d %s", name, status, body)
+		}
+	}
+}
+
+// TestStateFile: what cannot be read is said in one line, and nothing is written over it.
+func TestStateFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	e, err := New(Options{StateFile: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{StateFile: path}); err == nil || !strings.Contains(err.Error(), "is in use by another local Azure") {
+		t.Errorf("in use: %v", err)
+	}
+	e.Close()
+	e.Close()
+}
+
+// TestRestartWhileAKSWorks: what a cluster was doing when the local Azure ended is done when it is there again: the surge
+// nodes of an upgrade go, a cluster that leaves kubenet leaves its table, one that was being deleted is gone.
+func TestRestartWhileAKSWorks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begin func(b *bench)
+		ended func(b *bench)
+	}{
+		"upgrade": {
+			func(b *bench) {
+				b.put(aks.Child("agentPools", "np"), `{"properties":{"orchestratorVersion":"1.34.2"}}`)
+				time.Sleep(10 * time.Second)
+				if n := len(b.poolNodes("np")); n != 6 {
+					b.t.Errorf("%d nodes during the upgrade, want 6", n)
+				}
+			},
+			func(b *bench) {
+				if n, state := len(b.poolNodes("np")), b.state(); n != 4 || state != "Succeeded" {
+					b.t.Errorf("%d nodes, %s", n, state)
+				}
+				if routes := b.podRoutes(rt); len(routes) != 4 {
+					b.t.Errorf("routes %q", routes)
+				}
+			},
+		},
+		"overlay": {
+			func(b *bench) {
+				b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, `,"count":4,"orchestratorVersion":"1.33.5"`))
+			},
+			func(b *bench) {
+				if routes := b.podRoutes(rt); len(routes) != 0 {
+					b.t.Errorf("routes %q", routes)
+				}
+			},
+		},
+		"delete": {
+			func(b *bench) { b.c.Do(http.MethodDelete, aks, api, nil) },
+			func(b *bench) {
+				if status, _ := b.try(http.MethodGet, aks, api, ""); status != http.StatusNotFound {
+					b.t.Errorf("the cluster is still there: %d", status)
+				}
+				if used := b.addresses(vnet.Child("subnets", "a")); len(used) != 0 {
+					b.t.Errorf("addresses in use: %v", used)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plenty := Bucket{unlimited, 1}
+				options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"), OperationTime: time.Minute, RouteBatch: time.Second, Buckets: Buckets{Clusters: plenty, Reads: plenty}}
+				b := withNetwork(t, options)
+				time.Sleep(time.Minute)
+				b.put(aks, clusterBody(``, `,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}`))
+				time.Sleep(5 * time.Minute)
+				tt.begin(b)
+				time.Sleep(time.Second)
+				b.e.Close()
+				e, err := New(options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				c, err := e.Client(DefaultPrincipal)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				tt.ended(&bench{t, e, c})
+			})
+		})
+	}
+}

@@ -1,0 +1,218 @@
+// Package emulator is a local Azure: Azure Resource Manager over HTTP, with virtual networks, route tables and AKS clusters
+// behind it whose cloud provider writes its routes as the real one does. Real clients work against it unmodified, and what
+// breaks a network on Azure breaks it here.
+//
+// It shares IDs, prefixes and decoders with package network and nothing else with the rest of the program: what it says
+// is the judge of what the others do.
+package emulator
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Options say what the local Azure is like. The zero value is one subscription, one principal, everything done at once.
+type Options struct {
+	// Subscriptions are their GUIDs.
+	Subscriptions []string
+	// TenantID is the GUID of the tenant.
+	TenantID string
+	// Tenants says which subscriptions lie in another tenant than TenantID: the tenant's GUID by the subscription's.
+	Tenants map[string]string
+	// Principals are who can log in; the first is the default one, which may do everything.
+	Principals []Principal
+	// RoleDelay is how long a new role assignment takes to have an effect: up to 60 minutes on Azure.
+	RoleDelay time.Duration
+	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter. Azure does both.
+	StrictLists bool
+	// CheckClusterIdentity makes a cluster need what it needs on Azure: an identity with roles on the network it brings,
+	// when it is written and whenever its cloud provider writes routes. Otherwise clusters may do everything.
+	CheckClusterIdentity bool
+	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is answered.
+	OperationTime time.Duration
+	// RouteLimit is how many routes a table holds. 0: 400.
+	RouteLimit int
+	// PageSize is how many resources a list page holds. 0: 100.
+	PageSize int
+	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes them (30 s on Azure), and
+	// RouteCache for how long it trusts the copy of the table that it read (120 s on Azure).
+	RouteBatch, RouteCache time.Duration
+	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
+	RouteBugs RouteBugs
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not documented.
+	IgnoreSubnetETag bool
+	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its subnets share one.
+	SeparateSubnetETags bool
+	// Newer are fields that only exist from an api-version on.
+	Newer []NewerField
+	// Buckets are the throttling limits; the zero value has Azure's (AZURE.md).
+	Buckets Buckets
+	// StateFile keeps the state, so that it survives a restart and a SIGKILL. "": it ends with the process.
+	StateFile string
+	// AlertDelay is how long after a write its activity log alerts fire (3 to 20 minutes on Azure).
+	AlertDelay time.Duration
+	// Webhooks is the way to the webhooks of action groups. Nil: the network.
+	Webhooks http.RoundTripper
+	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
+	LogBodies int
+	// Log receives what a person at the terminal may want to know. Nil: nothing.
+	Log *slog.Logger
+}
+
+// DefaultSubscription, DefaultTenant and DefaultPrincipal are used where the options name none.
+const (
+	DefaultSubscription = "5ab00000-0000-4000-8000-000000000001"
+	DefaultTenant       = "7e4a0000-0000-4000-8000-000000000001"
+)
+
+// Emulator is a running local Azure. It is an http.Handler; Close stops what goes on behind it.
+type Emulator struct {
+	opts Options
+	log  *slog.Logger
+
+	// mu guards everything below that does not guard itself.
+	mu         sync.RWMutex
+	store      *store
+	operations map[string]*operation
+	clusters   map[string]*cluster // by ID.Key()
+	nodeGroups map[string]*cluster // by the node resource group's Key()
+	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	activity   []activityRecord
+	later      []later // what happens by the clock, in its order
+	// takesEffect is when role assignments count, by ID.Key(), where that was not at once; registration is the state of
+	// resource providers, where it was changed.
+	takesEffect  map[string]time.Time
+	registration map[string]string
+	closed       bool
+	before       map[string][]byte // what resources were before they were last written, by ID.Key(); nil for nothing
+
+	// disk keeps the state, nil when nothing does; unkept and unkeptOperations are what it has not got yet.
+	disk             *disk
+	unkept           []activityRecord
+	unkeptOperations []string
+	restored         bool
+	server           savedServer
+
+	identity *identity
+	buckets  *buckets
+	faults   *faults
+	requests *requestLog
+	webhooks *webhooks
+}
+
+// New makes a local Azure with nothing in it but its subscriptions.
+func New(opts Options) (*Emulator, error) {
+	if len(opts.Subscriptions) == 0 {
+		opts.Subscriptions = []string{DefaultSubscription}
+	}
+	if opts.TenantID == "" {
+		opts.TenantID = DefaultTenant
+	}
+	if len(opts.Principals) == 0 {
+		opts.Principals = []Principal{DefaultPrincipal}
+	}
+	if opts.PageSize == 0 {
+		opts.PageSize = 100
+	}
+	if opts.RouteLimit == 0 {
+		opts.RouteLimit = network.DefaultRouteLimit
+	}
+	if opts.LogBodies == 0 {
+		opts.LogBodies = 10_000
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	id, err := newIdentity(opts.tenants(), opts.Principals)
+	if err != nil {
+		return nil, err
+	}
+	e := &Emulator{
+		opts:         opts,
+		log:          opts.Log,
+		store:        newStore(),
+		operations:   map[string]*operation{},
+		clusters:     map[string]*cluster{},
+		nodeGroups:   map[string]*cluster{},
+		scaleSets:    map[string]poolOf{},
+		takesEffect:  map[string]time.Time{},
+		registration: map[string]string{},
+		identity:     id,
+		buckets:      newBuckets(opts.Buckets),
+		faults:       &faults{},
+		requests:     &requestLog{keep: opts.LogBodies, log: opts.Log},
+		webhooks:     newWebhooks(opts.Webhooks, opts.Log),
+	}
+	for _, s := range opts.Subscriptions {
+		e.store.addSubscription(s)
+	}
+	if opts.StateFile != "" {
+		if e.disk, err = openDisk(opts.StateFile); err != nil {
+			return nil, err
+		}
+		e.mu.Lock()
+		e.restored, err = e.load()
+		e.mu.Unlock()
+		if err != nil {
+			return nil, errors.Join(err, e.disk.db.Close())
+		}
+	}
+	if !e.restored {
+		e.firstRoles()
+	}
+	return e, nil
+}
+
+// Restored reports whether it goes on with a state that was kept.
+func (e *Emulator) Restored() bool { return e.restored }
+
+// firstRoles makes the principals of the options Owners, but for those that start without roles.
+func (e *Emulator) firstRoles() {
+	defer e.lock()()
+	for _, s := range e.opts.Subscriptions {
+		for _, p := range e.opts.Principals[1:] {
+			if p.Tenant == "" {
+				p.Tenant = e.opts.TenantID
+			}
+			if !p.NoRoles && strings.EqualFold(p.Tenant, e.tenantOf(s)) {
+				e.assign(network.ID("/subscriptions/"+s), p, "Owner")
+			}
+		}
+	}
+}
+
+// Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
+func (e *Emulator) Close() {
+	defer e.webhooks.under.Wait() // without the lock, which nobody has who posts
+	e.lock()()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.webhooks.stop()
+	if e.closed {
+		return
+	}
+	e.webhooks.stop()
+	e.closed = true
+	for _, c := range e.clusters {
+		c.provider.stop()
+	}
+	if e.disk != nil {
+		if err := e.disk.db.Close(); err != nil {
+			e.log.Error("the state was not closed", "error", err.Error())
+		}
+	}
+}
+
+// ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under /_emulator/.
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, true) }
+
+// Public answers like ServeHTTP, without the control calls.
+func (e *Emulator) Public() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serve(w, r, false) })
+}

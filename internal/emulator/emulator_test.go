@@ -1,0 +1,446 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	sub   = DefaultSubscription
+	group = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
+	vnet  = group + "/providers/Microsoft.Network/virtualNetworks/vnet"
+	rt    = group + "/providers/Microsoft.Network/routeTables/rt"
+	api   = "2025-05-01"
+)
+
+// bench is an emulator and a client of it.
+type bench struct {
+	t *testing.T
+	e *Emulator
+	c *Client
+}
+
+func newBench(t *testing.T, opts Options) *bench {
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	c, err := e.Client(DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t, e, c}
+	b.put(group, `{"location":"West Europe"}`)
+	return b
+}
+
+// try makes a call and returns the status and the error code, or "".
+func (b *bench) try(method string, id network.ID, version, body string) (int, string) {
+	b.t.Helper()
+	status, answer := b.c.Do(method, id, version, []byte(body))
+	var doc struct {
+		Error struct{ Code, Message string }
+	}
+	_ = json.Unmarshal(answer, &doc) // no error body: no code
+	if doc.Error.Code != "" && doc.Error.Message == "" {
+		b.t.Errorf("%s %s: the error %s has no message", method, id, doc.Error.Code)
+	}
+	return status, doc.Error.Code
+}
+
+func (b *bench) put(id network.ID, body string) {
+	b.t.Helper()
+	if status, code := b.try(http.MethodPut, id, api, body); status != 200 && status != 201 {
+		b.t.Fatalf("PUT %s: %d %s", id, status, code)
+	}
+}
+
+func (b *bench) get(id network.ID) object {
+	b.t.Helper()
+	doc, err := b.c.Get(id, api)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return doc
+}
+
+// refused expects an error.
+func (b *bench) refused(method string, id network.ID, body string, status int, code string) {
+	b.t.Helper()
+	if s, c := b.try(method, id, api, body); s != status || c != code {
+		b.t.Errorf("%s %s %s: %d %s, want %d %s", method, id.Short(), body, s, c, status, code)
+	}
+}
+
+func names(docs []object) []string {
+	var out []string
+	for _, d := range docs {
+		out = append(out, text(d, "name"))
+	}
+	return out
+}
+
+const plainVNet = `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[
+	{"name":"a","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + string(rt) + `"},"unknown":{"x":1.50}}},
+	{"name":"b","properties":{"addressPrefix":"10.0.2.0/24"}}]}}`
+
+func TestRouteTableRefusals(t *testing.T) {
+	b := newBench(t, Options{})
+	table := func(routes ...string) string {
+		return `{"location":"westeurope","properties":{"routes":[` + strings.Join(routes, ",") + `]}}`
+	}
+	r := func(name, prefix, hopType, hop string) string {
+		if hop != "" {
+			hop = `,"nextHopIpAddress":"` + hop + `"`
+		}
+		return fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":%q%s}}`, name, prefix, hopType, hop)
+	}
+	b.put(rt, table(r("a", "10.1.0.0/24", "virtualappliance", "10.0.0.4"), r("b", "Storage.WestEurope", "Internet", ""), r("c", "fd00::/64", "VirtualAppliance", "fd00::1")))
+	full := make([]string, 401)
+	for i := range full {
+		full[i] = r(fmt.Sprint("n", i), fmt.Sprintf("10.%d.%d.0/24", i/200+1, i%200), "None", "")
+	}
+	for _, tt := range []struct {
+		body   string
+		status int
+		code   string
+	}{
+		{table(r("a", "10.1.0.0/24", "None", ""), r("b", "10.1.0.0/24", "None", "")), 409, "RouteConflict"},
+		{table(r("a", "10.1.0.0/24", "None", ""), r("A", "10.2.0.0/24", "None", "")), 400, "InvalidRequestFormat"},
+		{table(r("a", "10.1.0.1/24", "None", "")), 400, "InvalidCIDRNotation"},
+		{table(r("a", "nonsense", "None", "")), 400, "InvalidAddressPrefixFormat"},
+		{table(r("a", "10.1.0.0/24", "VirtualAppliance", "")), 400, "InvalidNextHopIpAddress"},
+		{table(r("a", "10.1.0.0/24", "Internet", "10.0.0.4")), 400, "NextHopIpAddressNotAllowed"},
+		{table(r("a", "10.1.0.0/24", "Somewhere", "")), 400, "InvalidRequestFormat"},
+		{table(full...), 400, "RouteLimitExceeded"},
+		{table(r("a", "fd00::/64", "None", ""), r("b", "fd00:0::/64", "None", "")), 409, "RouteConflict"},
+		{`{"location":"westeurope","properties":{"routes":{"a":1}}}`, 400, "InvalidRequestFormat"},
+		{`{"location":"westeurope","properties":{"routes":["a"]}}`, 400, "InvalidRequestFormat"},
+		{`{"location":5}`, 400, "LocationRequired"},
+		{`{"properties":{}}`, 400, "LocationRequired"},
+		{`{"location":"eastus"}`, 409, "InvalidResourceLocation"},
+		{`[]`, 400, "InvalidRequestContent"},
+		{`{"location":"westeurope","properties":[]}`, 400, "InvalidRequestContent"},
+	} {
+		b.refused(http.MethodPut, rt, tt.body, tt.status, tt.code)
+	}
+	// None of them changed anything.
+	if got := names(listAt(objectAt(b.get(rt), "properties"), "routes")); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("routes %v", got)
+	}
+	b.put(rt, table(full[:400]...))
+}
+
+func TestSubnetRefusals(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(group+"/providers/Microsoft.Network/routeTables/far", `{"location":"eastus"}`)
+	c := vnet.Child("subnets", "c")
+	for _, tt := range []struct {
+		body string
+		code string
+	}{
+		{`{"properties":{"addressPrefix":"10.1.0.0/24"}}`, "NetcfgInvalidSubnet"},
+		{`{"properties":{"addressPrefix":"10.0.1.128/25"}}`, "NetcfgSubnetRangesOverlap"},
+		{`{"properties":{"addressPrefix":"10.0.3.1/24"}}`, "InvalidCIDRNotation"},
+		{`{"properties":{}}`, "InvalidRequestFormat"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(rt) + `x"}}}`, "InvalidResourceReference"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(vnet) + `"}}}`, "InvalidResourceReference"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":"x"}}`, "InvalidRequestFormat"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + strings.Replace(string(rt), "/rt", "/far", 1) + `"}}}`, "InvalidResourceReference"},
+	} {
+		b.refused(http.MethodPut, c, tt.body, 400, tt.code)
+	}
+	b.refused(http.MethodPut, group+"/providers/Microsoft.Network/virtualNetworks/none/subnets/c", `{"properties":{"addressPrefix":"10.0.3.0/24"}}`, 404, "ParentResourceNotFound")
+	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
+	b.refused(http.MethodGet, c, "", 404, "NotFound")
+	b.refused(http.MethodGet, rt+"x", "", 404, "ResourceNotFound")
+	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/none/providers/Microsoft.Network/routeTables/rt", "", 404, "ResourceGroupNotFound")
+	b.refused(http.MethodGet, "/subscriptions/other/resourceGroups/net-rg", "", 404, "SubscriptionNotFound")
+	if status, code := b.try(http.MethodGet, rt, "", ""); status != 400 || code != "MissingApiVersionParameter" {
+		t.Errorf("without api-version: %d %s", status, code)
+	}
+}
+
+// TestWhatStrips goes through the ways a subnet loses its table, and the ones in which it does not.
+func TestWhatStrips(t *testing.T) {
+	tests := []struct {
+		name    string
+		version string
+		id      network.ID
+		body    string
+		status  int
+		subnets string // name=table, of what is there afterwards
+	}{
+		{"a subnet PUT without its table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 200, "a= b="},
+		{"a subnet PUT with a null table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":null}}`, 200, "a= b="},
+		{"a subnet PUT with its table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + strings.ToUpper(string(rt)) + `"}}}`, 200, "a=rt b="},
+		{"a network PUT that lists it without", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.2.0/24"}}]}}`, 200, "a= b="},
+		{"a network PUT without subnets leaves them", "2023-09-01", vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, "a=rt b="},
+		{"a network PUT with null subnets leaves them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":null}}`, 200, "a=rt b="},
+		{"before 2023-09-01 it deletes them", "2023-06-01", vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, ""},
+		{"an empty list deletes them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[]}}`, 200, ""},
+		{"the list is the desired set", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"B","properties":{"addressPrefix":"10.0.2.0/24"}},{"name":"d","properties":{"addressPrefix":"10.0.4.0/24"}}]}}`, 200, "b= d="},
+		{"one bad subnet refuses all of it", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.1.0/25"}}]}}`, 400, "a=rt b="},
+		{"a smaller address space must hold them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.1.0/24"]}}}`, 400, "a=rt b="},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.put(rt, `{"location":"westeurope"}`)
+			b.put(vnet, plainVNet)
+			if status, code := b.try(http.MethodPut, tt.id, tt.version, tt.body); status != tt.status {
+				t.Errorf("%d %s, want %d", status, code, tt.status)
+			}
+			var got, back []string
+			for _, s := range listAt(objectAt(b.get(vnet), "properties"), "subnets") {
+				table := linkOf(s, "routeTable")
+				got = append(got, text(s, "name")+"="+network.ID(table).Name())
+				if table != "" {
+					back = append(back, text(s, "id"))
+				}
+				if single := b.get(network.ID(text(s, "id"))); string(encode(single)) != string(encode(s)) {
+					t.Errorf("the subnet alone and in its network differ:\n%s\n%s", encode(single), encode(s))
+				}
+			}
+			if strings.Join(got, " ") != tt.subnets {
+				t.Errorf("subnets %v, want %s", got, tt.subnets)
+			}
+			// The table's back references follow.
+			var refs []string
+			for _, s := range listAt(objectAt(b.get(rt), "properties"), "subnets") {
+				refs = append(refs, text(s, "id"))
+			}
+			if !slices.Equal(refs, back) {
+				t.Errorf("the table names the subnets %v, want %v", refs, back)
+			}
+		})
+	}
+}
+
+// TestDocuments: what was sent comes back, unknown fields included, in the case of its creation; newer fields are hidden
+// from older api-versions, and dropped by their PUTs.
+func TestDocuments(t *testing.T) {
+	b := newBench(t, Options{Newer: []NewerField{{network.TypeSubnet, "properties.unknown", "2024-01-01"}}})
+	b.put(rt, `{"location":"West Europe","tags":{"a":"b"},"zones":["1"],"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None","future":{"n":1.50}}}],"alsoNew":[null,true]}}`)
+	doc := b.get(network.ID(strings.ToLower(string(rt)) + "/"))
+	for path, want := range map[string]string{"id": string(rt), "name": "rt", "type": network.TypeRouteTable, "location": "westeurope"} {
+		if text(doc, path) != want {
+			t.Errorf("%s is %q, want %q", path, text(doc, path), want)
+		}
+	}
+	properties := objectAt(doc, "properties")
+	if string(encode(properties["alsoNew"])) != `[null,true]` || string(encode(doc["zones"])) != `["1"]` || text(properties, "provisioningState") != "Succeeded" {
+		t.Errorf("%s", encode(doc))
+	}
+	if r := listAt(properties, "routes")[0]; string(encode(objectAt(r, "properties", "future"))) != `{"n":1.50}` || text(r, "etag") != text(doc, "etag") || text(r, "id") != string(rt)+"/routes/r" {
+		t.Errorf("%s", encode(r))
+	}
+
+	b.put(vnet, plainVNet)
+	a := vnet.Child("subnets", "a")
+	status, old := b.c.Do(http.MethodGet, a, "2023-11-01", nil)
+	if status != 200 || strings.Contains(string(old), "unknown") || !strings.Contains(string(encode(b.get(a))), `"unknown":{"x":1.50}`) {
+		t.Errorf("at an old api-version: %s", old)
+	}
+	if status, answer := b.c.Do(http.MethodPut, a, "2023-11-01", old); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	if strings.Contains(string(encode(b.get(a))), "unknown") {
+		t.Error("a PUT at an old api-version kept a newer field")
+	}
+}
+
+func TestETags(t *testing.T) {
+	for _, opts := range []Options{{}, {SeparateSubnetETags: true}, {IgnoreSubnetETag: true}} {
+		b := newBench(t, opts)
+		b.put(rt, `{"location":"westeurope"}`)
+		b.put(vnet, plainVNet)
+		with := func(id network.ID, etag string) int {
+			r, err := http.NewRequest(http.MethodPut, "http://x"+string(id)+"?api-version="+api, strings.NewReader(string(encode(b.get(id)))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+b.c.token)
+			r.Header.Set("If-Match", etag)
+			w := &recorder{header: http.Header{}}
+			b.e.ServeHTTP(w, r)
+			return w.status
+		}
+		a, other := vnet.Child("subnets", "a"), vnet.Child("subnets", "b")
+		before := text(b.get(a), "etag")
+		if status := with(rt, `W/"nonsense"`); status != http.StatusPreconditionFailed {
+			t.Errorf("%+v: a wrong ETag on a table: %d", opts, status)
+		}
+		if status := with(rt, text(b.get(rt), "etag")); status != http.StatusOK {
+			t.Errorf("%+v: the right ETag on a table: %d", opts, status)
+		}
+		if status := with(other, text(b.get(other), "etag")); status != http.StatusOK {
+			t.Errorf("%+v: the right ETag on a subnet: %d", opts, status)
+		}
+		// A write of one subnet changes the other's ETag where they share one.
+		if changed := text(b.get(a), "etag") != before; changed == opts.SeparateSubnetETags {
+			t.Errorf("%+v: the sibling's ETag changed: %v", opts, changed)
+		}
+		want := http.StatusPreconditionFailed
+		if opts.IgnoreSubnetETag {
+			want = http.StatusOK
+		}
+		if status := with(a, `W/"nonsense"`); status != want {
+			t.Errorf("%+v: a wrong ETag on a subnet: %d, want %d", opts, status, want)
+		}
+	}
+}
+
+func TestLongRunningOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 8 * time.Second})
+		b.put(rt, `{"location":"westeurope"}`)
+		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Updating" {
+			t.Errorf("state %s", state)
+		}
+		b.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 429, "RetryableErrorDueToAnotherOperation")
+		b.put(vnet, strings.ReplaceAll(plainVNet, string(rt), string(rt)))
+		b.refused(http.MethodPut, vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
+
+		// It ends by the clock, though nobody polls.
+		time.Sleep(8 * time.Second)
+		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Succeeded" {
+			t.Errorf("state %s after the operation", state)
+		}
+		r, err := http.NewRequest(http.MethodPut, "http://host:1"+string(rt)+"?api-version="+api, strings.NewReader(`{"location":"westeurope"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+b.c.token)
+		w := &recorder{header: http.Header{}}
+		b.e.ServeHTTP(w, r)
+		operation := w.header.Get("Azure-AsyncOperation")
+		if w.header.Get("Retry-After") != "2" || !strings.HasPrefix(operation, "http://host:1/subscriptions/"+sub+"/providers/Microsoft.Network/locations/") || w.header.Get("x-ms-request-id") == "" {
+			t.Errorf("headers %v", w.header)
+		}
+		u, err := url.Parse(operation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		poll := func() string { return text(b.get(network.ID(u.Path)), "status") }
+		if got := poll(); got != "InProgress" {
+			t.Errorf("status %s", got)
+		}
+		time.Sleep(8 * time.Second)
+		if got := poll(); got != "Succeeded" {
+			t.Errorf("status %s", got)
+		}
+	})
+}
+
+func TestPaging(t *testing.T) {
+	b := newBench(t, Options{PageSize: 3})
+	for i := range 8 {
+		b.put(rt+network.ID(fmt.Sprint(i)), `{"location":"westeurope"}`)
+	}
+	for _, scope := range []network.ID{group, "/subscriptions/" + sub} {
+		var seen []string
+		pages := 0
+		path, query := string(scope)+"/providers/microsoft.network/ROUTETABLES", ""
+		for path != "" {
+			r, err := http.NewRequest(http.MethodGet, "http://h"+path+"?api-version="+api+query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+b.c.token)
+			w := &recorder{header: http.Header{}}
+			b.e.ServeHTTP(w, r)
+			doc, f := decodeObject(w.body.Bytes())
+			if f != nil {
+				t.Fatalf("%s", w.body.Bytes())
+			}
+			seen = append(seen, names(listAt(doc, "value"))...)
+			pages++
+			path = ""
+			if next := text(doc, "nextLink"); next != "" {
+				u, err := url.Parse(next)
+				if err != nil || u.Host != "h" {
+					t.Fatalf("nextLink %q", next)
+				}
+				path, query = u.Path, "&$skiptoken="+url.QueryEscape(u.Query().Get("$skiptoken"))
+			}
+		}
+		if want := []string{"rt0", "rt1", "rt2", "rt3", "rt4", "rt5", "rt6", "rt7"}; !slices.Equal(seen, want) || pages != 3 {
+			t.Errorf("%s: %v in %d pages", scope, seen, pages)
+		}
+	}
+}
+
+func TestRoutesAsResources(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	etag := text(b.get(rt), "etag")
+	r := rt.Child("routes", "one")
+	b.refused(http.MethodGet, r, "", 404, "NotFound")
+	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`)
+	b.refused(http.MethodPut, rt.Child("routes", "two"), `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 409, "RouteConflict")
+	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"Internet"}}`)
+	if got := b.get(r); text(objectAt(got, "properties"), "nextHopType") != "Internet" || text(b.get(rt), "etag") == etag {
+		t.Errorf("%s", encode(got))
+	}
+	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 200 {
+		t.Errorf("DELETE: %d", status)
+	}
+	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 204 {
+		t.Errorf("DELETE of an absent one: %d", status)
+	}
+	if n := len(listAt(objectAt(b.get(rt), "properties"), "routes")); n != 0 {
+		t.Errorf("%d routes left", n)
+	}
+}
+
+func TestGatewayRules(t *testing.T) {
+	b := newBench(t, Options{})
+	const egress = `{"location":"westeurope","properties":{"routes":[{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	agw := group + "/providers/Microsoft.Network/applicationGateways/agw"
+	gateway := func(subnet string) string {
+		return `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` + subnet + `"}}}]}}`
+	}
+	b.refused(http.MethodPut, agw, gateway("none"), 400, "InvalidResourceReference")
+	b.put(agw, gateway("a"))
+	a := vnet.Child("subnets", "a")
+	if got := listAt(objectAt(b.get(a), "properties"), "applicationGatewayIPConfigurations"); len(got) != 1 || text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
+		t.Errorf("the subnet shows %v", got)
+	}
+	b.refused(http.MethodPut, rt, egress, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
+	b.put(rt+"2", egress)
+	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`2"}}}`, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
+	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`2"},"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Network/applicationGateways"}}]}}`)
+	b.refused(http.MethodDelete, a, "", 400, "InUseSubnetCannotBeDeleted")
+	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.5.0/24"}}`, 400, "InUsePrefixCannotBeDeleted")
+	if status, _ := b.try(http.MethodDelete, agw, api, ""); status != 200 {
+		t.Errorf("DELETE of the gateway: %d", status)
+	}
+	if status, code := b.try(http.MethodDelete, a, api, ""); status != 200 {
+		t.Errorf("DELETE of the empty subnet: %d %s", status, code)
+	}
+}
+
+// TestUnknownType keeps what it does not know, so that other people's configurations still apply.
+func TestUnknownType(t *testing.T) {
+	b := newBench(t, Options{})
+	id := group + "/providers/Microsoft.Dashboard/grafana/g"
+	b.put(id, `{"location":"westeurope","sku":{"name":"Standard"},"properties":{"x":[1,2]}}`)
+	if doc := b.get(id); string(encode(objectAt(doc, "properties")["x"])) != "[1,2]" || text(doc, "type") != "Microsoft.Dashboard/grafana" {
+		t.Errorf("%s", encode(doc))
+	}
+}

@@ -1,0 +1,128 @@
+// Package emulatortest connects tests to a local Azure over connections in memory, so that both ends can live in one
+// testing/synctest bubble. For tests only.
+package emulatortest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// Keeper and Operator are two principals: the one under test, and the one who does things to the network.
+var (
+	Keeper   = emulator.DefaultPrincipal
+	Operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "s", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
+)
+
+// New makes a local Azure that ends with the test. Its principals are Keeper and Operator.
+func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
+	t.Helper()
+	if opts.Principals == nil {
+		opts.Principals = []emulator.Principal{Keeper, Operator}
+	}
+	e, err := emulator.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// Transport serves an emulator over connections in memory and returns the way to it. Everything ends with the test.
+func Transport(t testing.TB, e http.Handler) *http.Transport {
+	t.Helper()
+	l := &listener{connections: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: e}
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serving: %v", err)
+		}
+	}()
+	transport := &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 16}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	return transport
+}
+
+// Client returns a client of the program's own for an emulator.
+func Client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *azure.Client {
+	t.Helper()
+	return ClientOver(t, Transport(t, e), e, as)
+}
+
+// ClientOver is Client over a given transport.
+func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal) *azure.Client {
+	t.Helper()
+	c, err := azure.New(credential{e, as}, azure.Options{
+		Cloud: cloud.Configuration{
+			ActiveDirectoryAuthorityHost: "http://local/",
+			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+				cloud.ResourceManager: {Endpoint: "http://local", Audience: "https://management.core.windows.net/"},
+			},
+		},
+		Transport: &http.Client{Transport: transport},
+		AllowHTTP: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// credential logs in without a call.
+type credential struct {
+	e  *emulator.Emulator
+	as emulator.Principal
+}
+
+func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, expires, err := c.e.Token(c.as, "https://management.core.windows.net/")
+	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
+}
+
+// listener accepts connections that are made in memory.
+type listener struct {
+	connections chan net.Conn
+	once        sync.Once
+	closed      chan struct{}
+}
+
+func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.connections <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.connections:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }

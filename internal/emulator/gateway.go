@@ -1,0 +1,83 @@
+package emulator
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// settleGateway checks an Application Gateway as far as its place in a subnet goes.
+func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
+	properties := objectAt(r.body, "properties")
+	configurations := listAt(properties, "gatewayIPConfigurations")
+	if len(configurations) == 0 {
+		return fail(http.StatusBadRequest, "ApplicationGatewayMustHaveGatewayIPConfiguration", "Application gateway %s must have a gatewayIPConfiguration.", r.id)
+	}
+	keepGUID(r, old)
+	properties["operationalState"] = "Running"
+	if old != nil {
+		properties["operationalState"] = objectAt(old.body, "properties")["operationalState"]
+	}
+	for _, configuration := range configurations {
+		subnet := e.store.get(linkOf(configuration, "subnet"))
+		if subnet == nil {
+			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.", text(configuration, "name"), r.id)
+		}
+		if isolated := objectAt(r.body, "properties")["enableApplicationGatewayNetworkIsolation"]; isolated == true && !delegated(subnet.body) {
+			return fail(http.StatusBadRequest, "ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
+				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please delegate subnet %s to Microsoft.Network/applicationGateways.", r.id, subnet.id)
+		}
+		if table := e.store.get(linkOf(subnet.body, "routeTable")); table != nil && !delegated(subnet.body) {
+			if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"), r.id); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
+func (e *Emulator) gatewayIn(subnet network.ID) network.ID {
+	users := e.store.linked[subnet.Key()]
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		if users[key].Is(network.TypeGateway + "/gatewayIPConfigurations") {
+			return users[key]
+		}
+	}
+	return ""
+}
+
+// delegated reports whether the subnet is delegated to Application Gateways, as it is for one with network isolation.
+func delegated(subnet object) bool {
+	return slices.ContainsFunc(listAt(objectAt(subnet, "properties"), "delegations"), func(d object) bool {
+		return strings.EqualFold(text(objectAt(d, "properties"), "serviceName"), network.TypeGateway)
+	})
+}
+
+// gatewayCall starts and stops an Application Gateway.
+func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
+	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[6], "applicationGateways") {
+		return reply{}, nil, false
+	}
+	states := map[string]string{"start": "Running", "stop": "Stopped"}
+	verb := strings.ToLower(c.path[8])
+	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	r := e.store.get(id)
+	switch {
+	case states[verb] == "":
+		return reply{}, notFound(c), true
+	case r == nil:
+		return reply{}, missing(id), true
+	}
+	if f := e.busy(id); f != nil {
+		return reply{}, f, true
+	}
+	objectAt(r.body, "properties")["operationalState"] = states[verb]
+	r.etag = newETag()
+	e.store.changed(r)
+	e.record(c, id, verb+"/action", nil)
+	return e.accepted(c, nil), nil, true
+}

@@ -1,0 +1,120 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// deprovisioning refuses what would make or change something in a group that is being deleted.
+func (e *Emulator) deprovisioning(c *call) *failure {
+	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete || len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
+		return nil
+	}
+	if group := e.store.get(network.GroupID(c.path[1], c.path[3])); group != nil && group.deleting {
+		return fail(http.StatusConflict, "ResourceGroupBeingDeleted", "The resource group '%s' is in deprovisioning state and cannot perform this operation.", group.id.Name())
+	}
+	return nil
+}
+
+// deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone when that ends.
+func (e *Emulator) deleteGroup(c *call, r *resource) (reply, *failure) {
+	if e.operationTime(c) == 0 && c.failing() == nil {
+		f := e.emptyGroup(r)
+		e.record(c, r.id, "delete", f)
+		if f != nil {
+			return reply{}, f
+		}
+		return reply{status: http.StatusOK}, nil
+	}
+	if r.deleting {
+		return e.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+	}
+	r.deleting, r.busyUntil = true, time.Now().Add(e.operationTime(c))
+	e.store.changed(r)
+	op := &operation{ends: r.busyUntil, failure: c.failing()}
+	answer := e.acceptedUntil(c, op)
+	e.at(op.ends, func() {
+		if op.failure != nil { // a fault says so
+			e.rollBack(r)
+			return
+		}
+		op.failure = e.emptyGroup(r)
+		e.keepOperation(op)
+	})
+	e.recordOperation(c, r.id, "delete", op)
+	return answer, nil
+}
+
+// rollBack ends the deletion of a group that stays.
+func (e *Emulator) rollBack(r *resource) {
+	r.deleting, r.busyUntil = false, time.Time{}
+	e.store.changed(r)
+}
+
+// emptyGroup removes what is in a group, who uses before what is used, and then the group. Something that is used from
+// outside stays, and the group with it.
+func (e *Emulator) emptyGroup(r *resource) *failure {
+	var left []*resource
+	details := []any{}
+	for before := -1; before != len(left); {
+		before, left, details = len(left), nil, nil
+		for _, child := range e.store.below(r.id) {
+			if e.store.get(child.id) != child || strings.Count(child.id.Type(), "/") > 1 {
+				continue // gone with another one, or goes with its parent
+			}
+			if f := e.removeResource(child); f != nil {
+				left = append(left, child)
+				details = append(details, object{"code": f.code, "target": string(child.id), "message": f.message})
+			}
+		}
+	}
+	if len(left) == 0 {
+		return e.removeResource(r)
+	}
+	e.rollBack(r)
+	names := make([]string, len(left))
+	for i, child := range left {
+		names[i] = child.id.Type() + "/" + child.id.Name()
+	}
+	f := fail(http.StatusConflict, "ResourceGroupDeletionBlocked",
+		"Deletion of resource group '%s' failed as resources with identifiers '%s' could not be deleted. The provisioning state of the resource group will be rolled back. Please check audit logs for more details.", r.id.Name(), strings.Join(names, ","))
+	f.details = details
+	return f
+}
+
+// later is something that happens by the clock.
+type later struct {
+	at time.Time
+	do func()
+}
+
+// at does something at a time, under the lock: by a timer, and in any case before a request that comes after it.
+func (e *Emulator) at(t time.Time, do func()) {
+	if !t.After(time.Now()) {
+		do()
+		return
+	}
+	i := len(e.later)
+	for i > 0 && e.later[i-1].at.After(t) {
+		i--
+	}
+	e.later = append(e.later, later{})
+	copy(e.later[i+1:], e.later[i:])
+	e.later[i] = later{t, do}
+	time.AfterFunc(time.Until(t), func() {
+		defer e.lock()()
+		e.happen()
+	})
+}
+
+// happen does what is due.
+func (e *Emulator) happen() {
+	for len(e.later) > 0 && !e.later[0].at.After(time.Now()) && !e.closed {
+		do := e.later[0].do
+		e.later = e.later[1:]
+		do()
+	}
+}

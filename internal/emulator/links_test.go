@@ -1,0 +1,214 @@
+package emulator
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	nsg = group + "/providers/Microsoft.Network/networkSecurityGroups/nsg"
+	nat = group + "/providers/Microsoft.Network/natGateways/nat"
+	pip = group + "/providers/Microsoft.Network/publicIPAddresses/pip"
+	nic = group + "/providers/Microsoft.Network/networkInterfaces/nic"
+)
+
+// ids reads a list of references.
+func ids(o object, field string) []string {
+	var out []string
+	for _, item := range listAt(o, field) {
+		out = append(out, text(item, "id"))
+	}
+	return out
+}
+
+func (b *bench) properties(id network.ID) object {
+	b.t.Helper()
+	return objectAt(b.get(id), "properties")
+}
+
+func (b *bench) delete(id network.ID) {
+	b.t.Helper()
+	if status, code := b.try(http.MethodDelete, id, api, ""); status != 200 {
+		b.t.Errorf("DELETE %s: %d %s", id, status, code)
+	}
+}
+
+func nicBody(configurations ...string) string {
+	return `{"location":"westeurope","properties":{"enableIPForwarding":true,"ipConfigurations":[` + strings.Join(configurations, ",") + `]}}`
+}
+
+func ipConfiguration(name, subnet, more string) string {
+	return `{"name":"` + name + `","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` + subnet + `"}` + more + `}}`
+}
+
+// TestBackReferences: what is linked says who links to it, and cannot be deleted until nobody does.
+func TestBackReferences(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(pip, `{"location":"westeurope"}`)
+	b.put(nsg, `{"location":"westeurope","properties":{"subnets":[{"id":"/made/up"}]}}`)
+	b.put(nat, `{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+strings.ToUpper(string(pip))+`"}]}}`)
+	a := vnet.Child("subnets", "a")
+	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","networkSecurityGroup":{"id":"`+string(nsg)+`"},"natGateway":{"id":"`+string(nat)+`"}}}`)
+	b.put(nic, strings.Replace(nicBody(ipConfiguration("c", "a", "")), `"properties":{`, `"properties":{"networkSecurityGroup":{"id":"`+string(nsg)+`"},`, 1))
+
+	group := b.properties(nsg)
+	if got := ids(group, "subnets"); !slices.Equal(got, []string{string(a)}) {
+		t.Errorf("the security group names the subnets %v", got)
+	}
+	if got := ids(group, "networkInterfaces"); !slices.Equal(got, []string{string(nic)}) {
+		t.Errorf("the security group names the interfaces %v", got)
+	}
+	if got := ids(b.properties(nat), "subnets"); !slices.Equal(got, []string{string(a)}) {
+		t.Errorf("the NAT gateway names the subnets %v", got)
+	}
+	address := b.properties(pip)
+	if text(objectAt(address, "natGateway"), "id") != string(nat) || !publicRange[0].Contains(netip.MustParseAddr(text(address, "ipAddress"))) {
+		t.Errorf("the public address: %s", encode(address))
+	}
+	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got, []string{string(nic) + "/ipConfigurations/c"}) {
+		t.Errorf("the subnet names %v", got)
+	}
+	for id, code := range map[network.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted", nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted", a: "InUseSubnetCannotBeDeleted"} {
+		b.refused(http.MethodDelete, id, "", 400, code)
+	}
+	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400, "PublicIPAddressInUse")
+	vm := network.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
+	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
+	if got := text(objectAt(b.properties(nic), "virtualMachine"), "id"); got != string(vm) {
+		t.Errorf("the interface belongs to %q", got)
+	}
+	b.refused(http.MethodDelete, nic, "", 400, "NicInUse")
+
+	for _, id := range []network.ID{vm, nic, a, nat, nsg, pip} {
+		b.delete(id)
+	}
+}
+
+func TestInterfaces(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
+	addresses := func(id network.ID) []string {
+		var out []string
+		for _, c := range listAt(b.properties(id), "ipConfigurations") {
+			p := objectAt(c, "properties")
+			out = append(out, text(c, "name")+" "+text(p, "privateIPAddress")+" "+text(p, "privateIPAllocationMethod"))
+		}
+		return out
+	}
+	want := func(id network.ID, want ...string) {
+		t.Helper()
+		if got := addresses(id); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", id.Name(), got, want)
+		}
+	}
+	static := func(a string) string {
+		return `,"privateIPAllocationMethod":"Static","privateIPAddress":"` + a + `"`
+	}
+	b.put(nic, nicBody(ipConfiguration("one", "b", ""), ipConfiguration("two", "b", static("10.0.2.4"))))
+	want(nic, "one 10.0.2.5 Dynamic", "two 10.0.2.4 Static")
+	b.put(nic, nicBody(ipConfiguration("one", "b", "")))
+	want(nic, "one 10.0.2.5 Dynamic") // it keeps its own, though a lower one is free now
+	b.put(nic+"2", nicBody(ipConfiguration("c", "b", "")))
+	want(nic+"2", "c 10.0.2.4 Dynamic")
+	for more, code := range map[string]string{
+		static("10.0.2.5"):                      "PrivateIPAddressIsAllocated",
+		static("10.0.2.3"):                      "PrivateIPAddressInReservedRange",
+		static("10.0.2.7"):                      "PrivateIPAddressInReservedRange",
+		static("10.0.1.9"):                      "PrivateIPAddressNotInSubnet",
+		static("x"):                             "PrivateIPAddressNotInSubnet",
+		`,"privateIPAllocationMethod":"Static"`: "PrivateIPAddressMissing",
+	} {
+		b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", more)), 400, code)
+	}
+	b.refused(http.MethodPut, nic+"3", nicBody(), 400, "NetworkInterfaceMustHaveAtLeastOneIpConfiguration")
+	b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", ""), ipConfiguration("d", "b", "")), 400, "SubnetIsFull")
+	b.refused(http.MethodGet, nic+"3", "", 404, "ResourceNotFound")
+	b.put(nic+"3", nicBody(ipConfiguration("c", "b", "")))
+	want(nic+"3", "c 10.0.2.6 Dynamic") // the refused ones took none
+	b.put(nic+"3", nicBody(ipConfiguration("c", "a", "")))
+	want(nic+"3", "c 10.0.1.4 Dynamic")
+	b.put(nic+"4", nicBody(ipConfiguration("c", "b", static("10.0.2.6")))) // free again
+	if got := text(b.get(nic.Child("ipConfigurations", "one")), "type"); got != typeNIC+"/ipConfigurations" {
+		t.Errorf("an IP configuration by its own ID: %q", got)
+	}
+	b.delete(nic)
+	if got := ids(b.properties(vnet.Child("subnets", "b")), "ipConfigurations"); len(got) != 2 {
+		t.Errorf("after the delete the subnet names %v", got)
+	}
+}
+
+func TestSecurityRules(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(nsg, `{"location":"westeurope"}`)
+	rule := func(priority, direction string) string {
+		return `{"properties":{"priority":` + priority + `,"direction":"` + direction + `","access":"Allow","protocol":"Tcp","new":1}}`
+	}
+	etag := text(b.get(nsg), "etag")
+	one := nsg.Child("securityRules", "one")
+	b.put(one, rule("100", "Inbound"))
+	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("100", "inbound"), 400, "SecurityRuleConflict")
+	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("99", "Inbound"), 400, "SecurityRuleInvalidPriority")
+	b.put(nsg.Child("securityRules", "two"), rule("100", "Outbound"))
+	doc := b.get(nsg)
+	if rules := listAt(objectAt(doc, "properties"), "securityRules"); len(rules) != 2 || text(rules[0], "etag") != text(doc, "etag") || text(doc, "etag") == etag || string(encode(objectAt(rules[0], "properties")["new"])) != "1" {
+		t.Errorf("%s", encode(doc))
+	}
+	if rules := listAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 || text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")), "type") != typeNSG+"/defaultSecurityRules" {
+		t.Errorf("default rules %v", names(rules))
+	}
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24","networkSecurityGroup":{"id":"`+string(nsg)+`"}}}`)
+	b.put(nic, nicBody(ipConfiguration("c", "b", "")))
+	effective, _ := b.post(nic+"/effectiveNetworkSecurityGroups", "")
+	if values := listAt(effective, "value"); len(values) != 1 || objectAt(values[0], "association", "subnet") == nil || len(listAt(values[0], "effectiveSecurityRules")) != 8 || text(listAt(values[0], "effectiveSecurityRules")[0], "name") != "securityRules/one" {
+		t.Errorf("effective: %s", encode(effective))
+	}
+	b.delete(one)
+	b.refused(http.MethodGet, one, "", 404, "NotFound")
+}
+
+// TestReservedSubnets: some subnets belong to one kind of resource, and say what may be linked to them.
+func TestReservedSubnets(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(nsg, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	subnet := func(link string, id network.ID) string {
+		return `{"properties":{"addressPrefix":"10.0.3.0/24","` + link + `":{"id":"` + string(id) + `"}}}`
+	}
+	b.refused(http.MethodPut, vnet.Child("subnets", "GatewaySubnet"), subnet("networkSecurityGroup", nsg), 400, "NetworkSecurityGroupCannotBeAttachedToGatewaySubnet")
+	b.refused(http.MethodPut, vnet.Child("subnets", "AzureFirewallSubnet"), subnet("routeTable", rt), 400, "AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet")
+	b.refused(http.MethodPut, vnet.Child("subnets", "AzureBastionSubnet"), subnet("routeTable", rt), 400, "RouteTableCannotBeAttachedForAzureBastionSubnet")
+	b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"Internet"}}]}}`)
+	b.put(vnet.Child("subnets", "AzureFirewallSubnet"), subnet("routeTable", rt))
+
+	firewall := group + "/providers/Microsoft.Network/azureFirewalls/fw"
+	b.refused(http.MethodPut, firewall, nicBody(ipConfiguration("c", "a", "")), 400, "SubnetNameNotAllowed")
+	b.put(firewall, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")))
+	if c := listAt(b.properties(firewall), "ipConfigurations")[0]; text(objectAt(c, "properties"), "privateIPAddress") != "10.0.3.4" {
+		t.Errorf("the firewall's address: %s", encode(c))
+	}
+	b.refused(http.MethodPut, nic, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")), 400, "SubnetWithExternalResourcesCannotBeUsedByOtherResources")
+
+	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
+	body := func(subnet, more string) string {
+		return `{"location":"westeurope","properties":{` + more + `"gatewayIPConfigurations":[` + ipConfiguration("c", subnet, "") + `]}}`
+	}
+	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
+	b.refused(http.MethodPut, gateway, body("a", ""), 400, "ApplicationGatewaySubnetCannotBeUsedByOtherResources")
+	b.refused(http.MethodPut, gateway, body("b", `"enableApplicationGatewayNetworkIsolation":true,`), 400, "ApplicationGatewayNetworkIsolationRequiresSubnetDelegation")
+	b.put(gateway, body("b", ""))
+	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "b", "")), 400, "ApplicationGatewaySubnetCannotBeUsedByOtherResources")
+	if status, _ := b.try(http.MethodPost, gateway+"/stop", api, ""); status != 200 || text(b.properties(gateway), "operationalState") != "Stopped" {
+		t.Errorf("stop: %d, %s", status, encode(b.properties(gateway)))
+	}
+}

@@ -1,0 +1,340 @@
+package emulator
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// knock makes a call without a token, as clients do that want one.
+func knock(t *testing.T, e http.Handler, method, path string, form url.Values, headers ...string) (int, object) {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://local:8443"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := &recorder{header: http.Header{}}
+	e.ServeHTTP(w, r)
+	doc, f := decodeObject(w.body.Bytes())
+	if f != nil {
+		doc = object{"list": w.body.String()}
+	}
+	return w.status, doc
+}
+
+// claimsOf reads a token without checking it.
+func claimsOf(t *testing.T, token string) jwt.MapClaims {
+	t.Helper()
+	claims := jwt.MapClaims{}
+	if _, _, err := jwt.NewParser().ParseUnverified(token, claims); err != nil {
+		t.Fatalf("token %q: %v", token, err)
+	}
+	return claims
+}
+
+func TestEndpoints(t *testing.T) {
+	b := newBench(t, Options{})
+	_, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2022-09-01", nil)
+	if text(doc, "resourceManager") != "http://local:8443" || text(objectAt(doc, "authentication"), "loginEndpoint") != "http://local:8443" || text(objectAt(doc, "authentication"), "identityProvider") != "AAD" ||
+		text(objectAt(doc, "suffixes"), "keyVaultDns") == "" || text(objectAt(doc, "suffixes"), "storage") == "" || text(doc, "microsoftGraphResourceId") == "" || len(list(objectAt(doc, "authentication"), "audiences")) == 0 {
+		t.Errorf("%s", encode(doc))
+	}
+	if _, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2019-05-01", nil); !strings.HasPrefix(text(doc, "list"), `[{`) {
+		t.Errorf("the old form: %s", encode(doc))
+	}
+	for path, token := range map[string]string{
+		"/" + DefaultTenant + "/v2.0": "http://local:8443/" + DefaultTenant + "/oauth2/v2.0/token", "/adfs": "http://local:8443/adfs/oauth2/token",
+	} {
+		status, doc := knock(t, b.e, http.MethodGet, path+"/.well-known/openid-configuration", nil)
+		if status != 200 || text(doc, "token_endpoint") != token {
+			t.Errorf("%s: %s", path, encode(doc))
+		}
+		for _, field := range []string{"issuer", "authorization_endpoint", "device_authorization_endpoint", "jwks_uri", "response_types_supported", "subject_types_supported", "id_token_signing_alg_values_supported"} {
+			if doc[field] == nil {
+				t.Errorf("%s has no %s", path, field)
+			}
+		}
+		// The keys verify the tokens.
+		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(text(doc, "jwks_uri"), "http://local:8443"), nil)
+		if err := b.e.RegisterIssuer("itself", encode(keys)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) { return b.e.identity.issuers["itself"][0].key(), nil }); err != nil {
+			t.Errorf("the keys at %s: %v", path, err)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	b, _ := withGuest(t, Options{})
+	form := func(pairs ...string) url.Values {
+		v := url.Values{"grant_type": {"client_credentials"}, "client_id": {guest.ClientID}, "client_secret": {guest.Secret}, "scope": {"https://management.azure.com//.default"}}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			v.Set(pairs[i], pairs[i+1])
+		}
+		return v
+	}
+	for _, path := range []string{"/" + DefaultTenant + "/oauth2/v2.0/token", "/" + DefaultTenant + "/oauth2/token", "/adfs/oauth2/token"} {
+		status, doc := knock(t, b.e, http.MethodPost, path, form())
+		if status != 200 {
+			t.Fatalf("%s: %d %v", path, status, doc)
+		}
+		for _, field := range []string{"token_type", "expires_in", "ext_expires_in", "expires_on", "not_before", "resource"} {
+			if doc[field] == nil {
+				t.Errorf("%s: no %s", path, field)
+			}
+		}
+		claims := claimsOf(t, text(doc, "access_token"))
+		for claim, want := range map[string]string{"aud": "https://management.azure.com/", "oid": guest.ObjectID, "sub": guest.ObjectID, "appid": guest.ClientID, "tid": DefaultTenant, "iss": "https://sts.windows.net/" + DefaultTenant + "/"} {
+			if claims[claim] != want {
+				t.Errorf("%s: %s is %v, want %s", path, claim, claims[claim], want)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		tenant string
+		form   url.Values
+		status int
+		name   string
+		code   string
+	}{
+		{DefaultTenant, form("client_secret", "x"), 401, "invalid_client", "7000215"},
+		{DefaultTenant, form("client_secret", ""), 401, "invalid_client", "7000216"},
+		{DefaultTenant, form("client_id", "5"), 400, "unauthorized_client", "700016"},
+		{"7e4a0000-0000-4000-8000-00000000000f", form(), 400, "invalid_request", "90002"},
+		{DefaultTenant, form("grant_type", "password"), 400, "unsupported_grant_type", "70003"},
+		{DefaultTenant, form("scope", "https://management.azure.com/x"), 400, "invalid_scope", "1002012"},
+		{DefaultTenant, form("client_assertion", "x", "client_secret", ""), 401, "invalid_client", "50027"},
+	} {
+		status, doc := knock(t, b.e, http.MethodPost, "/"+tt.tenant+"/oauth2/v2.0/token", tt.form)
+		if status != tt.status || text(doc, "error") != tt.name || string(encode(doc["error_codes"])) != "["+tt.code+"]" || !strings.HasPrefix(text(doc, "error_description"), "AADSTS"+tt.code+": ") {
+			t.Errorf("%v: %d %s, want %d %s %s", tt.form, status, encode(doc), tt.status, tt.name, tt.code)
+		}
+	}
+	// A token for something else is of no use here.
+	_, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", form("scope", "https://vault.azure.net/.default"))
+	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil, "Authorization", "Bearer "+text(doc, "access_token")); status != 401 || text(objectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
+		t.Errorf("%d %v", status, doc)
+	}
+}
+
+// TestManagedIdentity: a user-assigned identity keeps its IDs, gets tokens in every way there is, is named in the log by
+// what it does, and is locked out once it is deleted.
+func TestManagedIdentity(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(uai, `{"location":"westeurope"}`)
+	p := objectAt(b.get(uai), "properties")
+	b.put(uai, `{"location":"westeurope","tags":{"a":"b"},"properties":{"clientId":"mine"}}`)
+	if again := objectAt(b.get(uai), "properties"); string(encode(again)) != string(encode(p)) || text(p, "tenantId") != DefaultTenant || text(p, "principalId") == text(p, "clientId") {
+		t.Errorf("%s, then %s", encode(p), encode(again))
+	}
+	const resource = "resource=https://management.azure.com/"
+	var token string
+	for _, tt := range []struct{ path, want string }{
+		{"/msi/token?api-version=2019-08-01&" + resource, DefaultPrincipal.ObjectID},
+		{"/msi/token/?api-version=2017-09-01&" + resource, DefaultPrincipal.ObjectID},
+		{"/msi/token?client_id=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
+		{"/msi/token?clientid=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
+		{"/msi/token?object_id=" + text(p, "principalId") + "&" + resource, text(p, "principalId")},
+		{"/metadata/identity/oauth2/token?mi_res_id=" + strings.ToUpper(string(uai)) + "&" + resource, text(p, "principalId")},
+	} {
+		status, doc := knock(t, b.e, http.MethodGet, tt.path, nil, "Metadata", "true")
+		if status != 200 || text(doc, "token_type") != "Bearer" || text(doc, "expires_on") == "" || text(doc, "expires_in") != "3600" || text(doc, "resource") != "https://management.azure.com/" {
+			t.Fatalf("%s: %d %s", tt.path, status, encode(doc))
+		}
+		token = text(doc, "access_token")
+		claims := claimsOf(t, token)
+		if claims["oid"] != tt.want || (claims["xms_mirid"] == string(uai)) != (tt.want != DefaultPrincipal.ObjectID) {
+			t.Errorf("%s: %v", tt.path, claims)
+		}
+	}
+	for _, path := range []string{"/msi/token", "/msi/token?client_id=other&" + resource, "/metadata/identity/oauth2/token?" + resource} {
+		if status, doc := knock(t, b.e, http.MethodGet, path, nil); status != 400 {
+			t.Errorf("%s: %d %v", path, status, doc)
+		}
+	}
+	mine := &bench{t, b.e, &Client{b.e, token}}
+	mine.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 403, "AuthorizationFailed")
+	b.grant(1, group, text(p, "principalId"), "Network Contributor")
+	mine.put(rt, `{"location":"westeurope"}`)
+	log := b.activity()
+	if r := log[0]; text(r, "caller") != text(p, "principalId") || objectAt(r, "claims")["xms_mirid"] != string(uai) {
+		t.Errorf("%s", encode(r))
+	}
+	if status, code := b.try(http.MethodDelete, uai, api, ""); status != 200 {
+		t.Fatalf("%d %s", status, code)
+	}
+	mine.refused(http.MethodGet, rt, "", 401, "InvalidAuthenticationToken")
+	b.put(uai, `{"location":"westeurope"}`)
+	if text(objectAt(b.get(uai), "properties"), "principalId") == text(p, "principalId") {
+		t.Error("the new identity is the old one")
+	}
+}
+
+// TestFederation: a workload's token of another issuer logs its identity in, if a credential and the issuer's key say so.
+func TestFederation(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(uai, `{"location":"westeurope"}`)
+	who := identityOf(b.e.store.get(uai))
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keySet := encode((&identity{key: key, keyID: "k1"}).keys())
+	var issuer *httptest.Server
+	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			_, _ = w.Write(keySet)
+			return
+		}
+		_, _ = w.Write(encode(object{"jwks_uri": issuer.URL + "/keys"}))
+	}))
+	defer issuer.Close()
+	const subject, audience = "system:serviceaccount:ns:sa", "api://AzureADTokenExchange"
+	credential := func(name, from string) {
+		b.put(uai.Child("federatedIdentityCredentials", name), string(encode(object{"properties": object{"issuer": from, "subject": subject, "audiences": []string{audience}}})))
+	}
+	credential("served", issuer.URL)
+	credential("registered", "https://registered.example/")
+	b.refused(http.MethodPut, uai.Child("federatedIdentityCredentials", "x"), `{"properties":{"issuer":"i","subject":"s"}}`, 400, "BadRequest")
+	if err := b.e.RegisterIssuer("https://registered.example/", keySet); err != nil {
+		t.Fatal(err)
+	}
+	login := func(signer *rsa.PrivateKey, claims jwt.MapClaims) (int, string) {
+		t.Helper()
+		token := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
+		token.Header["kid"] = "k1"
+		signed, err := token.SignedString(signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", url.Values{
+			"grant_type": {"client_credentials"}, "client_id": {who.ClientID}, "scope": {"https://management.azure.com/.default"},
+			"client_assertion_type": {assertionType}, "client_assertion": {signed},
+		})
+		if status == 200 {
+			return status, claimsOf(t, text(doc, "access_token"))["oid"].(string)
+		}
+		return status, string(encode(doc["error_codes"]))
+	}
+	claims := func(issuer, subject, audience string, life time.Duration) jwt.MapClaims {
+		return jwt.MapClaims{"iss": issuer, "sub": subject, "aud": []string{audience}, "exp": time.Now().Add(life).Unix()}
+	}
+	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		signer *rsa.PrivateKey
+		claims jwt.MapClaims
+		status int
+		want   string
+	}{
+		{"keys served by the issuer", key, claims(issuer.URL, subject, audience, time.Hour), 200, who.ObjectID},
+		{"keys registered", key, claims("https://registered.example/", subject, audience, time.Hour), 200, who.ObjectID},
+		{"another issuer", key, claims("https://registered.example", subject, audience, time.Hour), 401, "[700211]"},
+		{"another subject", key, claims(issuer.URL, "System:serviceaccount:ns:sa", audience, time.Hour), 401, "[700213]"},
+		{"another audience", key, claims(issuer.URL, subject, "api://other", time.Hour), 401, "[700212]"},
+		{"too old", key, claims(issuer.URL, subject, audience, -time.Hour), 401, "[700024]"},
+		{"another key", stranger, claims(issuer.URL, subject, audience, time.Hour), 401, "[50013]"},
+	} {
+		if status, got := login(tt.signer, tt.claims); status != tt.status || got != tt.want {
+			t.Errorf("%s: %d %s, want %d %s", tt.name, status, got, tt.status, tt.want)
+		}
+	}
+	if status, code := b.try(http.MethodDelete, uai.Child("federatedIdentityCredentials", "served"), api, ""); status != 200 {
+		t.Fatalf("%d %s", status, code)
+	}
+	if status, got := login(key, claims(issuer.URL, subject, audience, time.Hour)); got != "[700211]" {
+		t.Errorf("without the credential: %d %s", status, got)
+	}
+}
+
+// TestTenants: a token is good for the subscriptions of its own tenant only.
+func TestTenants(t *testing.T) {
+	const there, abroad = "5ab00000-0000-4000-8000-00000000000b", "7e4a0000-0000-4000-8000-00000000000b"
+	native := Principal{Name: "native", ClientID: "b1", Secret: "s", ObjectID: "b0000000-0000-4000-8000-00000000000b", Tenant: abroad}
+	b := newBench(t, Options{
+		Subscriptions: []string{sub, there}, Tenants: map[string]string{there: abroad},
+		Principals: []Principal{DefaultPrincipal, guest, native},
+	})
+	far := "/subscriptions/" + network.ID(there)
+	b.says(http.MethodGet, far, "", 401, "InvalidAuthenticationTokenTenant", "The access token is from the wrong issuer 'https://sts.windows.net/"+DefaultTenant+"/'. It must match the tenant 'https://sts.windows.net/"+abroad+"/' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/"+abroad+"' to get the token. Note, if the subscription is transferred to another tenant there is no impact to the services, but information about new tenant could take time to propagate (up to an hour). If you just transferred your subscription and see this error message, please try back later.")
+	if _, headers := b.knockAt(far); headers.Get("WWW-Authenticate") != `Bearer authorization_uri="http://h/`+abroad+`", error="invalid_token", error_description="The access token is missing or invalid."` {
+		t.Errorf("the challenge: %v", headers)
+	}
+	atHome := func(b *bench, tenant string, subscriptions ...string) {
+		t.Helper()
+		var got []string
+		for _, s := range listAt(b.get("/subscriptions"), "value") {
+			got = append(got, text(s, "subscriptionId"))
+		}
+		if tenants := listAt(b.get("/tenants"), "value"); !slices.Equal(got, subscriptions) || len(tenants) != 1 || text(tenants[0], "tenantId") != tenant {
+			t.Errorf("sees %v in %v", got, tenants)
+		}
+	}
+	atHome(b, DefaultTenant, sub)
+	atHome(b.as(guest), DefaultTenant)
+	atHome(b.as(native), abroad, there)
+	visiting := DefaultPrincipal
+	visiting.Tenant = abroad
+	b.as(visiting).put(far+"/resourceGroups/g", `{"location":"westeurope"}`)
+	b.as(visiting).says(http.MethodPut, far+"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v", `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","routeTable":{"id":"`+string(rt)+`"}}}]}}`,
+		403, "LinkedAuthorizationFailed", "The client '"+visiting.ClientID+"' with object id '"+visiting.ObjectID+"' has permission to perform action 'Microsoft.Network/virtualNetworks/write' on scope '"+string(far)+"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v'; however, the current tenant '"+abroad+"' is not authorized to access linked subscription '"+sub+"'.")
+	b.as(native).refused(http.MethodGet, group, "", 401, "InvalidAuthenticationTokenTenant")
+	if status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"b1"}, "client_secret": {"s"}, "resource": {"https://management.azure.com/"}}); status != 400 || text(doc, "error") != "unauthorized_client" {
+		t.Errorf("in the wrong tenant: %d %v", status, doc)
+	}
+}
+
+// knockAt calls without a token.
+func (b *bench) knockAt(id network.ID) (int, http.Header) {
+	w := httptest.NewRecorder()
+	b.e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api, nil))
+	return w.Code, w.Header()
+}
+
+func TestProviders(t *testing.T) {
+	b := newBench(t, Options{PageSize: 3})
+	scope := "/subscriptions/" + network.ID(sub)
+	doc := b.get(scope + "/providers/microsoft.network")
+	types := names(nil)
+	for _, r := range listAt(doc, "resourceTypes") {
+		types = append(types, text(r, "resourceType"))
+		if len(list(r, "apiVersions")) == 0 {
+			t.Errorf("%s has no api-versions", text(r, "resourceType"))
+		}
+	}
+	if text(doc, "registrationState") != "Registered" || !slices.Contains(types, "routeTables") || !slices.Contains(types, "virtualNetworks/subnets") {
+		t.Errorf("%s", encode(doc))
+	}
+	for verb, want := range map[string]string{"unregister": "Unregistered", "register": "Registered"} {
+		if _, doc := b.request(http.MethodPost, string(scope)+"/providers/Microsoft.Network/"+verb, nil, ""); text(doc, "registrationState") != want {
+			t.Errorf("%s: %s", verb, encode(doc))
+		}
+		if got := text(b.get(scope+"/providers/Microsoft.Network"), "registrationState"); got != want {
+			t.Errorf("after %s: %s", verb, got)
+		}
+	}
+	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404, "InvalidResourceNamespace")
+	if doc := b.get(scope + "/providers"); len(listAt(doc, "value")) != 3 || text(doc, "nextLink") == "" {
+		t.Errorf("%s", encode(doc))
+	}
+	if doc := b.get(scope + "/locations"); text(listAt(doc, "value")[0], "name") != "westeurope" {
+		t.Errorf("%s", encode(doc))
+	}
+}

@@ -1,0 +1,99 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	typeUserIdentity        = "Microsoft.ManagedIdentity/userAssignedIdentities"
+	typeFederatedCredential = typeUserIdentity + "/federatedIdentityCredentials"
+)
+
+// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted. One that is made again
+// under its name is somebody else: the roles of the first do not come back.
+func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
+	r.etag = ""
+	properties := objectAt(r.body, "properties")
+	properties["tenantId"], properties["clientId"], properties["principalId"] = e.tenantOf(r.id.Subscription()), uuid.NewString(), uuid.NewString()
+	if old != nil {
+		for _, field := range []string{"clientId", "principalId"} {
+			properties[field] = objectAt(old.body, "properties")[field]
+		}
+	}
+	return nil
+}
+
+// storedUserIdentity lets it log in.
+func (e *Emulator) storedUserIdentity(c *call, r, old *resource) *failure {
+	e.identity.add(identityOf(r))
+	return nil
+}
+
+func (e *Emulator) userIdentityRemoved(r *resource) { e.identity.remove(identityOf(r)) }
+
+// identityOf is the principal of a user-assigned identity.
+func identityOf(r *resource) Principal {
+	p := objectAt(r.body, "properties")
+	return Principal{
+		Name: r.id.Name(), ClientID: text(p, "clientId"), ObjectID: text(p, "principalId"), Tenant: text(p, "tenantId"), Resource: string(r.id),
+	}
+}
+
+func showBare(e *Emulator, r *resource, doc object, version string) {
+	delete(objectAt(doc, "properties"), "provisioningState")
+}
+
+// settleFederatedCredential checks what a workload's token has to say.
+func (e *Emulator) settleFederatedCredential(c *call, r, old *resource) *failure {
+	r.etag = ""
+	p := objectAt(r.body, "properties")
+	for _, field := range []string{"issuer", "subject"} {
+		if text(p, field) == "" {
+			return fail(http.StatusBadRequest, "BadRequest", "The federated identity credential %s needs the property %s.", r.id.Name(), field)
+		}
+	}
+	if len(list(p, "audiences")) != 1 {
+		return fail(http.StatusBadRequest, "BadRequest", "The federated identity credential %s needs exactly one audience.", r.id.Name())
+	}
+	siblings := e.store.list(typeFederatedCredential, r.id.Parent())
+	for _, s := range siblings {
+		q := objectAt(s.body, "properties")
+		if !s.id.Equal(r.id) && text(q, "issuer") == text(p, "issuer") && text(q, "subject") == text(p, "subject") {
+			return fail(http.StatusConflict, "Conflict", "Issuer and subject combination already exists for this Managed Identity.")
+		}
+	}
+	if old == nil && len(siblings) >= 20 {
+		return fail(http.StatusBadRequest, "BadRequest", "Too many Federated Identity Credentials are configured for the managed identity: 20 is the limit.")
+	}
+	return nil
+}
+
+// assignedIdentities are the user-assigned identities that a document names.
+func assignedIdentities(body object) []network.ID {
+	var out []network.ID
+	for id := range objectAt(body, "identity", "userAssignedIdentities") {
+		out = append(out, network.ID(id))
+	}
+	return out
+}
+
+// checkIdentities refuses a document that names an identity there is none of.
+func (e *Emulator) checkIdentities(scope network.ID, body object) *failure {
+	for _, id := range assignedIdentities(body) {
+		if r := e.store.get(id); r == nil || !r.id.Is(typeUserIdentity) {
+			return fail(http.StatusBadRequest, "FailedIdentityOperation",
+				"Identity operation for resource '%s' failed with error 'Failed to perform resource identity operation. Status: 'BadRequest'. Response: '{\"error\":{\"code\":\"BadRequest\",\"message\":\"Resource '%s' was not found.\"}}'.'.", scope, id)
+		}
+	}
+	return nil
+}
+
+// hasUserIdentity reports whether a resource uses an identity of its own making instead of a system-assigned one.
+func hasUserIdentity(body object) bool {
+	return strings.Contains(strings.ToLower(text(objectAt(body, "identity"), "type")), "userassigned")
+}

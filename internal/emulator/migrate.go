@@ -1,0 +1,97 @@
+package emulator
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is associated with its table
+// (azure-aks-docs#334; with which code is not known [U]).
+func (e *Emulator) leavable(cl *cluster) *failure {
+	if cl.mode != modeKubenet {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, p := range cl.pools {
+		own[p.subnet.Key()] = true
+	}
+	for key, id := range e.store.linked[cl.table.Key()] {
+		if !own[key] {
+			return fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt", "Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a node subnet of it, is associated with its route table %s.", cl.id.Name(), id, cl.table)
+		}
+	}
+	return nil
+}
+
+// migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it was kubenet, the routes go
+// at the end of the operation: the managed table is deleted, a brought one loses the pod routes.
+func (e *Emulator) migrate(cl *cluster, r *resource, to networkMode) {
+	from := cl.mode
+	cl.mode, cl.leaving = to, from == modeKubenet
+	if from == modeVNet {
+		cl.podCIDRs = validPrefixes(list(objectAt(r.body, "properties", "networkProfile"), "podCidrs"))
+		for _, p := range cl.pools {
+			for _, n := range p.nodes {
+				if len(n.addrs) > 1 { // pods no longer have theirs in the node's subnet
+					e.store.release(p.subnet, n.addrs[1:]...)
+					n.addrs = n.addrs[:1]
+				}
+				n.podCIDRs = cl.givePodCIDRs()
+			}
+		}
+		return
+	}
+	e.at(laterOf(r.busyUntil, time.Now()), func() {
+		if e.clusters[cl.id.Key()] == cl {
+			e.leaveTable(cl)
+		}
+	})
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// leaveTable takes a cluster's pod routes away.
+func (e *Emulator) leaveTable(cl *cluster) {
+	cl.provider.stop()
+	id := cl.table
+	cl.table, cl.leaving = "", false
+	e.nodesChanged(cl) // to be kept
+	table := e.store.get(id)
+	switch {
+	case table == nil:
+	case id.Group().Equal(cl.nodeGroup):
+		e.disassociate(cl, id)
+		f := e.removeResource(table)
+		e.record(cl.call(http.MethodDelete, id, nil), id, "delete", f)
+	default:
+		body := clone(table.body)
+		kept := []any{}
+		for _, route := range listAt(objectAt(body, "properties"), "routes") {
+			prefix, err := netip.ParsePrefix(text(objectAt(route, "properties"), "addressPrefix"))
+			if err != nil || !cl.provider.responsible(prefix) {
+				kept = append(kept, route)
+			}
+		}
+		objectAt(body, "properties")["routes"] = kept
+		_ = e.aksPut(cl, id, body) // it only loses routes
+	}
+}
+
+// disassociate takes a table off all subnets.
+func (e *Emulator) disassociate(cl *cluster, table network.ID) {
+	for _, id := range e.store.linked[table.Key()] {
+		if subnet := e.store.get(id); subnet != nil {
+			body := clone(subnet.body)
+			delete(objectAt(body, "properties"), "routeTable")
+			_ = e.aksWrite(cl.call(http.MethodPut, id, body), id, body) // it only loses a link
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// nested are lists in a document whose items are resources of their own as well: writing one is writing the document.
+var nested = []struct {
+	parent, list string
+	readOnly     bool
+}{
+	{network.TypeRouteTable, "routes", false},
+	{typeNSG, "securityRules", false},
+	{typeNSG, "defaultSecurityRules", true},
+	{typeNIC, "ipConfigurations", true},
+	{typeLoadBalancer, "frontendIPConfigurations", true},
+}
+
+// partsOf are the types whose lists of named objects are parts with IDs that others link to, but no resources.
+var partsOf = []string{network.TypeGateway, typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
+
+// showNested adds to the items of such lists what they show of their parent.
+func showNested(r *resource, doc object) {
+	for _, t := range partsOf {
+		if !r.id.Is(t) {
+			continue
+		}
+		for list := range objectAt(doc, "properties") {
+			for _, item := range listAt(objectAt(doc, "properties"), list) {
+				if text(item, "name") != "" && objectAt(item, "properties") != nil {
+					showItem(r, list, item)
+				}
+			}
+		}
+	}
+	for _, n := range nested {
+		if r.id.Is(n.parent) {
+			for _, item := range listAt(objectAt(doc, "properties"), n.list) {
+				showItem(r, n.list, item)
+			}
+		}
+	}
+}
+
+func showItem(parent *resource, list string, item object) {
+	item["id"] = string(parent.id.Child(list, text(item, "name")))
+	item["etag"] = parent.etag
+	item["type"] = kindName(parent.id) + "/" + list
+	if p := objectAt(item, "properties"); p != nil {
+		p["provisioningState"] = state(parent)
+	}
+}
+
+// nestedCall handles such items by their own IDs.
+func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
+	n := len(c.path)
+	if n < 9 || n > 10 {
+		return reply{}, nil, false
+	}
+	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	for _, kind := range nested {
+		if !id.Is(kind.parent) || !strings.EqualFold(c.path[8], kind.list) {
+			continue
+		}
+		parent := e.store.get(id)
+		if parent == nil {
+			return reply{}, missing(id), true
+		}
+		items := listAt(objectAt(e.document(parent, c.version), "properties"), kind.list)
+		switch {
+		case n == 9 && c.method == http.MethodGet:
+			answer, f := e.page(c, items, nil)
+			return answer, f, true
+		case n == 9, kind.readOnly && c.method != http.MethodGet && c.method != http.MethodHead:
+			return reply{}, notFound(c), true
+		}
+		answer, f := e.itemCall(c, parent, kind.list, items)
+		return answer, f, true
+	}
+	return reply{}, nil, false
+}
+
+// itemCall handles one item of a parent's list.
+func (e *Emulator) itemCall(c *call, parent *resource, list string, items []object) (reply, *failure) {
+	name := c.path[9]
+	id := parent.id.Child(list, name)
+	named := func(o object) bool { return strings.EqualFold(text(o, "name"), name) }
+	i := slices.IndexFunc(items, named)
+	switch {
+	case c.method == http.MethodGet && i < 0:
+		return reply{}, missing(id)
+	case c.method == http.MethodGet:
+		return reply{status: http.StatusOK, header: etagHeader(parent), body: encode(items[i])}, nil
+	case c.method == http.MethodDelete && i < 0:
+		return reply{status: http.StatusNoContent}, nil
+	}
+	old := parent // an item has its parent's ETag, while it is there
+	if i < 0 {
+		old = nil
+	}
+	if f := e.precondition(c, id, old); f != nil {
+		return reply{}, f
+	}
+	if f := e.busy(parent.id); f != nil {
+		return reply{}, f
+	}
+	body := clone(parent.body)
+	all, _ := objectAt(body, "properties")[list].([]any)
+	status, verb := http.StatusOK, "write"
+	switch c.method {
+	case http.MethodPut:
+		sent, f := decodeObject(c.body)
+		if f != nil {
+			return reply{}, f
+		}
+		sent["name"] = name
+		if i < 0 {
+			all, status = append(all, any(sent)), http.StatusCreated
+		} else {
+			all[i] = sent
+		}
+	case http.MethodDelete:
+		all, verb = slices.Delete(all, i, i+1), "delete"
+	default:
+		return reply{}, notFound(c)
+	}
+	objectAt(body, "properties")[list] = all
+	stored, f := e.putResource(c, parent.id, body)
+	e.record(c, id, verb, f)
+	if f != nil {
+		return reply{}, f
+	}
+	if verb == "delete" {
+		return e.accepted(c, nil), nil
+	}
+	items = listAt(objectAt(e.document(stored, c.version), "properties"), list)
+	i = slices.IndexFunc(items, named)
+	return e.started(c, stored, reply{status: status, header: etagHeader(stored), body: encode(items[i])}), nil
+}

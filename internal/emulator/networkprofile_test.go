@@ -1,0 +1,263 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// clusterBody is a cluster of one pool in subnet a, with more fields of its network profile and of its pool.
+func clusterBody(profile, pool string) string {
+	return `{"location":"westeurope","properties":{"networkProfile":{"serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"` + profile + `},
+		"agentPoolProfiles":[{"name":"np","mode":"System","vnetSubnetID":"` + string(vnet) + `/subnets/a"` + pool + `}]}}`
+}
+
+// withNetwork is a bench with the plain virtual network and its table.
+func withNetwork(t *testing.T, opts Options) *bench {
+	b := newBench(t, opts)
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	return b
+}
+
+// addresses counts the addresses in use in a subnet, by the name of the IP configuration without its number.
+func (b *bench) addresses(subnet network.ID) map[string]int {
+	b.e.mu.RLock()
+	defer b.e.mu.RUnlock()
+	out := map[string]int{}
+	for _, id := range b.e.store.addressesOf(subnet).by {
+		out[strings.TrimRight(id.Name(), "0123456789")]++
+	}
+	return out
+}
+
+// nodes are copies of the cluster's nodes.
+func (b *bench) nodes() []*node {
+	b.e.mu.RLock()
+	defer b.e.mu.RUnlock()
+	var out []*node
+	for _, p := range b.e.clusters[aks.Key()].pools {
+		for _, n := range p.nodes {
+			now := *n
+			out = append(out, &now)
+		}
+	}
+	return out
+}
+
+func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
+	b := withNetwork(t, Options{})
+	azure := `,"networkPlugin":"azure"`
+	b.refused(http.MethodPut, aks, clusterBody(azure, `,"count":9`), 400, "InsufficientSubnetSize") // 9 x 31 of 251
+	b.put(aks, clusterBody(azure, `,"count":8`))
+	a := vnet.Child("subnets", "a")
+	if got := b.addresses(a)["ipconfig"]; got != 8*31 {
+		t.Errorf("%d addresses in use", got)
+	}
+	if shown := objectAt(b.get(a), "properties")["ipConfigurations"].([]any); len(shown) != 8*31 {
+		t.Errorf("the subnet shows %d", len(shown))
+	}
+	set := b.e.clusters[aks.Key()].pools[0].scaleSet
+	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + network.ID(set.Name()))
+	configurations := listAt(objectAt(nic, "properties"), "ipConfigurations")
+	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true || objectAt(configurations[1], "properties")["primary"] != false {
+		t.Errorf("%d IP configurations", len(configurations))
+	}
+	if len(b.podRoutes(rt)) != 0 || objectAt(b.get(aks), "properties", "networkProfile")["podCidr"] != nil {
+		t.Error("routes or a pod CIDR without kubenet")
+	}
+	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
+	if got := b.addresses(a)["ipconfig"]; got != 31 {
+		t.Errorf("%d addresses in use after scaling in", got)
+	}
+}
+
+func TestPodSubnets(t *testing.T) {
+	pods := vnet.Child("subnets", "b")
+	for _, tt := range []struct {
+		pool       string
+		inPods     int
+		count, max int
+	}{
+		{`,"count":2,"podSubnetID":"` + string(pods) + `"`, 2 * 16, 2, 15},                                                     // 15 x 16 of 251
+		{`,"count":2,"podIPAllocationMode":"StaticBlock","maxPods":40,"podSubnetID":"` + string(pods) + `"`, 2 * 3 * 16, 2, 4}, // ceil(41/16) blocks, 14 of them
+		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":16,"podSubnetID":"` + string(pods) + `"`, 2 * 16, 1, 7},     // ceil(17/16)
+		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":15,"podSubnetID":"` + string(pods) + `"`, 16, 1, 14},        // one block is just enough
+	} {
+		b := withNetwork(t, Options{})
+		b.put(aks, clusterBody(`,"networkPlugin":"azure"`, tt.pool))
+		if nodes, in := b.addresses(vnet.Child("subnets", "a"))["ipconfig"], b.addresses(pods)["pods"]; nodes != tt.count || in != tt.inPods {
+			t.Errorf("%s: %d addresses for nodes, %d for pods, want %d", tt.pool, nodes, in, tt.inPods)
+		}
+		if strings.Contains(tt.pool, "StaticBlock") {
+			for _, n := range b.nodes() {
+				if first := n.pods[0]; netip.PrefixFrom(first, 28).Masked().Addr() != first || first.As4()[3] == 0 {
+					t.Errorf("a block starts at %s", first)
+				}
+			}
+		}
+		scale := func(count int) string { return fmt.Sprintf(`{"properties":{"count":%d}}`, count) }
+		b.put(aks.Child("agentPools", "np"), scale(tt.max))
+		b.refused(http.MethodPut, aks.Child("agentPools", "np"), scale(tt.max+1), 400, "SubnetIsFull")
+		if nodes := b.addresses(vnet.Child("subnets", "a"))["ipconfig"]; nodes != tt.max {
+			t.Errorf("%s: %d nodes after a refused scale, want %d", tt.pool, nodes, tt.max)
+		}
+		b.refused(http.MethodDelete, pods, "", 400, "InUseSubnetCannotBeDeleted")
+		b.put(aks.Child("agentPools", "np"), scale(1))
+		if in := len(b.e.store.addressesOf(pods).by); in != tt.inPods/tt.count {
+			t.Errorf("%s: %d addresses for the pods of one node", tt.pool, in)
+		}
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/22"`, `,"count":4`))
+	var cidrs []string
+	for _, n := range b.nodes() {
+		cidrs = append(cidrs, n.podCIDRs[0].String())
+	}
+	if want := []string{"192.168.0.0/24", "192.168.1.0/24", "192.168.2.0/24", "192.168.3.0/24"}; !slices.Equal(cidrs, want) {
+		t.Errorf("pod CIDRs %q", cidrs)
+	}
+	if got := b.podRoutes(rt); len(got) != 0 {
+		t.Errorf("routes %q", got)
+	}
+	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400, "InsufficientSubnetSize")
+	pool := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
+	if fmt.Sprint(pool["maxPods"]) != "250" {
+		t.Errorf("maxPods %v", pool["maxPods"])
+	}
+}
+
+func TestNetworkRefusals(t *testing.T) {
+	b := withNetwork(t, Options{})
+	other := group + "/providers/Microsoft.Network/virtualNetworks/other"
+	b.put(other, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.9.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.9.1.0/24"}}]}}`)
+	table := func(name, routes string) network.ID {
+		id := group + "/providers/Microsoft.Network/routeTables/" + network.ID(name)
+		b.put(id, `{"location":"westeurope","properties":{"routes":[`+routes+`]}}`)
+		return id
+	}
+	defaultTo := func(hop string) string {
+		return `{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"` + hop + `"}}`
+	}
+	toInternet := table("internet", defaultTo("Internet"))
+	pool2 := `},{"name":"two","vnetSubnetID":"` + string(vnet) + `/subnets/b"`
+	for _, tt := range []struct{ profile, pool, code string }{
+		{`,"networkPlugin":"weave"`, ``, "InvalidParameter"},
+		{`,"networkPlugin":"kubenet","networkPluginMode":"overlay"`, ``, "UnsupportedNetworkPluginModeWithNetworkPlugin"},
+		{`,"outboundType":"magic"`, ``, "UnsupportedOutboundType"},
+		{`,"podCidr":"10.0.0.0/16"`, ``, "PodCidrOverlapExistingSubnetsCidr"},
+		{`,"podCidr":"172.16.0.0/14"`, ``, "PodCidrOverlapServiceCidr"},
+		{`,"podCidr":"10.244.0.1/16"`, ``, "InvalidCIDRNotation"},
+		{`,"podCidr":"10.244.0.0/24"`, `,"count":2`, "InsufficientSubnetSize"},
+		{``, `,"maxPods":9`, "InvalidParameter"},
+		{``, `,"maxPods":251`, "InvalidParameter"},
+		{``, `,"mode":"User"`, "MustDefineAtLeastOneSystemPool"},
+		{``, `},{"name":"np","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "InvalidParameter"},
+		{``, `},{"name":"other","vnetSubnetID":"` + string(other) + `/subnets/a"`, "InvalidParameter"},
+		{``, `},{"name":"other"`, "AgentPoolsWithEmptySubnetError"},
+		{``, `},{"name":"Upper"`, "InvalidParameter"},
+		{``, `},{"name":"thirteenchars"`, "InvalidParameter"},
+		{``, `},{"name":"windows","osType":"Windows"`, "WindowsAgentPoolNameTooLong"},
+		{`,"podCidr":"10.128.0.0/9"`, `,"count":250},{"name":"two","count":151,"vnetSubnetID":"` + string(vnet) + `/subnets/b"`, "AgentPoolMaxCountExceeded"},
+		{`,"outboundType":"userDefinedRouting"`, ``, "RouteTableMissingDefaultRouteError"},
+		{`,"outboundType":"userDefinedRouting"`, `,"orchestratorVersion":"1.99.0"`, "NodePoolMcVersionIncompatible"},
+	} {
+		b.refused(http.MethodPut, aks, clusterBody(tt.profile, tt.pool), 400, tt.code)
+	}
+	associate := func(subnet, prefix string, table network.ID) {
+		link := ""
+		if table != "" {
+			link = `,"routeTable":{"id":"` + string(table) + `"}`
+		}
+		b.put(vnet.Child("subnets", subnet), `{"properties":{"addressPrefix":"`+prefix+`"`+link+`}}`)
+	}
+	associate("a", "10.0.1.0/24", toInternet)
+	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400, "RouteTableInvalidNextHop")
+	associate("a", "10.0.1.0/24", "")
+	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400, "ExistingRouteTableNotAssociatedWithSubnet")
+	associate("a", "10.0.1.0/24", rt)
+	associate("b", "10.0.2.0/24", toInternet)
+	b.refused(http.MethodPut, aks, clusterBody(``, pool2), 400, "TooManyCustomRouteTables")
+	inGroup := func(name string) string {
+		return strings.Replace(clusterBody(``, ``), `"properties":{`, `"properties":{"nodeResourceGroup":"`+name+`",`, 1)
+	}
+	b.refused(http.MethodPut, aks, inGroup("NET-RG"), 400, "NodeResourceGroupSameAsResourceGroup")
+	b.put("/subscriptions/"+sub+"/resourceGroups/there", `{"location":"westeurope"}`)
+	b.refused(http.MethodPut, aks, inGroup("there"), 400, "NodeResourceGroupAlreadyExists")
+	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
+
+	// Two kubenet clusters share neither a subnet nor a table; others may share the subnet.
+	b.put(aks, clusterBody(``, ``))
+	associate("b", "10.0.2.0/24", rt)
+	inB := func(profile string) string {
+		return strings.ReplaceAll(clusterBody(profile, ``), "subnets/a", "subnets/b")
+	}
+	b.refused(http.MethodPut, aks+"2", clusterBody(``, ``), 400, "BadRequest")
+	b.refused(http.MethodPut, aks+"2", inB(``), 400, "BadRequest")
+	b.put(aks+"2", clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, ``))
+
+	// What cannot be changed.
+	for profile, pool := range map[string]string{
+		`,"networkPlugin":"azure"`: ``, `,"networkPlugin":"none"`: ``, `,"podCidr":"10.200.0.0/16"`: ``,
+		`,"networkPlugin":"kubenet"`: `,"vmSize":"Standard_D8s_v5"`, `,"ipFamilies":["IPv4"]`: `,"maxPods":50`,
+	} {
+		b.refused(http.MethodPut, aks, clusterBody(profile, pool), 400, "PropertyChangeNotAllowed")
+	}
+}
+
+func TestMigrationToOverlay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
+		b.put(vnet, plainVNet)
+		b.put(aks, clusterBody(``, `,"count":2`))
+		before := b.nodes()[1].podCIDRs[0]
+		overlay := clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, `,"count":2`)
+		b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
+		b.refused(http.MethodPut, aks, overlay, 400, "CustomRouteTableInvalidUpdateAttempt")
+		b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`)
+		b.refused(http.MethodPut, aks, strings.Replace(overlay, `"networkPlugin":"azure"`, `"networkPlugin":"azure","podCidr":"10.9.0.0/16"`, 1), 400, "PropertyChangeNotAllowed")
+		b.put(aks, overlay)
+		if got, want := b.podRoutes(rt), []string{"egress 0.0.0.0/0 10.0.9.4"}; !slices.Equal(got, want) {
+			t.Errorf("routes %q", got)
+		}
+		if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
+			t.Error("the brought table is no longer associated")
+		}
+		if now := b.nodes()[1].podCIDRs[0]; now != before {
+			t.Errorf("the pod CIDR %s became %s", before, now)
+		}
+		b.put(aks.Child("agentPools", "np"), `{"properties":{"count":3}}`)
+		if n := len(b.podRoutes(rt)); n != 1 {
+			t.Errorf("%d routes after scaling out", n)
+		}
+		b.refused(http.MethodPut, aks, clusterBody(`,"networkPlugin":"kubenet"`, ``), 400, "PropertyChangeNotAllowed")
+
+		// A managed table is deleted when the operation ends.
+		c := newBench(t, Options{OperationTime: time.Minute, RouteBatch: time.Second})
+		own := `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`
+		c.put(aks, own)
+		time.Sleep(5 * time.Minute)
+		managed := c.e.clusters[aks.Key()].table
+		if n := len(c.podRoutes(managed)); n != 2 {
+			t.Fatalf("%d routes in the managed table", n)
+		}
+		c.put(aks, strings.Replace(own, `"properties":{`, `"properties":{"networkProfile":{"networkPlugin":"azure","networkPluginMode":"overlay"},`, 1))
+		c.get(managed)
+		time.Sleep(time.Minute)
+		c.refused(http.MethodGet, managed, "", 404, "ResourceNotFound")
+		if id := c.e.clusters[aks.Key()].ownSubnet(); linkOf(c.get(id), "routeTable") != "" {
+			t.Error("the subnet still has a table")
+		}
+	})
+}

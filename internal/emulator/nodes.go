@@ -1,0 +1,325 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// cluster is what runs behind a managed cluster's document.
+type cluster struct {
+	id        network.ID
+	digits    string // the eight in the names of what AKS makes
+	location  string
+	nodeGroup network.ID
+	mode      networkMode
+	podCIDRs  []netip.Prefix
+	table     network.ID // where its cloud provider writes routes, "" without kubenet
+	who       Principal  // its identity
+	pools     []*pool
+	provider  *cloudProvider
+	leaving   bool // kubenet for overlay
+
+	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of each pod CIDR: Kubernetes goes round before it gives one out anew.
+	takenPodCIDRs map[netip.Prefix]bool
+	nextPodCIDR   []int
+}
+
+type pool struct {
+	name      string
+	subnet    network.ID
+	podSubnet network.ID // "" where pods have none of their own
+	blocks    bool       // pods have whole /28 blocks of it
+	maxPods   int
+	vmSize    string
+	scaleSet  network.ID
+	doing     string // the state it is in while its cluster is busy
+	next      int    // instance ID
+	nodes     []*node
+}
+
+type node struct {
+	name     string
+	instance int
+	addrs    []netip.Addr   // the node's, and its pods' where they are in the same subnet
+	pods     []netip.Addr   // its pods' in the pool's pod subnet
+	podCIDRs []netip.Prefix // none when the pod CIDR is used up
+}
+
+func (cl *cluster) ownSubnet() network.ID {
+	return network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeVNet, "aks-vnet-"+cl.digits).Child("subnets", "aks-subnet")
+}
+
+func (cl *cluster) pool(name string) *pool {
+	for _, p := range cl.pools {
+		if strings.EqualFold(p.name, name) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (cl *cluster) nodes() []*node {
+	var all []*node
+	for _, p := range cl.pools {
+		all = append(all, p.nodes...)
+	}
+	return all
+}
+
+// setPool gives a pool its number of nodes, making it first where it is new.
+func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
+	name := text(profile, "name")
+	p := cl.pool(name)
+	if p == nil {
+		p = &pool{name: name, subnet: network.ID(text(profile, "vnetSubnetID")), scaleSet: network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeScaleSet,
+			"aks-"+name+"-"+cl.digits+"-vmss")}
+		if p.subnet == "" {
+			p.subnet = cl.ownSubnet()
+		}
+		cl.pools = append(cl.pools, p)
+		e.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
+	}
+	p.podSubnet, p.blocks = network.ID(text(profile, "podSubnetID")), text(profile, "podIPAllocationMode") == "StaticBlock"
+	p.maxPods, p.vmSize, p.doing = numberOf(profile, "maxPods"), text(profile, "vmSize"), doing
+	count, _ := countOf(profile) // checked when it was settled
+	for before := len(p.nodes); len(p.nodes) < count; {
+		if f := e.addNode(cl, p); f != nil { // all of them or none
+			for len(p.nodes) > before {
+				e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+			}
+			if before == 0 && e.store.get(p.scaleSet) == nil {
+				e.removePool(cl, p)
+			}
+			return f
+		}
+	}
+	for len(p.nodes) > count {
+		e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+	}
+	return e.storeScaleSet(cl, p)
+}
+
+// poolOf is a pool and its cluster.
+type poolOf struct {
+	cluster *cluster
+	pool    *pool
+}
+
+// addNode adds an instance with its addresses and pod CIDRs.
+func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
+	suffix := strconv.FormatInt(int64(p.next), 36)
+	n := &node{instance: p.next, name: p.scaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+	if f := e.giveAddresses(cl, p, n); f != nil {
+		return f
+	}
+	if f := e.givePodAddresses(p, n); f != nil {
+		e.store.release(p.subnet, n.addrs...)
+		return f
+	}
+	p.next++
+	n.podCIDRs = cl.givePodCIDRs()
+	p.nodes = append(p.nodes, n)
+	return nil
+}
+
+// giveAddresses takes one address of each of the cluster's families from the pool's subnet, and with Azure CNI in the
+// node subnet one for each pod that may come.
+func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
+	subnet := e.store.get(p.subnet)
+	if subnet == nil {
+		return fail(http.StatusBadRequest, "SubnetNotFound", "The subnet %s of pool %s was not found.", p.subnet, p.name)
+	}
+	each := 1
+	if cl.mode == modeVNet && p.podSubnet == "" {
+		each += p.maxPods
+	}
+	v4, v6 := familiesOf(cl.podCIDRs)
+	var addrs []netip.Addr
+	for _, prefix := range prefixesOf(subnet.body) {
+		if prefix.Addr().Is4() && !v4 || prefix.Addr().Is6() && !v6 {
+			continue
+		}
+		for range each {
+			addr := e.store.allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
+			if !addr.IsValid() {
+				e.store.release(p.subnet, addrs...)
+				return subnetIsFull(p.subnet, prefix, each)
+			}
+			addrs = append(addrs, addr)
+		}
+		if prefix.Addr().Is4() {
+			v4 = false // one of each family
+		} else {
+			v6 = false
+		}
+	}
+	n.addrs = addrs
+	return nil
+}
+
+func subnetIsFull(subnet network.ID, prefix netip.Prefix, wanted int) *failure {
+	return fail(http.StatusBadRequest, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for %d IP addresses.", subnet.Name(), prefix, wanted)
+}
+
+// nic is the ID of a node's network interface, configuration the one of its i-th IP configuration.
+func (p *pool) nic(n *node) network.ID {
+	return p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces", p.scaleSet.Name())
+}
+
+func (p *pool) configuration(n *node, i int) network.ID {
+	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
+}
+
+func (e *Emulator) removeNode(cl *cluster, p *pool, n *node) {
+	e.store.release(p.subnet, n.addrs...)
+	if len(n.pods) > 0 {
+		e.store.release(p.podSubnet, n.pods...)
+	}
+	cl.freePodCIDRs(n)
+	p.nodes = slices.DeleteFunc(p.nodes, func(have *node) bool { return have == n })
+}
+
+func (e *Emulator) removePool(cl *cluster, p *pool) {
+	for len(p.nodes) > 0 {
+		e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+	}
+	e.store.remove(p.scaleSet)
+	delete(e.scaleSets, p.scaleSet.Key())
+	cl.pools = slices.DeleteFunc(cl.pools, func(have *pool) bool { return have == p })
+}
+
+// givePodCIDRs gives out the next free node prefix of each pod CIDR.
+func (cl *cluster) givePodCIDRs() []netip.Prefix {
+	if cl.nextPodCIDR == nil {
+		cl.nextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.podCIDRs)), map[netip.Prefix]bool{}
+	}
+	var out []netip.Prefix
+	for i, cidr := range cl.podCIDRs {
+		bits := network.NodeMask(cidr)
+		total := 1 << min(bits-cidr.Bits(), 16)
+		for range total {
+			p := nthPrefix(cidr, bits, cl.nextPodCIDR[i]%total)
+			cl.nextPodCIDR[i]++
+			if !cl.takenPodCIDRs[p] {
+				cl.takenPodCIDRs[p] = true
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func (cl *cluster) freePodCIDRs(n *node) {
+	for _, p := range n.podCIDRs {
+		delete(cl.takenPodCIDRs, p)
+	}
+	n.podCIDRs = nil
+}
+
+// nthPrefix is the n-th prefix of the given length inside a wider one.
+func nthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
+	raw := wide.Addr().AsSlice()
+	for bit := bits - 1; bit >= wide.Bits() && n > 0; bit-- {
+		if n&1 == 1 {
+			raw[bit/8] |= 1 << (7 - bit%8)
+		}
+		n >>= 1
+	}
+	addr, _ := netip.AddrFromSlice(raw)
+	return netip.PrefixFrom(addr, bits)
+}
+
+// nodesChanged lets the cloud provider know.
+func (e *Emulator) nodesChanged(cl *cluster) {
+	if r := e.store.get(cl.id); r != nil {
+		e.store.changed(r)
+	}
+	if cl.table != "" {
+		cl.provider.wake()
+	}
+}
+
+// findNode returns a node by name.
+func (cl *cluster) findNode(name string) (*pool, *node) {
+	for _, p := range cl.pools {
+		for _, n := range p.nodes {
+			if strings.EqualFold(n.name, name) {
+				return p, n
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Scale sets the number of nodes of a pool.
+func (e *Emulator) Scale(clusterID network.ID, poolName string, count int) error {
+	defer e.lock()()
+	r := e.store.get(clusterID)
+	if r == nil || e.clusters[clusterID.Key()] == nil {
+		return fmt.Errorf("no cluster %s", clusterID)
+	}
+	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
+	at := slices.IndexFunc(pools, func(p object) bool { return strings.EqualFold(text(p, "name"), poolName) })
+	if at < 0 {
+		return fmt.Errorf("cluster %s has no pool %q", clusterID.Name(), poolName)
+	}
+	if powerOf(r) != "Running" {
+		return fmt.Errorf("cluster %s is stopped", clusterID.Name())
+	}
+	cl := e.clusters[r.id.Key()]
+	p := clone(pools[at])
+	p["count"] = count
+	if _, err := countOf(p); err != nil {
+		return fmt.Errorf("count %d is %w", count, err)
+	}
+	pools[at] = p
+	properties := objectAt(r.body, "properties")
+	f := e.checkSizes(r.id, object{"networkProfile": properties["networkProfile"], "agentPoolProfiles": items(pools)})
+	if f == nil {
+		cl.idle()
+		f = e.setPool(cl, p, "Scaling")
+	}
+	if f != nil {
+		return fmt.Errorf("%s: %s", f.code, f.message)
+	}
+	e.storePools(cl.call(http.MethodPut, r.id, nil), r, pools)
+	e.nodesChanged(cl)
+	return nil
+}
+
+// Readdress takes a node away and brings it back at once under its name with another address, as a reimaged one can come
+// back.
+func (e *Emulator) Readdress(clusterID network.ID, nodeName string) error {
+	defer e.lock()()
+	cl := e.clusters[clusterID.Key()]
+	if cl == nil {
+		return fmt.Errorf("no cluster %s", clusterID)
+	}
+	p, n := cl.findNode(nodeName)
+	if n == nil {
+		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
+	}
+	old := n.addrs
+	if f := e.giveAddresses(cl, p, n); f != nil { // before the old ones are free, so that they differ
+		return fmt.Errorf("%s: %s", f.code, f.message)
+	}
+	e.store.release(p.subnet, old...)
+	cl.provider.recreated(n)
+	return nil
+}
+
+// familiesOf says which address families a cluster's nodes have.
+func familiesOf(podCIDRs []netip.Prefix) (v4, v6 bool) {
+	for _, p := range podCIDRs {
+		v4 = v4 || p.Addr().Is4()
+		v6 = v6 || p.Addr().Is6()
+	}
+	return v4 || !v6, v6
+}

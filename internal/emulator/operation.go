@@ -1,0 +1,145 @@
+package emulator
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// operation is a long-running operation. It ends by the clock, never by being polled: some clients poll only the
+// resource.
+type operation struct {
+	ends    time.Time
+	failure *failure
+	names   []string // under which it is followed
+	result  []byte   // what a POST or DELETE answers at its Location in the end
+}
+
+// retryAfter is what a client is told to wait between polls: whole seconds, at least one.
+func (e *Emulator) retryAfter() int { return max(1, int(e.opts.OperationTime.Seconds()/4)) }
+
+// operationTime is how long the operation that a call begins takes.
+func (e *Emulator) operationTime(c *call) time.Duration {
+	if c.fault != nil && c.fault.Slow > 0 {
+		return time.Duration(c.fault.Slow) * time.Second
+	}
+	return e.opts.OperationTime
+}
+
+// occupy makes a resource busy with the operation that a call begins.
+func (e *Emulator) occupy(c *call, r *resource, doing string) {
+	r.busyUntil, r.doing, r.failed = time.Now().Add(e.operationTime(c)), doing, c.failing()
+	e.store.changed(r)
+}
+
+// failing is how the operation that a call begins ends, where a fault says so.
+func (c *call) failing() *failure {
+	if c.fault != nil && c.fault.Fail {
+		return c.fault.failure()
+	}
+	return nil
+}
+
+// started adds to the answer of a PUT what a client needs to follow its operation.
+func (e *Emulator) started(c *call, r *resource, answer reply) reply {
+	if !r.busyUntil.After(time.Now()) && r.failed == nil {
+		return answer
+	}
+	answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: r.busyUntil, failure: r.failed}, "operations")
+	answer.header["Retry-After"] = strconv.Itoa(e.retryAfter())
+	return answer
+}
+
+// accepted answers a DELETE or POST whose result, if any, is ready after the operation time.
+func (e *Emulator) accepted(c *call, result []byte) reply {
+	took, failing := e.operationTime(c), c.failing()
+	if took == 0 && failing == nil {
+		if result != nil {
+			return reply{status: http.StatusOK, body: result}
+		}
+		return reply{status: http.StatusOK}
+	}
+	return e.acceptedUntil(c, &operation{ends: time.Now().Add(took), result: result, failure: failing})
+}
+
+// acceptedUntil answers with where to follow an operation.
+func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
+	id := network.ID("/" + strings.Join(c.path, "/"))
+	return reply{status: http.StatusAccepted, header: map[string]string{
+		"Azure-AsyncOperation": e.follow(c, id, op, "operations"),
+		"Location":             e.follow(c, id, op, "operationResults"),
+		"Retry-After":          strconv.Itoa(e.retryAfter()),
+	}}
+}
+
+// maxOperations is how many are remembered: the oldest that ended are forgotten.
+const maxOperations = 10_000
+
+// follow remembers an operation and returns the absolute URL at which it is followed.
+func (e *Emulator) follow(c *call, id network.ID, op *operation, kind string) string {
+	if len(e.operations) >= maxOperations {
+		for name, old := range e.operations {
+			if old.ends.Before(time.Now().Add(-time.Minute)) {
+				delete(e.operations, name)
+			}
+		}
+	}
+	name := uuid.NewString()
+	e.operations[name] = op
+	op.names = append(op.names, name)
+	e.keepOperation(op)
+	namespace, _, _ := strings.Cut(id.Type(), "/")
+	return c.base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace + "/locations/local/" + kind + "/" + name + "?api-version=" + c.version
+}
+
+// keepOperation notes that an operation is not what is kept of it.
+func (e *Emulator) keepOperation(op *operation) {
+	if e.disk != nil {
+		e.unkeptOperations = append(e.unkeptOperations, op.names...)
+	}
+}
+
+// operationCall answers a poll.
+func (e *Emulator) operationCall(c *call) (reply, *failure, bool) {
+	n := len(c.path)
+	if n != 8 || !strings.EqualFold(c.path[2], "providers") || !strings.EqualFold(c.path[4], "locations") {
+		return reply{}, nil, false
+	}
+	kind, name := strings.ToLower(c.path[6]), c.path[7]
+	op := e.operations[name]
+	if op == nil {
+		return reply{}, fail(http.StatusNotFound, "OperationNotFound", "The operation '%s' was not found.", name), true
+	}
+	running := op.ends.After(time.Now())
+	wait := map[string]string{"Retry-After": strconv.Itoa(e.retryAfter())}
+	if kind == "operationresults" {
+		switch {
+		case running:
+			wait["Location"] = c.base + "/" + strings.Join(c.path, "/") + "?api-version=" + c.version
+			return reply{status: http.StatusAccepted, header: wait}, nil, true
+		case op.failure != nil:
+			return reply{}, op.failure, true
+		case op.result != nil:
+			return reply{status: http.StatusOK, body: op.result}, nil, true
+		}
+		return reply{status: http.StatusNoContent}, nil, true
+	}
+	doc := object{"name": name, "status": "Succeeded"}
+	switch {
+	case running:
+		doc["status"] = "InProgress"
+	case op.failure != nil:
+		doc["status"] = "Failed"
+		doc["error"] = op.failure.document()
+	}
+	answer := ok(doc)
+	if running {
+		answer.header = wait
+	}
+	return answer, nil, true
+}

@@ -1,0 +1,337 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// universe is a resource group with a few names for everything, so that clients get in each other's way.
+type universe struct {
+	b     *bench
+	group network.ID
+	ids   []network.ID
+	// seen are the ETags that each of the two clients has seen last.
+	seen [2]map[network.ID]string
+}
+
+func newUniverse(b *bench, n int) *universe {
+	u := &universe{b: b, group: network.GroupID(sub, fmt.Sprint("g", n)), seen: [2]map[network.ID]string{{}, {}}}
+	b.put(u.group, `{"location":"westeurope"}`)
+	add := func(resourceType string, names ...string) {
+		for _, name := range names {
+			u.ids = append(u.ids, u.group+network.ID("/providers/"+resourceType+"/"+name))
+		}
+	}
+	add(network.TypeVNet, "v0", "v1")
+	for _, vnet := range u.ids[:2] {
+		for _, s := range []string{"s0", "s1", "s2", "GatewaySubnet"} {
+			u.ids = append(u.ids, vnet.Child("subnets", s))
+		}
+		u.ids = append(u.ids, vnet.Child("virtualNetworkPeerings", "p"))
+	}
+	add(network.TypeRouteTable, "t0", "t1", "t0/routes/r0", "t0/routes/r1")
+	add(typeNSG, "n0", "n1", "n0/securityRules/r0")
+	add(typeNAT, "nat")
+	add(typePublicIP, "p0", "p1")
+	add(typeNIC, "i0", "i1", "i2")
+	add(network.TypeGateway, "a0", "a1")
+	// Something to begin with.
+	for i, vnet := range u.ids[:2] {
+		b.put(vnet, fmt.Sprintf(`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
+			{"name":"s0","properties":{"addressPrefix":"10.%d.0.0/29"}},{"name":"s1","properties":{"addressPrefix":"10.%d.1.0/29"}}]}}`, i, i, i))
+	}
+	for _, id := range slices.Concat(u.of(network.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP), u.of(typeNAT)) {
+		b.put(id, `{"location":"westeurope"}`)
+	}
+	return u
+}
+
+func (u *universe) of(resourceType string) []network.ID {
+	return slices.DeleteFunc(slices.Clone(u.ids), func(id network.ID) bool { return !id.Is(resourceType) })
+}
+
+// call makes a call and returns the status.
+func (u *universe) call(method string, id network.ID, body, ifMatch string) (int, []byte) {
+	r := httptest.NewRequest(method, "http://h"+string(id)+"?api-version="+api, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+u.b.c.token)
+	if ifMatch != "" {
+		r.Header.Set("If-Match", ifMatch)
+	}
+	w := httptest.NewRecorder()
+	u.b.e.ServeHTTP(w, r)
+	return w.Code, w.Body.Bytes()
+}
+
+// seenDoc is a document as it was read.
+type seenDoc struct {
+	raw string
+	o   object
+}
+
+func (d seenDoc) etag() string { return text(d.o, "etag") }
+
+// look reads everything.
+func (u *universe) look(before map[network.ID]seenDoc) map[network.ID]seenDoc {
+	out := map[network.ID]seenDoc{}
+	for _, id := range u.ids {
+		status, body := u.call(http.MethodGet, id, "", "")
+		switch was := before[id]; {
+		case status != http.StatusOK:
+		case was.raw == string(body):
+			out[id] = was
+		default:
+			o, _ := decodeObject(body)
+			out[id] = seenDoc{string(body), o}
+		}
+	}
+	return out
+}
+
+// body draws a document, often a bad one.
+func (u *universe) body(t *rapid.T, id network.ID) string {
+	link := func(field, resourceType string) string {
+		targets := u.of(resourceType)
+		i := rapid.IntRange(-1, len(targets)-1).Draw(t, field)
+		if i < 0 {
+			return ""
+		}
+		return fmt.Sprintf(`,"%s":{"id":"%s"}`, field, targets[i])
+	}
+	space := func() byte { // mostly the network's own
+		own := rapid.SampledFrom([]byte{'0', '1', 'x', 'x', 'x', 'x'}).Draw(t, "space")
+		if name := family(id).Name(); own == 'x' {
+			own = name[len(name)-1]
+		}
+		return own
+	}
+	subnet := func() string {
+		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29", "10.%c.0.0/24"}).Draw(t, "prefix")
+		return fmt.Sprintf(`"addressPrefix":"%s"`, fmt.Sprintf(prefix, space())) +
+			link("routeTable", network.TypeRouteTable) + link("networkSecurityGroup", typeNSG) + link("natGateway", typeNAT)
+	}
+	route := func() string {
+		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`, rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t, "to"), rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
+	}
+	place := func() string {
+		targets := u.of(network.TypeSubnet)
+		static := rapid.SampledFrom([]string{"", "", `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.0.0.4"`, `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.1.0.6"`}).Draw(t, "static")
+		return fmt.Sprintf(`"subnet":{"id":"%s"}%s`, rapid.SampledFrom(targets).Draw(t, "subnet"), static)
+	}
+	p := ""
+	switch strings.ToLower(id.Type()) {
+	case kindKey(network.TypeVNet):
+		p = fmt.Sprintf(`"addressSpace":{"addressPrefixes":["10.%c.0.0/16"]}`, space())
+		if rapid.Bool().Draw(t, "lists subnets") {
+			var all []string
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s0", "s1", "s2"}), 0, 3, func(s string) string { return s }).Draw(t, "subnets") {
+				all = append(all, fmt.Sprintf(`{"name":"%s","properties":{%s}}`, name, subnet()))
+			}
+			p += `,"subnets":[` + strings.Join(all, ",") + `]`
+		}
+	case kindKey(network.TypeSubnet):
+		p = subnet()
+	case kindKey(typePeering):
+		p = `"x":1` + link("remoteVirtualNetwork", network.TypeVNet)
+	case kindKey(network.TypeRouteTable):
+		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` + route() + `}]`
+	case kindKey(network.TypeRouteTable + "/routes"):
+		return `{"properties":` + route() + `}`
+	case kindKey(typeNSG + "/securityRules"):
+		return fmt.Sprintf(`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`, rapid.IntRange(99, 101).Draw(t, "priority"))
+	case kindKey(typeNAT):
+		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`, rapid.SampledFrom(u.of(typePublicIP)).Draw(t, "address"))
+	case kindKey(typeNIC):
+		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() + link("publicIPAddress", typePublicIP) + `}}`
+		if rapid.Bool().Draw(t, "two") {
+			p += `,{"name":"c1","properties":{` + place() + `}}`
+		}
+		p += `]` + link("networkSecurityGroup", typeNSG)
+	case kindKey(network.TypeGateway):
+		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(network.TypeSubnet)).Draw(t, "subnet"))
+	}
+	return `{"location":"westeurope","properties":{` + p + `}}`
+}
+
+// family is what shares an ETag with a resource: a network with all that is in it, or a document with its parts.
+func family(id network.ID) network.ID {
+	for strings.Count(id.Type(), "/") > 1 {
+		id = id.Parent()
+	}
+	return id
+}
+
+// TestTwoClients: whatever two clients do, links and back references agree, no subnets overlap, no address is used twice,
+// an ETag changes with what it is of and with nothing else, and a refused call changes nothing at all.
+func TestTwoClients(t *testing.T) {
+	lots := Bucket{Size: 1e9, PerSecond: 1e9}
+	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots, Deletes: lots}})
+	n, done := 0, map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		u := newUniverse(b, n)
+		before := u.look(nil)
+		for range rapid.IntRange(10, 40).Draw(t, "steps") {
+			client := u.seen[rapid.IntRange(0, 1).Draw(t, "client")]
+			id := rapid.SampledFrom(u.ids).Draw(t, "resource")
+			match := rapid.SampledFrom([]string{"", "", "", "", "seen", "now", "*"}).Draw(t, "If-Match")
+			switch match {
+			case "seen":
+				match = client[id]
+			case "now":
+				match = before[id].etag()
+			}
+			method, body := http.MethodDelete, ""
+			if rapid.IntRange(0, 4).Draw(t, "verb") > 0 {
+				method, body = http.MethodPut, u.body(t, id)
+			}
+			status, answer := u.call(method, id, body, match)
+			done[fmt.Sprint(method, " ", status)]++
+			what := fmt.Sprintf("%s %s %s If-Match %q: %d %s", method, id, body, match, status, answer)
+			after := u.look(before)
+			client[id] = after[id].etag()
+			checkETags(t, what, id, method, status, match, before, after)
+			checkLinks(t, what, after)
+			checkAddresses(t, what, after)
+			before = after
+		}
+		if status, answer := u.call(http.MethodDelete, u.group, "", ""); status != http.StatusOK || len(u.look(nil)) != 0 {
+			t.Fatalf("DELETE of the group: %d %s", status, answer)
+		}
+	})
+	for _, kind := range []string{"PUT 200", "PUT 201", "PUT 400", "PUT 412", "DELETE 200", "DELETE 204", "DELETE 400"} {
+		if done[kind] == 0 {
+			t.Errorf("no %s among %v: the test does not reach what it is for", kind, done)
+		}
+	}
+}
+
+func checkETags(t *rapid.T, what string, id network.ID, method string, status int, match string, before, after map[network.ID]seenDoc) {
+	changed := status == http.StatusOK || status == http.StatusCreated
+	if matched := match == "" || match == "*" && before[id].raw != "" || match == before[id].etag(); !matched && changed {
+		t.Fatalf("%s\nthe ETag was %s", what, before[id].etag())
+	}
+	for other := range after {
+		was, is := before[other], after[other]
+		switch {
+		case was.raw == "":
+			if !changed || !family(other).Equal(family(id)) {
+				t.Fatalf("%s\nmade %s", what, other)
+			}
+		case changed && family(other).Equal(family(id)):
+			if was.etag() == is.etag() {
+				t.Fatalf("%s\n%s is changed and has its ETag still", what, other)
+			}
+		case was.etag() != is.etag():
+			t.Fatalf("%s\n%s is not changed and has another ETag", what, other)
+		case !changed && was.raw != is.raw:
+			t.Fatalf("%s\nchanged %s from %s\nto %s", what, other, was.raw, is.raw)
+		}
+	}
+	for other := range before {
+		if after[other].raw == "" && (method == http.MethodDelete && !changed || !family(other).Equal(family(id))) {
+			t.Fatalf("%s\n%s is gone", what, other)
+		}
+	}
+}
+
+// checkLinks compares what documents link to with what the others say of it, and a network with its parts.
+func checkLinks(t *rapid.T, what string, docs map[network.ID]seenDoc) {
+	want, got := map[string]bool{}, map[string]bool{}
+	for id, doc := range docs {
+		o := doc.o
+		properties := objectAt(o, "properties")
+		for _, ref := range referencesIn(id, o) {
+			if docs[ref.target()].raw == "" {
+				t.Fatalf("%s\n%s links to %s, which is not there", what, ref.holder, ref.target())
+			}
+			back := strings.TrimSuffix(ref.link.back, "[]")
+			if back == "" { // an address of a subnet
+				back = "ipConfigurations"
+			}
+			want[fmt.Sprintln(ref.target(), back, ref.holder)] = true
+		}
+		for _, l := range links {
+			name := strings.TrimSuffix(l.back, "[]")
+			if name == "" {
+				name = "ipConfigurations"
+			}
+			if !id.Is(l.to) {
+				continue
+			}
+			for _, holder := range append(ids(properties, name), text(objectAt(properties, name), "id")) {
+				if holder != "" {
+					got[fmt.Sprintln(id, name, holder)] = true
+				}
+			}
+		}
+		for _, list := range []string{"subnets", "virtualNetworkPeerings"} {
+			for _, part := range listAt(properties, list) {
+				if id.Is(network.TypeVNet) && string(encode(part)) != docs[network.ID(text(part, "id"))].raw {
+					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part), docs[network.ID(text(part, "id"))].raw)
+				}
+			}
+		}
+	}
+	for _, pair := range []struct {
+		a, b map[string]bool
+		how  string
+	}{{want, got, "is not shown"}, {got, want, "is shown and not so"}} {
+		for link := range pair.a {
+			if !pair.b[link] {
+				t.Fatalf("%s\n%s %s", what, link, pair.how)
+			}
+		}
+	}
+}
+
+func checkAddresses(t *rapid.T, what string, docs map[network.ID]seenDoc) {
+	held := map[string]network.ID{}
+	prefixes := map[network.ID][]netip.Prefix{}
+	for id, doc := range docs {
+		o := doc.o
+		if id.Is(network.TypeSubnet) {
+			for _, p := range prefixesOf(o) {
+				if !covered(p, addressSpace(docs[id.Parent()].o)) {
+					t.Fatalf("%s\n%s is outside of its network", what, id)
+				}
+				for _, q := range prefixes[id.Parent()] {
+					if p.Overlaps(q) {
+						t.Fatalf("%s\n%s overlaps with a sibling", what, id)
+					}
+				}
+				prefixes[id.Parent()] = append(prefixes[id.Parent()], p)
+			}
+		}
+		for _, ref := range referencesIn(id, o) {
+			address := text(ref.part, "privateIPAddress")
+			if !ref.link.takes() || !id.Is(typeNIC) {
+				continue
+			}
+			subnet := docs[ref.target()].o
+			a, err := netip.ParseAddr(address)
+			if err != nil || !prefixesOf(subnet)[0].Contains(a) {
+				t.Fatalf("%s\n%s has the address %q in %v", what, ref.holder, address, prefixesOf(subnet))
+			}
+			key := string(ref.target().Parent()) + " " + address
+			if other, taken := held[key]; taken {
+				t.Fatalf("%s\n%s and %s both have %s", what, other, ref.holder, address)
+			}
+			held[key] = ref.holder
+		}
+		if public := text(objectAt(o, "properties"), "ipAddress"); public != "" {
+			if other, taken := held[public]; taken {
+				t.Fatalf("%s\n%s and %s both have %s", what, other, id, public)
+			}
+			held[public] = id
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package emulator
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Request is a line of the request log.
+type Request struct {
+	// N counts from 1.
+	N      int       `json:"n"`
+	Time   time.Time `json:"time"`
+	Method string    `json:"method"`
+	Path   string    `json:"path"`
+	Query  string    `json:"query,omitempty"`
+	// Principal is the name of who called, "" for nobody.
+	Principal string `json:"principal,omitempty"`
+	// Status is 0 when the connection was cut before the call took effect.
+	Status int    `json:"status"`
+	Note   string `json:"note,omitempty"`
+	// Body is what was sent, Answer what was answered; absent where they were no JSON, or are no longer kept.
+	IfMatch string          `json:"ifMatch,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+}
+
+// requestLog remembers the last requests, and the bodies of fewer of them.
+type requestLog struct {
+	keep int // bodies
+	log  *slog.Logger
+	mu   sync.Mutex
+	n    int // of the last one
+	last []Request
+}
+
+// maxRequests is how many requests are remembered at least; up to twice as many are held.
+const maxRequests = 100_000
+
+func (l *requestLog) add(c *call, start time.Time, answer reply, note string) {
+	r := Request{
+		Time: start, Method: c.method, Path: "/" + strings.Join(c.path, "/"), Query: url.Values(c.query).Encode(),
+		Principal: c.who.Name, Status: answer.status, Note: note, IfMatch: c.header.Get("If-Match"),
+	}
+	if !c.secret {
+		if json.Valid(c.body) {
+			r.Body = c.body
+		}
+		r.Answer = answer.body
+	}
+	l.log.Debug("request", "method", r.Method, "path", r.Path, "status", r.Status, "principal", r.Principal, "elapsed", time.Since(start).String())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+	r.N = l.n
+	if len(l.last) == 2*maxRequests {
+		l.last = append([]Request(nil), l.last[maxRequests:]...)
+	}
+	l.last = append(l.last, r)
+	if old := len(l.last) - l.keep - 1; old >= 0 {
+		l.last[old].Body, l.last[old].Answer = nil, nil
+	}
+}
+
+// Requests returns the remembered requests numbered above since, in order.
+func (e *Emulator) Requests(since int) []Request {
+	l := e.requests
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	skip := min(max(since-(l.n-len(l.last)), 0), len(l.last))
+	return append([]Request{}, l.last[skip:]...)
+}
+
+// LastRequest returns the number of the last request.
+func (e *Emulator) LastRequest() int {
+	e.requests.mu.Lock()
+	defer e.requests.mu.Unlock()
+	return e.requests.n
+}

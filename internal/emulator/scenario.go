@@ -1,0 +1,222 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Client calls a local Azure's ARM API in the name of a principal, without a connection in between: by its own handler.
+type Client struct {
+	e     *Emulator
+	token string
+}
+
+// Client returns a client for one of the principals.
+func (e *Emulator) Client(p Principal) (*Client, error) {
+	token, _, err := e.Token(p, "https://management.core.windows.net/")
+	return &Client{e: e, token: token}, err
+}
+
+// Do makes a call and returns the answer's status and body.
+func (c *Client) Do(method string, id network.ID, apiVersion string, body []byte) (int, []byte) {
+	r, err := http.NewRequest(method, "http://localhost"+(string(id))+"?api-version="+apiVersion, bytes.NewReader(body))
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	w := &recorder{header: http.Header{}}
+	c.e.Public().ServeHTTP(w, r)
+	return w.status, w.body.Bytes()
+}
+
+// Get reads a resource as an object.
+func (c *Client) Get(id network.ID, apiVersion string) (map[string]any, error) {
+	status, body := c.Do(http.MethodGet, id, apiVersion, nil)
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %d %s", id, status, body)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var o object
+	return o, d.Decode(&o)
+}
+
+// Put writes a resource, trying again while another operation is running on it.
+func (c *Client) Put(id network.ID, apiVersion string, body map[string]any) error {
+	for {
+		status, answer := c.Do(http.MethodPut, id, apiVersion, encode(body))
+		switch {
+		case status == http.StatusOK, status == http.StatusCreated:
+			return nil
+		case status != http.StatusConflict && status != http.StatusTooManyRequests || !strings.Contains(string(answer), "AnotherOperation"):
+			return fmt.Errorf("PUT %s: %d %s", id, status, answer)
+		}
+		time.Sleep(c.e.opts.OperationTime/4 + time.Millisecond)
+	}
+}
+
+// recorder is a response that stays here.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(p)
+}
+
+var _ io.Writer = (*recorder)(nil)
+
+// Demo names what the demo scenario holds.
+type Demo struct {
+	Cluster       network.ID
+	Pool          string
+	NodeSubnet    network.ID
+	GatewaySubnet network.ID
+	ClusterTable  network.ID
+	GatewayTable  network.ID
+	Firewall      string // address of the firewall that 0.0.0.0/0 leads to
+	OwnRoute      string // name of the gateway table's own route
+}
+
+// demoNetwork and demoAKS are the api-versions the scenario is built with.
+const (
+	demoNetwork  = "2025-05-01"
+	demoAKS      = "2025-10-01"
+	demoIdentity = "2024-11-30"
+	demoRoles    = "2022-04-01"
+)
+
+// DemoIn names the demo's resources in a subscription.
+func DemoIn(subscription string) Demo {
+	vnet := network.ResourceID(subscription, "net-rg", network.TypeVNet, "shop-vnet")
+	return Demo{
+		Cluster:       network.ResourceID(subscription, "shop-rg", network.TypeCluster, "shop"),
+		Pool:          "nodepool1",
+		NodeSubnet:    vnet.Child("subnets", "nodes"),
+		GatewaySubnet: vnet.Child("subnets", "appgw"),
+		ClusterTable:  network.ResourceID(subscription, "net-rg", network.TypeRouteTable, "shop-rt"),
+		GatewayTable:  network.ResourceID(subscription, "net-rg", network.TypeRouteTable, "appgw-rt"),
+		Firewall:      "10.42.3.4",
+		OwnRoute:      "to-branch-office",
+	}
+}
+
+// BuildDemo builds the demo scenario through the emulator's own handler: a network with a node subnet, an Application
+// Gateway's subnet with its own table, and a kubenet cluster of three nodes in the brought subnet with a brought table,
+// which also leads 0.0.0.0/0 to a firewall. It returns when the cluster's routes are written.
+func BuildDemo(e *Emulator, as Principal) (Demo, error) {
+	d := DemoIn(e.opts.Subscriptions[0])
+	c, err := e.Client(as)
+	if err != nil {
+		return d, err
+	}
+	sub := d.Cluster.Subscription()
+	nsg := network.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
+	at := func(o object) object { o["location"] = "westeurope"; return o }
+	link := func(id network.ID) object { return object{"id": string(id)} }
+	route := func(name, prefix, hopType, hop string) object {
+		p := object{"addressPrefix": prefix, "nextHopType": hopType}
+		if hop != "" {
+			p["nextHopIpAddress"] = hop
+		}
+		return object{"name": name, "properties": p}
+	}
+	gateway := network.ResourceID(sub, "net-rg", network.TypeGateway, "shop-agw")
+	identity := network.ResourceID(sub, "shop-rg", typeUserIdentity, "shop-identity")
+	type step struct {
+		id      network.ID
+		version string
+		body    object
+	}
+	for _, step := range []step{
+		{network.GroupID(sub, "net-rg"), "2024-03-01", at(object{})},
+		{network.GroupID(sub, "shop-rg"), "2024-03-01", at(object{})},
+		{nsg, demoNetwork, at(object{"properties": object{"securityRules": []any{}}})},
+		{d.ClusterTable, demoNetwork, at(object{"properties": object{"routes": []any{route("egress", "0.0.0.0/0", network.HopAppliance, d.Firewall)}}})},
+		{d.GatewayTable, demoNetwork, at(object{"properties": object{"routes": []any{route(d.OwnRoute, "10.60.0.0/16", network.HopGateway, "")}}})},
+		{d.NodeSubnet.Parent(), demoNetwork, at(object{
+			"tags": object{"team": "network"},
+			"properties": object{
+				"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
+				"subnets": []any{
+					object{"name": d.NodeSubnet.Name(), "properties": object{
+						"addressPrefix": "10.42.1.0/24", "routeTable": link(d.ClusterTable), "networkSecurityGroup": link(nsg),
+						"serviceEndpoints":      []any{object{"service": "Microsoft.Storage", "locations": []any{"westeurope", "northeurope"}}},
+						"defaultOutboundAccess": false,
+						"notInAnySDK":           object{"answer": json.Number("42"), "why": "a field that no SDK knows survives, too"},
+					}},
+					object{"name": d.GatewaySubnet.Name(), "properties": object{
+						"addressPrefix": "10.42.2.0/24", "routeTable": link(d.GatewayTable),
+						"delegations": []any{object{"name": "gateway", "properties": object{"serviceName": network.TypeGateway}}},
+					}},
+					object{"name": "AzureFirewallSubnet", "properties": object{"addressPrefix": "10.42.3.0/24"}},
+				},
+			},
+		})},
+		{gateway, demoNetwork, at(object{"properties": object{"gatewayIPConfigurations": []any{
+			object{"name": "subnet", "properties": object{"subnet": link(d.GatewaySubnet)}},
+		}}})},
+		{identity, demoIdentity, at(object{})},
+	} {
+		if err := c.Put(step.id, step.version, step.body); err != nil {
+			return d, err
+		}
+	}
+	who, err := c.Get(identity, demoIdentity)
+	if err != nil {
+		return d, err
+	}
+	assignment := network.GroupID(sub, "net-rg") + network.ID("/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000001")
+	if err := c.Put(assignment, demoRoles, object{"properties": object{
+		"roleDefinitionId": roleID(sub, networkContributor), "principalId": objectAt(who, "properties")["principalId"], "principalType": "ServicePrincipal",
+	}}); err != nil {
+		return d, err
+	}
+	e.DelayRole(assignment, 0)
+	if err := c.Put(d.Cluster, demoAKS, at(object{
+		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
+		"properties": object{
+			"networkProfile":    object{"networkPlugin": "kubenet", "outboundType": "userDefinedRouting"},
+			"agentPoolProfiles": []any{object{"name": d.Pool, "count": 3, "mode": "System", "vnetSubnetID": string(d.NodeSubnet)}},
+		},
+	})); err != nil {
+		return d, err
+	}
+	return d, e.waitForRoutes(c, d.ClusterTable, 4)
+}
+
+// waitForRoutes waits until a table holds as many routes.
+func (e *Emulator) waitForRoutes(c *Client, table network.ID, want int) error {
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 + 10*time.Millisecond) {
+		doc, err := c.Get(table, demoNetwork)
+		if err != nil {
+			return err
+		}
+		have := len(listAt(objectAt(doc, "properties"), "routes"))
+		if have == want {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s holds %d routes after %s, want %d", table, have, patience, want)
+		}
+	}
+}

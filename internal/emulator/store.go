@@ -1,0 +1,239 @@
+package emulator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// resource is a stored document.
+type resource struct {
+	id   network.ID // in the case it was created with
+	body object     // what was sent and what Azure adds, without what is computed when it is read
+	etag string
+	// busyUntil is when the operation on it ends; until then it is Updating.
+	busyUntil time.Time
+	doing     string   // the state it is in until then, "" for Updating
+	failed    *failure // how that operation ends, where it fails
+	deleting  bool     // on its way out
+	created   time.Time
+	changed   time.Time
+	// rendered is the document as bytes at the newest api-version, with the state it was rendered in; nil when something it
+	// shows has changed.
+	rendered     []byte
+	renderedBusy bool
+
+	// children are the subnets and peerings that came inside a virtual network, on their way into the store; keepChildren
+	// leaves the subnets there are as they are.
+	children     []*resource
+	keepChildren bool
+	// seats are the addresses it will take in subnets once it is stored.
+	seats []seat
+}
+
+// newResource makes a resource of a document that was sent, without what only Azure may say.
+func newResource(id network.ID, sent object, old *resource) *resource {
+	body := clone(sent)
+	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
+		delete(body, field)
+	}
+	if body["properties"] == nil {
+		body["properties"] = object{}
+	}
+	delete(objectAt(body, "properties"), "provisioningState")
+	if old != nil {
+		id = old.id // a resource keeps the case it was created with
+	}
+	return &resource{id: spelled(id), body: body, etag: newETag()}
+}
+
+func newETag() string { return `W/"` + uuid.NewString() + `"` }
+
+// store holds the documents, and who is linked to whom. Its caller holds the lock.
+type store struct {
+	subscriptions []string
+	resources     map[string]*resource            // by ID.Key()
+	byType        map[string]map[string]*resource // by lower-case type, then ID.Key()
+	// linked are who links to a resource, by its and their keys (links.go).
+	linked map[string]map[string]network.ID
+	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
+	assigned map[string]map[string]*resource
+	// dirty are the keys of resources that changed since they were last kept on disk; nil when nothing keeps them.
+	dirty map[string]bool
+	// inUse are the addresses taken in a subnet and by what, by the subnet's key.
+	inUse map[string]*addresses
+}
+
+func newStore() *store {
+	return &store{
+		resources: map[string]*resource{},
+		byType:    map[string]map[string]*resource{},
+		linked:    map[string]map[string]network.ID{},
+		assigned:  map[string]map[string]*resource{},
+		inUse:     map[string]*addresses{},
+	}
+}
+
+func (s *store) addSubscription(id string) { s.subscriptions = append(s.subscriptions, id) }
+
+func (s *store) hasSubscription(id string) bool {
+	return slices.ContainsFunc(s.subscriptions, func(have string) bool { return strings.EqualFold(have, id) })
+}
+
+// get returns a resource by its ID in any case, or nil.
+func (s *store) get(id network.ID) *resource { return s.resources[id.Key()] }
+
+// put stores a resource.
+func (s *store) put(r *resource) {
+	s.remove(r.id)
+	s.resources[r.id.Key()] = r
+	t := strings.ToLower(r.id.Type())
+	if s.byType[t] == nil {
+		s.byType[t] = map[string]*resource{}
+	}
+	s.byType[t][r.id.Key()] = r
+	for _, ref := range referencesIn(r.id, r.body) {
+		target := ref.target()
+		if s.linked[target.Key()] == nil {
+			s.linked[target.Key()] = map[string]network.ID{}
+		}
+		s.linked[target.Key()][ref.holder.Key()] = ref.holder
+		s.touchAround(target)
+	}
+	if principal := assignedTo(r); principal != "" {
+		if s.assigned[principal] == nil {
+			s.assigned[principal] = map[string]*resource{}
+		}
+		s.assigned[principal][r.id.Key()] = r
+	}
+	s.touchAround(r.id)
+}
+
+// remove forgets a resource.
+func (s *store) remove(id network.ID) {
+	r := s.get(id)
+	if r == nil {
+		return
+	}
+	delete(s.resources, id.Key())
+	if s.dirty != nil {
+		s.dirty[id.Key()] = true
+	}
+	delete(s.byType[strings.ToLower(id.Type())], id.Key())
+	for _, ref := range referencesIn(r.id, r.body) {
+		delete(s.linked[ref.target().Key()], ref.holder.Key())
+		s.touchAround(ref.target())
+	}
+	delete(s.assigned[assignedTo(r)], id.Key())
+	s.touchAround(id)
+}
+
+// touch makes a resource be rendered anew.
+func (s *store) touch(id network.ID) {
+	if r := s.get(id); r != nil {
+		s.changed(r)
+	}
+}
+
+// changed notes that something a resource shows, or what has to be kept of it, is not what it was.
+func (s *store) changed(r *resource) {
+	r.rendered = nil
+	if s.dirty != nil {
+		s.dirty[r.id.Key()] = true
+	}
+}
+
+// touchAround does so for a resource and the parent that shows it.
+func (s *store) touchAround(id network.ID) {
+	s.touch(id)
+	s.touch(id.Parent())
+}
+
+// list returns the resources of a type whose ID starts with the scope, sorted by key.
+func (s *store) list(resourceType string, scope network.ID) []*resource {
+	prefix := scope.Key() + "/"
+	var out []*resource
+	all := s.byType[strings.ToLower(resourceType)]
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, all[key])
+		}
+	}
+	return out
+}
+
+// below returns all resources whose ID starts with the scope, sorted by key.
+func (s *store) below(scope network.ID) []*resource {
+	prefix := scope.Key() + "/"
+	var out []*resource
+	for _, key := range slices.Sorted(maps.Keys(s.resources)) {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, s.resources[key])
+		}
+	}
+	return out
+}
+
+// linkOf returns the ID that properties.<field>.id holds, or "".
+func linkOf(body object, field string) network.ID {
+	id, _ := objectAt(body, "properties", field)["id"].(string)
+	return network.ID(id)
+}
+
+// objectAt follows names into nested objects; nil when one is missing.
+func objectAt(o object, names ...string) object {
+	for _, name := range names {
+		next, ok := o[name].(object)
+		if !ok {
+			return nil
+		}
+		o = next
+	}
+	return o
+}
+
+// listAt returns the list of objects under a name.
+func listAt(o object, name string) []object {
+	items, _ := o[name].([]any)
+	out := make([]object, 0, len(items))
+	for _, item := range items {
+		if child, ok := item.(object); ok {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// text returns a string field, or "".
+func text(o object, name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// clone copies an object deeply.
+func clone(o object) object {
+	out := make(object, len(o))
+	for k, v := range o {
+		out[k] = cloneValue(v)
+	}
+	return out
+}
+
+func cloneValue(v any) any {
+	switch x := v.(type) {
+	case object:
+		return clone(x)
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			out[i] = cloneValue(x[i])
+		}
+		return out
+	}
+	return v
+}

@@ -1,0 +1,62 @@
+package emulator
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+func TestUsages(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(vnet.Child("subnets", "c"), `{"properties":{"addressPrefix":"10.0.3.0/29"}}`)
+	b.put(nic, nicBody(ipConfiguration("one", "c", ""), ipConfiguration("two", "c", "")))
+	docs, _ := b.ask(vnet+"/usages", "")
+	var got []string
+	for _, d := range docs {
+		got = append(got, network.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+string(encode(d["limit"])))
+	}
+	if want := []string{"a 0/251", "b 0/251", "c 2/3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for address, want := range map[string]string{
+		"10.0.3.6": `{"available":true,"isPlatformReserved":false}`,
+		"10.0.3.5": `{"available":false,"availableIPAddresses":["10.0.3.6"],"isPlatformReserved":false}`,
+		"10.0.3.1": `{"available":false,"availableIPAddresses":["10.0.3.6"],"isPlatformReserved":true}`,
+		"10.9.9.9": `{"available":false,"isPlatformReserved":false}`,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://h"+string(vnet)+"/CheckIPAddressAvailability?api-version="+api+"&ipAddress="+address, nil)
+		r.Header.Set("Authorization", "Bearer "+b.c.token)
+		w := httptest.NewRecorder()
+		b.e.ServeHTTP(w, r)
+		if w.Body.String() != want {
+			t.Errorf("%s: %s, want %s", address, w.Body, want)
+		}
+	}
+}
+
+// TestParts: what is inside a document and has a name has an ID, so that others can link to it.
+func TestParts(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
+	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+ipConfiguration("c", "a", "")+`],"backendAddressPools":[{"name":"pool","properties":{}}],"sslPolicy":{"name":"x"}}}`)
+	pool := listAt(b.properties(gateway), "backendAddressPools")[0]
+	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" || text(pool, "etag") != text(b.get(gateway), "etag") || text(pool, "type") != network.TypeGateway+"/backendAddressPools" {
+		t.Errorf("%s", encode(pool))
+	}
+	subnet := vnet.Child("subnets", "b")
+	b.put(subnet, `{"properties":{"addressPrefix":"10.0.2.0/24","serviceEndpoints":[{"service":"Microsoft.Sql"},{"service":"Microsoft.Storage","locations":["westeurope"]}],"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Web/serverFarms"}}]}}`)
+	p := b.properties(subnet)
+	if got := string(encode(p["serviceEndpoints"])); got != `[{"locations":["*"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
+		t.Errorf("service endpoints %s", got)
+	}
+	if d := listAt(p, "delegations")[0]; text(d, "id") != string(subnet)+"/delegations/d" || len(list(objectAt(d, "properties"), "actions")) != 1 {
+		t.Errorf("%s", encode(d))
+	}
+}

@@ -1,0 +1,85 @@
+package emulator
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// watcherCall answers POST {networkWatcher}/nextHop: the way of one packet from a machine.
+func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
+	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[6], "networkWatchers") || !strings.EqualFold(c.path[8], "nextHop") {
+		return reply{}, nil, false
+	}
+	watcher := network.ID("/" + strings.Join(c.path[:8], "/"))
+	if e.store.get(watcher) == nil {
+		return reply{}, missing(watcher), true
+	}
+	sent, f := decodeObject(c.body)
+	if f != nil {
+		return reply{}, f, true
+	}
+	for _, field := range []string{"sourceIPAddress", "destinationIPAddress"} {
+		if _, err := netip.ParseAddr(text(sent, field)); err != nil {
+			return reply{}, fail(http.StatusBadRequest, "InvalidIpAddress", "The value of %s is not an IP address: %q.", field, text(sent, field)), true
+		}
+	}
+	subnet, source := e.sender(network.ID(text(sent, "targetResourceId")), network.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
+	switch {
+	case subnet == nil:
+		return reply{}, fail(http.StatusNotFound, "ResourceNotFound", "The target resource %s was not found.", text(sent, "targetResourceId")), true
+	case !source:
+		return reply{}, fail(http.StatusBadRequest, "SourceIpAddressNotFound", "The source address %s belongs to no interface of %s.", text(sent, "sourceIPAddress"), text(sent, "targetResourceId")), true // [U] the code
+	}
+	return e.accepted(c, encode(nextHop(e.effectiveRoutes(subnet), netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
+}
+
+func nextHop(routes []effectiveRoute, to netip.Addr) object {
+	best := bestRoute(routes, to)
+	if best == nil {
+		return object{"nextHopType": hopNone, "routeTableId": "System Route"}
+	}
+	doc := object{"nextHopType": best.hopType, "routeTableId": "System Route"}
+	if best.table != "" {
+		doc["routeTableId"] = string(best.table)
+	}
+	if best.hop != "" {
+		doc["nextHopIpAddress"] = best.hop
+	}
+	return doc
+}
+
+// sender finds the subnet of a machine's interface: the named one, or the one that has the source address. The machine
+// is a virtual machine, an instance of a scale set, or, as Azure does not take it, an interface.
+func (e *Emulator) sender(machine, nic network.ID, source string) (subnet *resource, hasSource bool) {
+	var nics []network.ID
+	r := e.store.get(machine)
+	switch {
+	case nic != "":
+		nics = []network.ID{nic}
+	case r != nil && machine.Is(typeNIC):
+		nics = []network.ID{machine}
+	case r != nil:
+		for _, ref := range referencesIn(r.id, r.body) {
+			nics = append(nics, ref.target())
+		}
+	default:
+		if n := e.instanceNICAt(machine); n != nil {
+			nics = []network.ID{n.id}
+		}
+	}
+	from, err := netip.ParseAddr(source)
+	for _, id := range nics {
+		at := e.subnetOf(id)
+		if at == nil {
+			continue
+		}
+		subnet = at
+		if holder := e.store.addressesOf(at.id).by[from]; err == nil && holder != "" && partOf(holder, id) {
+			return at, true
+		}
+	}
+	return subnet, false
+}

@@ -1,0 +1,164 @@
+package finding
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Code is the stable name of a kind of finding. Codes are never renamed: people filter on them.
+type Code string
+
+// The codes, grouped by what they concern.
+const (
+	ClusterMissing    Code = "cluster-missing"
+	ClusterNotKubenet Code = "cluster-not-kubenet"
+	ClusterPodCIDR    Code = "cluster-pod-cidr"
+
+	TableUnknown Code = "table-unknown"
+	TableMissing Code = "table-missing"
+
+	AssociationLost  Code = "association-lost"
+	AssociationOther Code = "association-other-table"
+	SubnetMissing    Code = "subnet-missing"
+
+	SourceEmpty     Code = "source-empty"
+	SourceHop       Code = "source-hop-outside"
+	BrakeHeld       Code = "deletes-held"
+	TargetMissing   Code = "target-missing"
+	TargetIsSource  Code = "target-is-source"
+	TargetDrift     Code = "target-drift"
+	TargetFull      Code = "target-full"
+	StaleKept       Code = "stale-routes-kept"
+	NameTaken       Code = "route-name-taken"
+	PrefixTaken     Code = "prefix-taken"
+	ForeignOverlap  Code = "foreign-overlap"
+	ForeignShadow   Code = "foreign-shadow"
+	ClustersOverlap Code = "clusters-overlap"
+
+	AzureSilent  Code = "azure-silent"
+	ReadFailed   Code = "read-failed"
+	WriteRefused Code = "write-refused"
+	WriteFailed  Code = "write-failed"
+	WriteUndone  Code = "write-undone"
+	WriteDropped Code = "write-dropped-fields"
+	Unsettled    Code = "last-operation-failed"
+)
+
+// Description is what is known of a code without looking at any network: the docs page of findings is made from it.
+type Description struct {
+	Code     Code     `json:"code"`
+	Severity Severity `json:"severity"`
+	Title    string   `json:"title"`
+	// Meaning says what it does to traffic and why it is reported.
+	Meaning string `json:"meaning"`
+	// Remedy says how it is put right.
+	Remedy string `json:"remedy"`
+}
+
+var descriptions = []Description{
+	{ClusterMissing, Error, "The cluster does not exist",
+		"ARM answers 404 for the configured cluster. Its routes in the targets are left as they are.",
+		"Correct spec.clusterID, or remove the document if the cluster is gone for good."},
+	{ClusterNotKubenet, Error, "The cluster does not use kubenet",
+		"Only kubenet keeps pod routes in a route table. With any other network plugin there is nothing to copy from one; routes that were copied before a migration stay where they are.",
+		"Remove the document, or the routes left behind after a migration to overlay."},
+	{ClusterPodCIDR, Error, "The cluster's pod CIDR cannot be used",
+		"The pod CIDR is missing, or so wide that it would claim other people's routes, or lies outside the configured spec.podCIDRs. No route can be told to be the cluster's, so none is touched.",
+		"Look at networkProfile.podCidr of the cluster, and at spec.podCIDRs."},
+
+	{TableUnknown, Error, "It cannot be told which route table is the cluster's",
+		"Neither the config, nor an association, nor the activity log, nor the node resource group names exactly one table. Nothing is written for the cluster: a wrong guess would put the wrong table on its nodes.",
+		"Set spec.routeTableID."},
+	{TableMissing, Error, "The cluster's route table does not exist",
+		"Pods on different nodes cannot reach each other: there is no table to associate. Routes in the targets are left as they are.",
+		"Create the table again and associate it with the node subnets; the cluster's cloud provider fills it. For a table AKS made: az aks update."},
+
+	{AssociationLost, Error, "A subnet has lost its route table",
+		"Packets to pods on other nodes are dropped, or leave by a default route. With egress through a firewall in the same table, the nodes lose that way too.",
+		"Associate the table again, or set spec.guard.mode: Enforce."},
+	{AssociationOther, Error, "A subnet has another route table than it should",
+		"The routes of the table that should be there do not count. Somebody, or Azure Virtual Network Manager, or a policy, put another one in its place.",
+		"Find out who did it; then associate the right table, or set spec.guard.onOtherTable: Replace."},
+	{SubnetMissing, Error, "A guarded subnet does not exist",
+		"ARM answers 404 for it, so its association cannot be kept.",
+		"Correct the subnet's ID in spec.guard.subnets, or see whether the cluster's pool still exists."},
+
+	{SourceEmpty, Warning, "The cluster's table holds no route to any of its nodes",
+		"Pods on different nodes cannot reach each other by it. Either its routes were lost, and the cloud provider will write them again, or it is not the cluster's table.",
+		"See who wrote the table last. If another table is the cluster's, set spec.routeTableID."},
+	{SourceHop, Warning, "A route in the cluster's table leads to no node subnet",
+		"It looks like a pod route, but its next hop is in none of the cluster's node subnets. It is not copied, because its copies could not be told from other people's routes.",
+		"See who wrote the route: the cloud provider writes only addresses of nodes."},
+	{BrakeHeld, Error, "Deletes are held back",
+		"The cluster's table reads empty, or a large part of the routes in a target would have to go, and the network interfaces of the nodes do not confirm it. Deleting routes to living nodes would cut off their pods; keeping stale ones costs little.",
+		"See why the cluster's table lost its routes. When the nodes are really gone, it resolves itself."},
+	{TargetMissing, Error, "A target route table does not exist",
+		"There is nothing to copy the routes to.",
+		"Create the table and associate it with its subnet, or remove the target."},
+	{TargetIsSource, Error, "A target is a cluster's own route table",
+		"A cluster's own table is never written: its cloud provider owns it, and a foreign write makes it fail for a while.",
+		"Remove the target."},
+	{TargetDrift, Warning, "A target differs, and its policy is Observe",
+		"The routes in the target are not what they should be; they are only watched.",
+		"Set the target's policy to Sync or UpsertOnly to have them kept."},
+	{TargetFull, Error, "A target route table has no room",
+		"The routes to add do not fit under the table's limit. None is added, because half of them would hide what is missing; changes and deletes still happen.",
+		"Remove routes, aggregate the foreign ones, or, where Azure Virtual Network Manager raised the limit, set maxRoutes."},
+	{StaleKept, Info, "Stale routes stay, because the policy is UpsertOnly",
+		"Routes to nodes that are gone remain in the target.",
+		"Set the target's policy to Sync to have them deleted."},
+	{NameTaken, Error, "The name of a pod route is taken",
+		"A route of somebody else has the name that the pod route has in the cluster's table. It is not touched, so the node's pods are not reachable through this target.",
+		"Rename or remove the foreign route."},
+	{PrefixTaken, Error, "A node's pod CIDR is routed by somebody else",
+		"A table holds one route for a prefix. The one that is there leads elsewhere and is not the cluster's, so it stays, and the node's pods are not reachable through this target.",
+		"Remove the foreign route."},
+	{ForeignOverlap, Info, "A foreign route covers pod addresses",
+		"Packets to pods of nodes that have no route of their own go where the foreign route leads. The nodes' own routes are longer and win.",
+		"Nothing, if it is meant."},
+	{ForeignShadow, Warning, "A foreign route is more specific than a pod route",
+		"Packets to some pods go where the foreign route leads instead of to their node.",
+		"Remove the foreign route if it is not meant."},
+	{ClustersOverlap, Warning, "Two clusters share a target and overlap",
+		"Their pod CIDRs overlap, so one table cannot hold the routes of both: for a prefix that both have, the route that is there stays.",
+		"Give each cluster a target of its own, or recreate one with another pod CIDR."},
+
+	{AzureSilent, Error, "Azure gives no answer",
+		"What is not seen is not changed: everything stays as it is until Azure can be reached again.",
+		"See to the network between this program and Azure Resource Manager; a proxy is taken from HTTPS_PROXY."},
+	{ReadFailed, Error, "A resource could not be read",
+		"What is not seen is not changed: everything that depends on this resource is left as it is. All other work goes on.",
+		"Where Azure refuses, give the identity read access at the scope the message names; otherwise see the message."},
+	{WriteRefused, Error, "Azure refuses a write",
+		"A missing permission, a lock or a policy says no. It is tried again after a minute, and then less and less often, but will not help itself.",
+		"Give the identity the action that the message names, or remove the lock or the policy assignment."},
+	{WriteFailed, Error, "A write failed",
+		"What passes by itself was tried several times. It is tried again: what passes with the next round, what does not after a minute, and then less and less often.",
+		"See the message."},
+	{WriteUndone, Error, "A write is undone as fast as it is made",
+		"The change was written and accepted, but reading it back showed it gone: somebody else writes the same resource.",
+		"See the activity log for who writes it."},
+	{WriteDropped, Warning, "Reading back showed other fields changed",
+		"Besides what was written, other fields differ from what was sent: somebody else changed the resource in the same moment, or Azure dropped them.",
+		"Compare the named fields with your templates."},
+	{Unsettled, Error, "The last operation on a resource failed",
+		"The resource reads as it should, but its provisioning state is Failed: what it says may not be in effect.",
+		"Write it again unchanged, with the command the finding names; see the activity log for what failed."},
+}
+
+// Describe returns what is known of a code; for an unknown one, an empty description with severity Error.
+func Describe(code Code) Description {
+	for _, d := range descriptions {
+		if d.Code == code {
+			return d
+		}
+	}
+	return Description{Code: code, Severity: Error}
+}
+
+// All returns the descriptions of all codes, sorted by code.
+func All() []Description {
+	all := slices.Clone(descriptions)
+	slices.SortFunc(all, func(a, b Description) int { return cmp.Compare(a.Code, b.Code) })
+	return all
+}

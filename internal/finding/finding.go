@@ -1,0 +1,124 @@
+// Package finding holds the one form in which the program says that something is wrong: a Finding, with a stable code, a
+// severity, the resource, the evidence and what to type next. Every check and every front end uses it.
+//
+// It is pure, and knows nothing of Azure or of how findings are shown.
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says how much a finding matters.
+type Severity int
+
+// Info is worth knowing. Warning will hurt or hides something. Error means that something the config asks for is not true
+// and will not become true by itself: it blocks.
+const (
+	Info Severity = iota
+	Warning
+	Error
+)
+
+var severityNames = []string{"info", "warning", "error"}
+
+// String returns info, warning or error.
+func (s Severity) String() string { return severityNames[s] }
+
+// MarshalText writes the severity's name.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the severity's name.
+func (s *Severity) UnmarshalText(text []byte) error {
+	i := slices.Index(severityNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown severity %q, expected one of %s", text, strings.Join(severityNames, ", "))
+	}
+	*s = Severity(i)
+	return nil
+}
+
+// Finding is one thing that is wrong or worth knowing.
+type Finding struct {
+	Code     Code     `json:"code"`
+	Severity Severity `json:"severity"`
+	// Cluster is the metadata.name of the ClusterRoutes it concerns, "" when it concerns none in particular.
+	Cluster string `json:"cluster,omitempty"`
+	// Resource is the ID of the Azure resource, "" when there is none.
+	Resource string `json:"resource,omitempty"`
+	// Subject is the part of the resource it concerns, such as a route's name, where there can be several.
+	Subject string `json:"subject,omitempty"`
+	// Message is one sentence: what is wrong, with the names of both sides where there are two.
+	Message string `json:"message"`
+	// Evidence is what was seen, a line each.
+	Evidence []string `json:"evidence,omitempty"`
+	// Fix is what to do next: a command to run where there is one.
+	Fix string `json:"fix,omitempty"`
+	// Link is where the code is explained.
+	Link string `json:"link"`
+}
+
+// New makes a finding with the severity its code has.
+func New(code Code, cluster, resource, format string, args ...any) Finding {
+	return Finding{
+		Code: code, Severity: Describe(code).Severity, Cluster: cluster, Resource: resource,
+		Message: fmt.Sprintf(format, args...), Link: "docs/findings.md#" + string(code),
+	}
+}
+
+// With returns the finding with lines of evidence added.
+func (f Finding) With(evidence ...string) Finding {
+	f.Evidence = append(slices.Clip(f.Evidence), evidence...)
+	return f
+}
+
+// WithFix returns the finding with what to do next.
+func (f Finding) WithFix(format string, args ...any) Finding {
+	f.Fix = fmt.Sprintf(format, args...)
+	return f
+}
+
+// About returns the finding with its subject.
+func (f Finding) About(subject string) Finding {
+	f.Subject = subject
+	return f
+}
+
+// Key identifies a finding over time: the same thing found again has the same key, whatever the words for it.
+func (f Finding) Key() string {
+	return strings.Join([]string{string(f.Code), f.Cluster, strings.ToLower(f.Resource), strings.ToLower(f.Subject)}, "\x00")
+}
+
+// Sort returns the findings worst first, then by cluster, code, resource and subject, each once.
+func Sort(findings []Finding) []Finding {
+	slices.SortFunc(findings, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(b.Severity, a.Severity),
+			cmp.Compare(a.Cluster, b.Cluster),
+			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Key(), b.Key()),
+			cmp.Compare(a.Message, b.Message),
+		)
+	})
+	return slices.CompactFunc(findings, func(a, b Finding) bool { return a.Key() == b.Key() })
+}
+
+// Worst returns the highest severity among the findings, and false when there are none.
+func Worst(findings []Finding) (Severity, bool) {
+	if len(findings) == 0 {
+		return Info, false
+	}
+	worst := Info
+	for _, f := range findings {
+		worst = max(worst, f.Severity)
+	}
+	return worst, true
+}
+
+// Blocking reports whether one of the findings is an error.
+func Blocking(findings []Finding) bool {
+	worst, any := Worst(findings)
+	return any && worst == Error
+}

@@ -1,0 +1,180 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// parallel is how many resources are written at once. Subnets of one virtual network are written one after the other:
+// Azure takes one write of a network at a time.
+const parallel = 4
+
+// apply carries out a plan, resource by resource. The error is the context's.
+func (k *Keeper) apply(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
+	type job struct {
+		id      network.ID
+		changes []plan.Change
+	}
+	var lanes [][]job
+	laneOf := map[string]int{}
+	for _, c := range p.Changes {
+		lane := c.Resource
+		if lane.Is(network.TypeSubnet) {
+			lane = lane.Parent()
+		}
+		i, known := laneOf[lane.Key()]
+		if !known {
+			i = len(lanes)
+			laneOf[lane.Key()] = i
+			lanes = append(lanes, nil)
+		}
+		if n := len(lanes[i]); n == 0 || !lanes[i][n-1].id.Equal(c.Resource) {
+			lanes[i] = append(lanes[i], job{id: c.Resource})
+		}
+		last := &lanes[i][len(lanes[i])-1]
+		last.changes = append(last.changes, c)
+	}
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	var mu sync.Mutex
+	outcomes := map[string][]plan.Outcome{}
+	var findings []finding.Finding
+	for _, lane := range lanes {
+		g.Go(func() error {
+			for _, j := range lane {
+				mu.Lock()
+				r := k.refused[j.id.Key()]
+				mu.Unlock()
+				done, found, again := r.stand(j.changes)
+				if !again {
+					done, found, r = k.applyOne(ctx, s, planner, j.id, j.changes, r)
+				}
+				mu.Lock()
+				k.refused[j.id.Key()] = r
+				outcomes[j.id.Key()] = done
+				findings = append(findings, found...)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what goes wrong is a finding
+	var all []plan.Outcome
+	seen := map[string]bool{}
+	for _, c := range p.Changes { // in the plan's order
+		if key := c.Resource.Key(); !seen[key] {
+			seen[key] = true
+			all = append(all, outcomes[key]...)
+		}
+	}
+	return all, findings, ctx.Err()
+}
+
+// applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
+// that happened since is undone; and a change is done when it is seen.
+func (k *Keeper) applyOne(ctx context.Context, s *network.Snapshot, planner *plan.Planner, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
+	e := editor{k: k, s: s, planner: planner, seen: time.Now()}
+	k.log.Debug("writing", "resource", id.Short())
+	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
+	if err != nil {
+		outcomes, findings := failed(ctx, planned, written, err)
+		return outcomes, findings, before.next(err, outcomes, findings)
+	}
+	outcomes := make([]plan.Outcome, 0, len(planned))
+	for _, c := range e.made {
+		state := plan.Obsolete // it was sent and refused, and is not wanted any more
+		if written.Sent != nil && seen(c, written.After) {
+			state = plan.Done
+			k.log.Info("changed", ChangeAttrs(c)...)
+		}
+		outcomes = append(outcomes, plan.Outcome{Change: c, State: state})
+	}
+	for _, c := range planned {
+		if !contains(e.made, c) {
+			outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Obsolete})
+		}
+	}
+	return outcomes, dropped(id, written, planned), nil
+}
+
+// ChangeAttrs are a change for a log.
+func ChangeAttrs(c plan.Change) []any {
+	attrs := []any{"verb", string(c.Verb), "resource", string(c.Resource), "cluster", c.Cluster}
+	if c.Route != "" {
+		attrs = append(attrs, "route", c.Route)
+	}
+	return append(attrs, "old", c.Old.String(), "new", c.New.String(), "why", c.Why)
+}
+
+// seen reports whether a change is true of a resource as it was read, and in effect.
+func seen(c plan.Change, doc network.Document) bool {
+	if doc.ID.Is(network.TypeSubnet) {
+		subnet, err := network.DecodeSubnet(doc.Raw)
+		return err == nil && !subnet.Failed && c.SeenInSubnet(subnet)
+	}
+	table, err := network.DecodeRouteTable(doc.Raw)
+	return err == nil && !table.Failed && c.SeenInTable(table)
+}
+
+func contains(changes []plan.Change, c plan.Change) bool {
+	for _, have := range changes {
+		if have.Resource.Equal(c.Resource) && have.Verb == c.Verb && have.Route == c.Route {
+			return true
+		}
+	}
+	return false
+}
+
+// failed tells of changes that were not made.
+func failed(ctx context.Context, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
+	state, text := plan.Failed, err.Error()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		state, text = plan.Skipped, ""
+	}
+	outcomes := make([]plan.Outcome, len(planned))
+	missed := 0
+	for i, c := range planned {
+		outcomes[i] = plan.Outcome{Change: c, State: state, Error: text}
+		if written.Sent != nil && seen(c, written.After) { // it was made all the same
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
+		} else {
+			missed++
+		}
+	}
+	if state == plan.Skipped || missed == 0 {
+		return outcomes, nil
+	}
+	code, fix := finding.WriteFailed, ""
+	var fault *azure.Error
+	switch {
+	case errors.Is(err, azure.ErrUndone):
+		code, fix = finding.WriteUndone, "az monitor activity-log list --resource-id "+string(planned[0].Resource)
+	case errors.As(err, &fault) && fault.Refused():
+		code, fix = finding.WriteRefused, "az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above"
+	}
+	f := finding.New(code, planned[0].Cluster, string(planned[0].Resource), "%s was not changed: %v", planned[0].Resource.Short(), err)
+	f.Fix = fix
+	return outcomes, []finding.Finding{f}
+}
+
+// dropped compares what was read back with what was sent.
+func dropped(id network.ID, written azure.Written, planned []plan.Change) []finding.Finding {
+	if written.Sent == nil {
+		return nil
+	}
+	lost, err := network.Lost(written.Sent, written.After.Raw)
+	if err != nil || len(lost) == 0 {
+		return nil // what was read back was understood before
+	}
+	return []finding.Finding{finding.New(finding.WriteDropped, planned[0].Cluster, string(id),
+		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(lost...)}
+}

@@ -1,0 +1,145 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// BenchmarkSync brings 400 pod routes into an empty target over HTTP on loopback, in three ways: by a keeper's round, by
+// the way of the runbooks (both tables are read and every missing route is PUT by itself), and by the bare calls that any
+// way takes at the least (GET, PUT of the whole table, GET). ARM calls are counted by the local Azure.
+func BenchmarkSync(b *testing.B) {
+	const nodes = 400
+	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
+		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+	}})
+	sub := emulator.DefaultSubscription
+	cluster := network.ResourceID(sub, "rg", network.TypeCluster, "big")
+	source, target := network.ResourceID(sub, "rg", network.TypeRouteTable, "big-rt"), network.ResourceID(sub, "rg", network.TypeRouteTable, "gw-rt")
+	vnet := network.ResourceID(sub, "rg", network.TypeVNet, "vnet")
+	w.put(cluster.Group(), object{})
+	w.putTable(source)
+	w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.0.0.0/8"}}, "subnets": []any{
+		object{"name": "nodes", "properties": object{"addressPrefix": "10.1.0.0/20", "routeTable": object{"id": string(source)}}},
+	}}})
+	w.put(cluster, object{"properties": object{
+		"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.128.0.0/9"},
+		"agentPoolProfiles": []any{object{"name": "np", "count": nodes, "vnetSubnetID": string(vnet.Child("subnets", "nodes"))}},
+	}})
+	server := httptest.NewServer(w.e)
+	b.Cleanup(server.Close)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}}
+	b.Cleanup(transport.CloseIdleConnections)
+	client := emulatortest.ClientOver(b, transport, w.e, emulatortest.Keeper)
+	config := configure("big", cluster, target)
+	config.Spec.RouteTableID = string(source)
+	token, _, err := w.e.Token(emulatortest.Keeper, "https://management.core.windows.net/")
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw := plainClient{b, &http.Client{Transport: transport}, token}
+
+	for _, way := range []struct {
+		name string
+		sync func(b *testing.B)
+	}{
+		{"keeper", func(b *testing.B) {
+			k := New(client, []v1alpha1.ClusterRoutes{config}, Options{})
+			r, err := k.Round(context.Background())
+			if err != nil || len(r.Changes) != nodes || !doneAll(r) {
+				b.Fatalf("%v, %d changes, %+v", err, len(r.Changes), r.Findings)
+			}
+		}},
+		{"put-per-route", func(b *testing.B) { raw.putEach(source, target) }},
+		{"bare-calls", func(b *testing.B) { raw.putWhole(source, target) }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			b.ReportAllocs()
+			calls := 0
+			for b.Loop() {
+				b.StopTimer()
+				w.putTable(target)
+				since := w.mark()
+				b.StartTimer()
+				way.sync(b)
+				b.StopTimer()
+				calls += len(since())
+				if n := len(w.routes(target)); n != nodes {
+					b.Fatalf("%d routes in the target", n)
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(calls)/float64(b.N), "ARM-calls/op")
+		})
+	}
+}
+
+// plainClient is what a script has: GET and PUT.
+type plainClient struct {
+	b     *testing.B
+	http  *http.Client
+	token string
+}
+
+func (c plainClient) do(method string, id network.ID, body []byte) []byte {
+	r, err := http.NewRequest(method, "http://local"+string(id)+"?api-version="+networkAPI, bytes.NewReader(body))
+	if err != nil {
+		c.b.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := c.http.Do(r)
+	if err != nil {
+		c.b.Fatal(err)
+	}
+	defer response.Body.Close()
+	out, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= 300 {
+		c.b.Fatalf("%v %s %s", err, response.Status, out)
+	}
+	return out
+}
+
+func (c plainClient) table(id network.ID) *network.RouteTable {
+	t, err := network.DecodeRouteTable(c.do(http.MethodGet, id, nil))
+	if err != nil {
+		c.b.Fatal(err)
+	}
+	return t
+}
+
+func (c plainClient) putEach(source, target network.ID) {
+	have := map[string]bool{}
+	for _, r := range c.table(target).Routes {
+		have[r.Name] = true
+	}
+	for _, r := range c.table(source).Routes {
+		if !have[r.Name] {
+			c.do(http.MethodPut, target.Child("routes", r.Name), []byte(fmt.Sprintf(
+				`{"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, r.Destination(), r.NextHop())))
+		}
+	}
+}
+
+func (c plainClient) putWhole(source, target network.ID) {
+	from, to := c.table(source), c.table(target)
+	body, err := network.SetRoutes(to.Raw, append(to.Routes, from.Routes...))
+	if err != nil {
+		c.b.Fatal(err)
+	}
+	c.do(http.MethodPut, target, body)
+	c.table(target)
+}

@@ -1,0 +1,470 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestTransient: what passes by itself is waited for as told, and the work goes on; nothing is written twice.
+func TestTransient(t *testing.T) {
+	const tablePut = `routeTables/appgw-rt$`
+	tests := []struct {
+		name   string
+		fault  emulator.Fault
+		waits  time.Duration // at least, beyond the 4 s of the operation
+		below  time.Duration
+		writes int // PUTs that took effect
+	}{
+		{"429 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 17}, 17 * time.Second, 18 * time.Second, 1},
+		{"another operation, with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 10, Count: 2}, 20 * time.Second, 21 * time.Second, 1},
+		{"another operation, without", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409, Code: "AnotherOperationInProgress", Count: 3}, 7 * time.Second, 8 * time.Second, 1},
+		{"referenced resource not provisioned", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "ReferencedResourceNotProvisioned"}, time.Second, 2 * time.Second, 1},
+		{"conflict", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409, Code: "Conflict"}, time.Second, 2 * time.Second, 1},
+		{"500", emulator.Fault{Method: "PUT", Path: tablePut, Status: 500}, time.Second, 2 * time.Second, 1},
+		{"503 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 503, RetryAfter: 30}, 30 * time.Second, 31 * time.Second, 1},
+		{"cut before it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "before"}, time.Second, 2 * time.Second, 1},
+		{"cut after it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "after"}, 0, 4 * time.Second, 1},
+		{"throttled read", emulator.Fault{Method: "GET", Path: tablePut, Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 9}, 9 * time.Second, 10 * time.Second, 1},
+		{"cut read", emulator.Fault{Method: "GET", Path: "shop-vnet", Cut: "before", Count: 2}, 700 * time.Millisecond, 10 * time.Second, 1},
+		{"throttled poll", emulator.Fault{Method: "GET", Path: "/operations/", Status: 429, RetryAfter: 6}, 3 * time.Second, 5 * time.Second, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				w.inject(tt.fault)
+				since := w.mark()
+				start := time.Now()
+				w.expect(w.round(w.keep(w.demoConfig())), "3 done create appgw-rt")
+				took := time.Since(start) - slow.OperationTime
+				if took < tt.waits || took > tt.below {
+					t.Errorf("waited %s, want %s to %s", took, tt.waits, tt.below)
+				}
+				effective := 0
+				for _, r := range since() {
+					if r.Method == http.MethodPut && (r.Status == 200 || r.Status == 201) {
+						effective++
+					}
+				}
+				if effective != tt.writes {
+					t.Errorf("%d PUTs took effect, want %d: %v", effective, tt.writes, calls(since()))
+				}
+				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+			})
+		})
+	}
+}
+
+// TestThrottled: after ARM's own 429 nothing more is written to the subscription before its Retry-After is over, whatever
+// it is; a 429 because one resource is busy concerns that resource only.
+func TestThrottled(t *testing.T) {
+	for code, waits := range map[string]bool{"SubscriptionRequestsThrottled": true, "RetryableErrorDueToAnotherOperation": false} {
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				w.strip(w.demo.NodeSubnet)
+				time.Sleep(10 * time.Second)
+				w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: code, RetryAfter: 25})
+				// The table's write comes three seconds after the subnet's.
+				k := w.keepOver(before(http.MethodGet, "/appgw-rt", func() { time.Sleep(3 * time.Second) }), w.demoConfig())
+				since := w.mark()
+				w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+				at := map[string]time.Time{}
+				for _, r := range since() {
+					if name := calls([]emulator.Request{r})[0]; r.Method == http.MethodPut && at[name].IsZero() {
+						at[name] = r.Time
+					}
+				}
+				if wait := at["PUT appgw-rt"].Sub(at["PUT nodes"]); waits != (wait >= 25*time.Second) {
+					t.Errorf("the table was written %s after the subnet's 429", wait)
+				}
+			})
+		})
+	}
+}
+
+// TestFewTokens: when few tokens remain, calls go out no faster than they are refilled.
+func TestFewTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := slow
+		opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: 30, PerSecond: 25}}
+		w := newWorld(t, opts)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		since := w.mark()
+		for range 100 {
+			w.round(k)
+		}
+		for _, r := range since() {
+			if r.Status == 429 {
+				t.Fatalf("ran into the limit at request %d", r.N)
+			}
+		}
+		if n := len(since()); n != 200 {
+			t.Errorf("%d requests, want 200", n)
+		}
+	})
+}
+
+// TestPermanent: what will not pass is not tried again in the same round, and becomes a finding that names the scope; all
+// other work goes on.
+func TestPermanent(t *testing.T) {
+	const scope = "over scope '/subscriptions/5ab0/resourceGroups/net-rg/providers/Microsoft.Network/networkSecurityGroups/nodes-nsg'"
+	tests := []struct {
+		status int
+		code   string
+		want   finding.Code
+	}{
+		{403, "AuthorizationFailed", finding.WriteRefused},
+		{403, "LinkedAuthorizationFailed", finding.WriteRefused},
+		{403, "RequestDisallowedByPolicy", finding.WriteRefused},
+		{409, "ScopeLocked", finding.WriteRefused},
+		{409, "AmbiguousPolicyEvaluationPaths", finding.WriteRefused},
+		{400, "InvalidRequestFormat", finding.WriteFailed},
+		{409, "SomethingElse", finding.WriteFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				w.strip(w.demo.NodeSubnet)
+				time.Sleep(10 * time.Second)
+				w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1, Status: tt.status, Code: tt.code, Message: "no " + scope})
+				k := w.keep(w.demoConfig())
+				since := w.mark()
+				r := w.round(k)
+				w.expect(r, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", tt.want)
+				if f := r.Findings[0]; !strings.Contains(f.Message, scope) || !strings.Contains(f.Message, tt.code) {
+					t.Errorf("the finding does not name code and scope: %s", f.Message)
+				}
+				puts := 0
+				for _, r := range since() {
+					if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "nodes") {
+						puts++
+					}
+				}
+				if puts != 1 {
+					t.Errorf("%d PUTs, want 1", puts)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedAgain: what was refused is not sent every round, but after a minute, and then after ever longer; when the
+// reason is gone, or something else has to be written, it goes.
+func TestRefusedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		k := w.keep(w.demoConfig())
+		since := w.mark()
+		for range 6 * 60 { // an hour
+			r := w.round(k)
+			if got := codes(r); !slices.Equal(got, []finding.Code{finding.WriteRefused}) {
+				t.Fatalf("findings %v", got)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		puts := 0
+		for _, c := range calls(since()) {
+			if c == "PUT nodes" {
+				puts++
+			}
+		}
+		if puts < 6 || puts > 8 { // at 0, 1, 3, 7, 15, 30, 45 minutes
+			t.Errorf("%d PUTs in an hour", puts)
+		}
+		remove()
+		time.Sleep(15 * time.Minute)
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+	})
+}
+
+// TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the next round tries again.
+func TestNeverEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		remove := w.inject(emulator.Fault{Method: "PUT", Count: -1, Status: 503})
+		k := w.keep(w.demoConfig())
+		w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteFailed)
+		remove()
+		w.expect(w.round(k), "3 done create appgw-rt")
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestUndone: a write that is accepted and does not stick is never reported done.
+func TestUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPut {
+					return next.RoundTrip(r)
+				}
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				return &http.Response{StatusCode: 200, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+			})
+		}, w.demoConfig())
+		w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteUndone)
+	})
+}
+
+// TestDroppedField: Azure, or somebody in the same moment, drops a field of what was sent.
+func TestDroppedField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/nodes") {
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						return nil, err
+					}
+					body = bytes.Replace(body, []byte(`"defaultOutboundAccess":false,`), nil, 1)
+					r = r.Clone(r.Context())
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				}
+				return next.RoundTrip(r)
+			})
+		}, w.demoConfig())
+		r := w.round(k)
+		w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt", finding.WriteDropped)
+		if e := r.Findings[0].Evidence; !slices.Equal(e, []string{"properties.defaultOutboundAccess"}) {
+			t.Errorf("evidence %v", e)
+		}
+	})
+}
+
+// TestBusy: while somebody else's operation is running, the keeper waits instead of running into a refusal.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		time.Sleep(10 * time.Second) // the cluster's write of its table has ended, too, and is in the activity log
+		w.strip(w.demo.NodeSubnet)   // its operation runs for four seconds
+		since := w.mark()
+		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+		for _, r := range since() {
+			if r.Status >= 300 {
+				t.Errorf("%s %s: %d", r.Method, r.Path, r.Status)
+			}
+		}
+	})
+}
+
+// TestFailedOperation: a PUT is accepted and its operation fails, for a reason that passes or for one that does not.
+func TestFailedOperation(t *testing.T) {
+	for code, want := range map[string]string{"RetryableError": "3 done create appgw-rt", "NetcfgInvalid": "3 failed create appgw-rt"} {
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				var failed atomic.Bool
+				k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						response, err := next.RoundTrip(r)
+						if err == nil && strings.Contains(r.URL.Path, "/operations/") && failed.CompareAndSwap(false, true) {
+							// As if it had not taken effect.
+							w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
+							body := `{"status":"Failed","error":{"code":"` + code + `","message":"it\nfailed"}}`
+							response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+						}
+						return response, err
+					})
+				}, w.demoConfig())
+				r := w.round(k)
+				if did(r) != want {
+					t.Errorf("did %s, want %s", did(r), want)
+				}
+				if len(r.Findings) > 0 && !strings.Contains(r.Findings[0].Message, "NetcfgInvalid: it failed") {
+					t.Errorf("finding %+v", r.Findings[0])
+				}
+			})
+		})
+	}
+}
+
+// TestFailedInEffect: an operation fails although the resource reads as it should. One that passes is repeated until it does
+// not fail; otherwise nothing is called done, and the next round says what state the resource is in.
+func TestFailedInEffect(t *testing.T) {
+	for _, tt := range []struct {
+		code        string
+		count       int
+		first, next string
+		writes      int
+		finding     finding.Code
+	}{
+		{"InternalServerError", 2, "1 done associate shop-vnet/nodes\n3 done create appgw-rt", "", 3, ""},
+		{"InternalServerError", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", "", 0, finding.Unsettled},
+		{"NetcfgInvalid", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", "", 1, finding.Unsettled},
+	} {
+		t.Run(fmt.Sprint(tt.code, tt.count), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				w.strip(w.demo.NodeSubnet)
+				time.Sleep(10 * time.Second)
+				remove, err := w.e.Inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Fail: true, Code: tt.code, Message: "boom", Count: tt.count, Principal: emulatortest.Keeper.Name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				since := w.mark()
+				k := w.keep(w.demoConfig())
+				var codes []finding.Code
+				if tt.finding != "" {
+					codes = append(codes, finding.WriteFailed)
+				}
+				w.expect(w.round(k), tt.first, codes...)
+				writes := 0
+				for _, r := range since() {
+					if r.Method == "PUT" && strings.HasSuffix(r.Path, "/nodes") {
+						writes++
+					}
+				}
+				if tt.writes > 0 && writes != tt.writes || writes == 0 || tt.writes == 0 && writes < 3 {
+					t.Errorf("%d writes", writes)
+				}
+				remove()
+				codes = nil
+				if tt.finding != "" {
+					codes = append(codes, tt.finding)
+				}
+				w.expect(w.round(k), tt.next, codes...)
+			})
+		})
+	}
+}
+
+// TestInterruptedBeforeTheWrite: the context ends after the read and before the write; nothing is sent.
+func TestInterruptedBeforeTheWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		ctx, cancel := context.WithCancel(t.Context())
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil && strings.HasSuffix(r.URL.Path, "/appgw-rt") {
+					body, _ := io.ReadAll(response.Body)
+					response.Body = cancelling{bytes.NewReader(body), cancel}
+				}
+				return response, err
+			})
+		}, w.demoConfig())
+		since := w.mark()
+		r, err := k.Round(ctx)
+		if err == nil {
+			t.Error("not interrupted")
+		}
+		w.expect(r, "3 skipped create appgw-rt")
+		if got := calls(since()); slices.Contains(got, "PUT appgw-rt") {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// cancelling cancels when it has been read.
+type cancelling struct {
+	io.Reader
+	cancel func()
+}
+
+func (c cancelling) Close() error {
+	c.cancel()
+	return nil
+}
+
+// TestInterruptedAfterALostAnswer: the write took effect, its answer was lost, and the program is told to stop: it is found
+// done, not skipped.
+func TestInterruptedAfterALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Cut: "after"})
+		ctx, cancel := context.WithCancel(t.Context())
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if r.Method == http.MethodPut {
+					cancel()
+				}
+				return response, err
+			})
+		}, w.demoConfig())
+		r, err := k.Round(ctx)
+		if err == nil {
+			t.Error("the round does not say that it was interrupted")
+		}
+		w.expect(r, "3 done create appgw-rt")
+	})
+}
+
+// TestPatience: an operation that does not end, and a wait that is too long, keep nothing else waiting for longer than two
+// minutes; what became of the write is told by the resource.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil && strings.Contains(r.URL.Path, "/operations/") {
+					body := `{"status":"InProgress"}`
+					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				}
+				return response, err
+			})
+		}, w.demoConfig())
+		start := time.Now()
+		w.expect(w.round(k), "3 done create appgw-rt")
+		if took := time.Since(start); took > 2*time.Minute+time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 900})
+		k := w.keep(w.demoConfig())
+		start := time.Now()
+		r := w.round(k)
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if got := codes(r); len(got) == 0 || got[0] != finding.WriteFailed {
+			t.Errorf("findings %v", got)
+		}
+		since := w.mark()
+		w.round(k)
+		for _, c := range calls(since()) {
+			if strings.HasPrefix(c, "PUT") {
+				t.Errorf("%s before the 15 minutes were over", c)
+			}
+		}
+		time.Sleep(15 * time.Minute)
+		w.round(k)
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("not repaired after the wait")
+		}
+	})
+}

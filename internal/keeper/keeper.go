@@ -1,0 +1,210 @@
+// Package keeper is the loop: observe, decide, act, tell. It joins azure, which reads and writes, with plan, which decides;
+// it holds what has to be remembered from one round to the next, and nothing else.
+//
+// It must not decide what a route should be, nor know how anything is shown.
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Azure is what a keeper needs of Azure.
+type Azure interface {
+	Read(context.Context, *network.Snapshot, network.Wanted) error
+	Write(context.Context, network.ID, azure.Edit) (azure.Written, error)
+	Counts() (reads, writes, polls int)
+}
+
+// Options say how a keeper works.
+type Options struct {
+	// DryRun plans and writes nothing.
+	DryRun bool
+	// ClusterInterval is how long a cluster's own document is believed. 0: 5 minutes.
+	ClusterInterval time.Duration
+	// Log receives what happens. Nil: nothing.
+	Log *slog.Logger
+}
+
+// Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
+type Keeper struct {
+	azure   Azure
+	configs []v1alpha1.ClusterRoutes
+	opts    Options
+	log     *slog.Logger
+	taken   plan.Taken
+	memory  map[string]*memory  // by the cluster's ID.Key()
+	refused map[string]*refusal // by the resource's ID.Key()
+	began   time.Time           // of the round
+}
+
+// Round is what one round led to.
+type Round struct {
+	Started  time.Time
+	Elapsed  time.Duration
+	Changes  []plan.Outcome
+	Findings []finding.Finding
+	// Reads, Writes and Polls are ARM calls.
+	Reads, Writes, Polls int
+	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
+	Complete bool
+}
+
+// New makes a keeper.
+func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
+	if opts.ClusterInterval == 0 {
+		opts.ClusterInterval = 5 * time.Minute
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
+	for _, c := range configs {
+		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
+		for _, t := range c.Spec.Targets {
+			m.fresh[network.ID(t.RouteTableID).Key()] = true
+		}
+		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
+	}
+	return k
+}
+
+// Round looks once and does what has to be done. The error is the context's, or says that nothing at all can be seen:
+// everything else is a finding.
+func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
+	round.Started = time.Now()
+	k.began = round.Started
+	reads, writes, polls := k.azure.Counts()
+	defer func() {
+		r, w, p := k.azure.Counts()
+		round.Reads, round.Writes, round.Polls = r-reads, w-writes, p-polls
+		round.Elapsed = time.Since(round.Started)
+	}()
+	s, planner, err := k.look(ctx)
+	if err != nil {
+		return round, err
+	}
+	p := planner.Plan()
+	if again := k.doubted(p); len(again) > 0 {
+		k.forget(again)
+		if s, planner, err = k.look(ctx); err != nil {
+			return round, err
+		}
+		p = planner.Plan()
+	}
+	if p, err = k.confirm(ctx, s, planner, p); err != nil {
+		return round, err
+	}
+	k.remember(s, p)
+	round.Findings = p.Findings
+	round.Complete = len(s.Unread) == 0
+	if k.opts.DryRun {
+		for _, c := range p.Changes {
+			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
+		}
+		return round, nil
+	}
+	var findings []finding.Finding
+	round.Changes, findings, err = k.apply(ctx, s, planner, p)
+	round.Findings = finding.Sort(append(round.Findings, findings...))
+	return round, err
+}
+
+// look observes, and makes a planner of what was seen.
+func (k *Keeper) look(ctx context.Context) (*network.Snapshot, *plan.Planner, error) {
+	s, err := k.observe(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	planner := plan.New(s, k.configs)
+	k.timeSources(s, planner)
+	return s, planner, nil
+}
+
+// nicsBelieved is for how long evidence that holds deletes back is not read again.
+const nicsBelieved = time.Minute
+
+// confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
+// believed for a while; to let go, it is read anew.
+func (k *Keeper) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+	var read, believed []network.ID
+	for _, id := range p.NeedNICs {
+		if m := k.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
+			s.Learn(id).NICs = m.nics
+			believed = append(believed, id)
+		} else {
+			read = append(read, id)
+		}
+	}
+	if len(believed) > 0 {
+		p = planner.Plan()
+		for _, id := range believed {
+			if !slices.ContainsFunc(p.Held, func(h plan.Part) bool { return h.Cluster.Equal(id) }) {
+				read = append(read, id)
+			}
+		}
+	}
+	if len(read) == 0 {
+		return p, nil
+	}
+	if err := k.refresh(ctx, s, read); err != nil {
+		return p, err
+	}
+	if err := k.azure.Read(ctx, s, network.Wanted{NICs: read}); err != nil {
+		return p, err
+	}
+	for _, id := range read {
+		m := k.memory[id.Key()]
+		m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+	}
+	return planner.Plan(), nil
+}
+
+// refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the
+// network interfaces that are seen.
+func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
+	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !k.memory[id.Key()].read.Before(k.began) })
+	fresh := network.NewSnapshot()
+	if err := k.azure.Read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
+		return err
+	}
+	for _, id := range old {
+		if cluster := fresh.Cluster(id); cluster != nil {
+			s.Clusters[id.Key()] = cluster
+			k.memory[id.Key()].cluster = cluster
+		}
+	}
+	return nil
+}
+
+// Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
+// that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
+func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
+	for worked := false; ; {
+		round, err := k.Round(ctx)
+		switch {
+		case err == nil:
+			worked = true
+			tell(round)
+		case len(round.Changes) > 0: // interrupted on its way
+			tell(round)
+		case ctx.Err() == nil && !worked:
+			return err
+		case ctx.Err() == nil:
+			k.log.Error("the round failed, the next will try again", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(interval):
+		}
+	}
+}

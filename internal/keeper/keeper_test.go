@@ -1,0 +1,420 @@
+package keeper
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+var threePods = []string{"10.244.0.0/24>10.42.1.4", "10.244.1.0/24>10.42.1.5", "10.244.2.0/24>10.42.1.6"}
+
+const ownRoute = "10.60.0.0/16>VirtualNetworkGateway"
+
+// TestCalls counts: a change costs GET, PUT, the operation's polls and GET for its table, however many routes it carries;
+// an idle round takes two reads for this network; the cluster itself is read rarely.
+func TestCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		since := w.mark()
+		w.expect(w.round(k), "3 done create appgw-rt")
+		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // what there is
+			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)", "GET (operation)", "GET appgw-rt"}
+		if got := calls(since()); !slices.Equal(got, want) {
+			t.Errorf("the first round: %v\nwant %v", got, want)
+		}
+		since = w.mark()
+		r := w.round(k)
+		w.expect(r, "")
+		if got, want := calls(since()), []string{"GET shop-vnet", "GET routeTables"}; !slices.Equal(got, want) || r.Reads != 2 || r.Writes != 0 || !r.Complete {
+			t.Errorf("an idle round: %v (%d reads counted), want %v", got, r.Reads, want)
+		}
+		since = w.mark()
+		for range 65 { // ten minutes and more
+			time.Sleep(10 * time.Second)
+			w.round(k)
+		}
+		clusters := 0
+		for _, c := range calls(since()) {
+			if c == "GET shop" {
+				clusters++
+			}
+		}
+		if clusters != 2 {
+			t.Errorf("the cluster was read %d times in eleven minutes, want 2", clusters)
+		}
+	})
+}
+
+// TestStrip: what the keeper PUTs differs from what it read in routeTable only.
+func TestStrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		before := map[network.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet), w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		since := w.mark()
+		w.expect(w.round(k), "1 done associate shop-vnet/appgw\n1 done associate shop-vnet/nodes")
+		for id, doc := range before {
+			was, err := json.Marshal(doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := json.Marshal(w.get(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if paths, err := network.Differences(was, now); err != nil || len(paths) > 0 {
+				t.Errorf("%s differs from before in %v, %v", id.Short(), paths, err)
+			}
+		}
+		read := map[string]json.RawMessage{}
+		puts := 0
+		for _, r := range since() {
+			switch r.Method {
+			case http.MethodGet:
+				read[r.Path] = r.Answer
+			case http.MethodPut:
+				puts++
+				paths, err := network.Differences(read[r.Path], r.Body)
+				if err != nil || !slices.Equal(paths, []string{"properties.routeTable"}) {
+					t.Errorf("the PUT of %s differs from what was read in %v, %v", r.Path, paths, err)
+				}
+				if r.IfMatch == "" {
+					t.Errorf("the PUT of %s had no If-Match", r.Path)
+				}
+			}
+		}
+		if puts != 2 {
+			t.Errorf("%d PUTs, want 2", puts)
+		}
+	})
+}
+
+// TestRestartAfterStrip: a keeper that starts when the association is lost finds the table in the activity log, and not
+// the unused managed table that stands beside it.
+func TestRestartAfterStrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := slow
+		opts.PageSize = 2
+		w := newWorld(t, opts)
+		unused := network.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		w.putTable(unused)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k := w.keep(w.demoConfig())
+		since := w.mark()
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+		if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
+			t.Errorf("the node subnet has %q", got)
+		}
+		// The log is read newest first, and no further than to the cluster's last write: the ends of the strip and of the
+		// unused table's creation are newer.
+		if n := len(slices.DeleteFunc(calls(since()), func(c string) bool { return c != "GET values" })); n != 2 {
+			t.Errorf("%d pages of the activity log were read, want 2", n)
+		}
+		// It remembers from then on.
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		since = w.mark()
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+		if got := calls(since()); slices.Contains(got, "GET values") {
+			t.Errorf("the activity log was read again: %v", got)
+		}
+	})
+}
+
+// TestRestartWithoutTheLog: with the log refused, the unused managed table must not be taken for the cluster's.
+func TestRestartWithoutTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		unused := network.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		w.putTable(unused)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "no action eventtypes/values/read"})
+		r := w.round(w.keep(w.demoConfig()))
+		w.expect(r, "", finding.TableUnknown)
+		if len(r.Findings) == 1 && (!strings.Contains(r.Findings[0].Message, unused.Name()) || !strings.Contains(strings.Join(r.Findings[0].Evidence, " "), "eventtypes/values/read")) {
+			t.Errorf("the finding names neither the candidate nor the refusal: %+v", r.Findings[0])
+		}
+		w.expectRoutes(w.demo.GatewayTable, ownRoute)
+	})
+}
+
+func TestClusterTableGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.strip(w.demo.NodeSubnet)
+		if status, body := w.op.Do(http.MethodDelete, w.demo.ClusterTable, networkAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "", finding.TableMissing)
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
+// TestManagedNetwork: a cluster that brings nothing has its subnet and its table in the node resource group.
+func TestManagedNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		sub := emulator.DefaultSubscription
+		cluster := network.ResourceID(sub, "rg", network.TypeCluster, "plain")
+		target := network.ResourceID(sub, "rg", network.TypeRouteTable, "hub-rt")
+		w.put(cluster.Group(), object{})
+		w.putTable(target)
+		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		time.Sleep(time.Minute)
+		k := w.keep(configure("plain", cluster, target))
+		w.expect(w.round(k), "2 done create hub-rt")
+		w.expectRoutes(target, "10.244.0.0/24>10.224.0.4", "10.244.1.0/24>10.224.0.5")
+
+		var subnet, table network.ID
+		for _, r := range w.get(network.GroupID(sub, "MC_rg_plain_westeurope") + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any) {
+			for _, s := range r.(object)["properties"].(object)["subnets"].([]any) {
+				subnet = network.ID(s.(object)["id"].(string))
+			}
+		}
+		table = w.tableOf(subnet)
+		if !network.IsManagedTable(table) {
+			t.Fatalf("the subnet %s has the table %q", subnet, table)
+		}
+		w.strip(subnet)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "1 done associate "+subnet.Short())
+		// A keeper that starts now, with the log refused, may take the managed one: nothing was brought.
+		w.strip(subnet)
+		time.Sleep(10 * time.Second)
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.expect(w.round(w.keep(configure("plain", cluster, target))), "1 done associate "+subnet.Short())
+	})
+}
+
+// TestNewPoolInANewSubnet: the table holds routes to addresses that the old cluster document does not explain, so the
+// cluster is read again at once, and the new subnet gets the table that AKS does not give it (AKS#1500).
+func TestNewPoolInANewSubnet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		time.Sleep(90 * time.Second)
+		second := w.demo.NodeSubnet.Parent().Child("subnets", "nodes2")
+		w.put(second, object{"properties": object{"addressPrefix": "10.42.4.0/24"}})
+		w.put(w.demo.Cluster.Child("agentPools", "pool2"), object{"properties": object{"count": 1, "vnetSubnetID": string(second)}})
+		time.Sleep(31 * time.Second) // within the five minutes for which the cluster's document is believed
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes2\n1 done create appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.244.3.0/24>10.42.4.4")...)
+
+		// The pool goes, and with it its subnet from the cluster's document; its route is still the cluster's.
+		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster.Child("agentPools", "pool2"), aksAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		time.Sleep(6 * time.Minute)
+		w.expect(w.round(k), "1 done delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
+// TestTwoClustersAcrossSubscriptions: two clusters share a hub's table in another subscription, one of them dual-stack; IDs
+// in the config are in capitals.
+func TestTwoClustersAcrossSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "5ab00000-0000-4000-8000-00000000000b"
+		opts := slow
+		opts.Subscriptions = []string{emulator.DefaultSubscription, other}
+		w := newWorld(t, opts)
+		hub := network.ResourceID(other, "hub-rg", network.TypeRouteTable, "hub-rt")
+		w.put(hub.Group(), object{})
+		w.putTable(hub, "theirs 10.99.0.0/16 10.98.0.4", "odd 10.245.77.0/24 10.98.0.4")
+		play := network.ResourceID(other, "play-rg", network.TypeCluster, "play")
+		vnet := network.ResourceID(other, "play-rg", network.TypeVNet, "play-vnet")
+		own := network.ResourceID(other, "play-rg", network.TypeRouteTable, "play-rt")
+		w.put(play.Group(), object{})
+		w.putTable(own)
+		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16", "fd00:50::/48"}}, "subnets": []any{
+			object{"name": "a", "properties": object{"addressPrefixes": []any{"10.50.1.0/24", "fd00:50:0:1::/64"}, "routeTable": object{"id": string(own)}}},
+		}}})
+		w.put(play, object{"properties": object{
+			"networkProfile":    object{"networkPlugin": "kubenet", "ipFamilies": []any{"IPv4", "IPv6"}, "podCidrs": []any{"10.245.0.0/16", "fd12:3456:789a::/64"}},
+			"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", "a"))}},
+		}})
+		time.Sleep(time.Minute)
+		upper := func(id network.ID) network.ID { return network.ID(strings.ToUpper(string(id))) }
+		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)), configure("play", play, hub))
+		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt", finding.ForeignOverlap)
+		w.expectRoutes(hub, append(threePods, "10.99.0.0/16>10.98.0.4", "10.245.77.0/24>10.98.0.4",
+			"10.245.0.0/24>10.50.1.4", "10.245.1.0/24>10.50.1.5", "fd12:3456:789a::/80>fd00:50:0:1::4", "fd12:3456:789a:0:1::/80>fd00:50:0:1::5")...)
+		if err := w.e.Scale(play, "np", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		w.expect(w.round(k), "2 done delete hub-rt", finding.ForeignOverlap)
+	})
+}
+
+// TestDryRun writes nothing and says what it would do.
+func TestDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		k := w.keep(w.demoConfig())
+		k.opts.DryRun = true
+		since := w.mark()
+		w.expect(w.round(k), "1 planned associate shop-vnet/appgw\n3 planned create appgw-rt")
+		if slices.ContainsFunc(since(), func(r emulator.Request) bool { return r.Method != http.MethodGet }) {
+			t.Errorf("it wrote: %v", calls(since()))
+		}
+	})
+}
+
+func TestGuardObserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		c := w.demoConfig()
+		c.Spec.Guard.Mode = v1alpha1.GuardObserve
+		k := w.keep(c)
+		w.round(k)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "", finding.AssociationLost)
+	})
+}
+
+// TestOneSubnet: a single subnet is read by itself, which needs fewer rights than its network.
+func TestOneSubnet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(configure("shop", w.demo.Cluster))
+		since := w.mark()
+		w.round(k)
+		if got, want := calls(since()), []string{"GET shop", "GET nodes", "GET shop-rt"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+// TestStrangeHopStays: routes that no node subnet explains make the cluster be read again, but once a minute at most.
+func TestStrangeHopStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("odd", "10.244.9.0/24", "10.66.0.4"))
+		})
+		time.Sleep(10 * time.Second)
+		k := w.keep(w.demoConfig())
+		since := w.mark()
+		for range 24 { // four minutes
+			if r := w.round(k); !slices.Equal(codes(r), []finding.Code{finding.SourceHop}) {
+				t.Errorf("findings %v", codes(r))
+			}
+			time.Sleep(10 * time.Second)
+		}
+		reads := len(slices.DeleteFunc(calls(since()), func(c string) bool { return c != "GET shop" }))
+		if reads < 4 || reads > 5 {
+			t.Errorf("the cluster was read %d times in four minutes", reads)
+		}
+	})
+}
+
+// TestWrongTableFromTheStart: the keeper first sees the cluster with a table that somebody put in the place of its own. The
+// activity log knows better; where it cannot be read, the keeper says that it doubts, and does not defend the wrong table
+// when the right one comes back.
+func TestWrongTableFromTheStart(t *testing.T) {
+	for name, readable := range map[string]bool{"log readable": true, "log refused": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				wrong := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "wrong-rt")
+				w.putTable(wrong)
+				associate := func(table network.ID) {
+					w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(table)} })
+					time.Sleep(10 * time.Second)
+				}
+				associate(wrong)
+				c := w.demoConfig()
+				c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+				k := w.keep(c)
+				if readable {
+					w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+					return
+				}
+				w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+				w.expect(w.round(k), "", finding.SourceEmpty)
+				associate(w.demo.ClusterTable)
+				w.expect(w.round(k), "3 done create appgw-rt")
+				// From now on the keeper knows.
+				associate(wrong)
+				w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+			})
+		})
+	}
+}
+
+// TestSharedIdentity: two clusters have one identity, which wrote the table of the other one last.
+func TestSharedIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		group := network.GroupID(emulator.DefaultSubscription, "rg")
+		in := func(resourceType, name string) network.ID {
+			return network.ResourceID(emulator.DefaultSubscription, "rg", resourceType, name)
+		}
+		w.put(group, object{})
+		identity := in("Microsoft.ManagedIdentity/userAssignedIdentities", "aks")
+		w.put(identity, object{})
+		vnet := in(network.TypeVNet, "vnet")
+		var subnets []any
+		for i, name := range []string{"a", "b"} {
+			table := in(network.TypeRouteTable, name+"-rt")
+			w.putTable(table)
+			subnets = append(subnets, object{"name": name, "properties": object{
+				"addressPrefix": []string{"10.50.1.0/24", "10.50.2.0/24"}[i], "routeTable": object{"id": string(table)},
+			}})
+		}
+		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16"}}, "subnets": subnets}})
+		for i, name := range []string{"a", "b"} {
+			w.put(in(network.TypeCluster, name), object{
+				"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
+				"properties": object{
+					"networkProfile":    object{"podCidr": []string{"10.244.0.0/16", "10.245.0.0/16"}[i]},
+					"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", name))}},
+				},
+			})
+			time.Sleep(time.Minute)
+		}
+		a := vnet.Child("subnets", "a")
+		w.strip(a)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(w.keep(configure("a", in(network.TypeCluster, "a")), configure("b", in(network.TypeCluster, "b")))), "1 done associate vnet/a")
+		if got := w.tableOf(a).Name(); got != "a-rt" {
+			t.Errorf("the nodes of a have the table %s", got)
+		}
+	})
+}
+
+// TestSpelling: another case of an ID in the config changes nothing, and leads to no false finding.
+func TestSpelling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		c := w.demoConfig()
+		c.Spec.Guard.Subnets[0].RouteTableID = strings.ToLower(string(w.demo.GatewayTable))
+		w.expect(w.round(w.keep(c)), "1 done associate shop-vnet/appgw\n3 done create appgw-rt")
+	})
+}

@@ -1,0 +1,163 @@
+package keeper
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// copyOf makes a table with copies of the cluster's pod routes.
+func (w *world) copyOf(name string) network.ID {
+	id := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, name)
+	w.put(id, object{"location": "westeurope", "properties": object{"routes": []any{
+		route("n0", "10.244.0.0/24", "10.42.1.4"), route("n1", "10.244.1.0/24", "10.42.1.5"), route("n2", "10.244.2.0/24", "10.42.1.6"),
+	}}})
+	return id
+}
+
+func (w *world) associate(subnet, table network.ID) {
+	w.edit(subnet, func(p object) { p["routeTable"] = object{"id": string(table)} })
+	time.Sleep(10 * time.Second)
+}
+
+// TestConfigMixedUp: the config names a copy as the cluster's own table and the cluster's own as a target. Neither the loss of
+// the association nor anything else makes the keeper write the cluster's table or put the copy on its nodes.
+func TestConfigMixedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		time.Sleep(time.Minute)
+		w.round(w.keep(w.demoConfig())) // the copy is a full one
+		c := w.demoConfig()
+		c.Spec.RouteTableID = string(w.demo.GatewayTable)
+		c.Spec.Guard.Subnets = nil
+		c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(w.demo.ClusterTable)}}
+		c.SetDefaults()
+		k := w.keep(c)
+		since := w.mark()
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		for range 3 {
+			r := w.round(k)
+			if len(r.Changes) > 0 || !finding.Blocking(r.Findings) {
+				t.Errorf("did %s, findings %+v", did(r), r.Findings)
+			}
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Minute)
+		}
+		for _, r := range since() {
+			if r.Method == "PUT" {
+				t.Errorf("wrote %s", r.Path)
+			}
+		}
+	})
+}
+
+// TestCopyIsNotDefended: the keeper first sees the nodes with a copy. When the owner puts the right table back, it stays.
+func TestCopyIsNotDefended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		time.Sleep(time.Minute)
+		w.associate(w.demo.NodeSubnet, w.copyOf("hub-rt"))
+		c := w.demoConfig()
+		c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+		k := w.keep(c)
+		w.round(k)
+		w.associate(w.demo.NodeSubnet, w.demo.ClusterTable)
+		w.round(k)
+		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) {
+			t.Errorf("the nodes have %s", table)
+		}
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute)
+		w.expect(w.round(k), "1 done create appgw-rt")
+		// And what the log has proven is defended against the copy.
+		w.associate(w.demo.NodeSubnet, network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "hub-rt"))
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+	})
+}
+
+// TestMadeAgain: a cluster is deleted and made again under its name, in another network with another table. Nothing of the old
+// one is put on the new one's nodes.
+func TestMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		c := w.demoConfig()
+		c.Spec.Guard.Subnets, c.Spec.Guard.OnOtherTable = nil, v1alpha1.OtherTableReplace
+		k := w.keep(c)
+		w.expect(w.round(k), "3 done create appgw-rt")
+		doc := w.get(w.demo.Cluster)
+		if status, body := w.op.Do("DELETE", w.demo.Cluster, "2025-10-01", nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		time.Sleep(6 * time.Minute)
+		in := func(kind, name string) network.ID {
+			return network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", kind, name)
+		}
+		table, vnet := in(network.TypeRouteTable, "new-rt"), in(network.TypeVNet, "new-vnet")
+		w.put(table, object{"location": "westeurope", "properties": object{"routes": []any{route("egress", "0.0.0.0/0", "10.42.3.4")}}})
+		w.put(vnet, object{"location": "westeurope", "properties": object{"addressSpace": object{"addressPrefixes": []any{"10.43.0.0/16"}},
+			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.43.1.0/24", "routeTable": object{"id": string(table)}}}}}})
+		time.Sleep(time.Minute)
+		properties := doc["properties"].(object)
+		fresh := object{"location": "westeurope", "properties": object{"networkProfile": properties["networkProfile"],
+			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", "nodes"))}}}}
+		w.put(w.demo.Cluster, fresh)
+		for range 4 {
+			time.Sleep(3 * time.Minute)
+			w.round(k)
+		}
+		if now := w.tableOf(vnet.Child("subnets", "nodes")); !now.Equal(table) {
+			t.Errorf("the new nodes have %s", now)
+		}
+		have := strings.Join(w.routes(w.demo.GatewayTable), "\n")
+		if !strings.Contains(have, "10.43.1.") {
+			t.Errorf("the target leads to no new node:\n%s", have)
+		}
+	})
+}
+
+// TestUnreadableOwner: what another config says of a subnet counts, too, when its cluster cannot be read.
+func TestUnreadableOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		shop := w.demoConfig()
+		shop.Spec.RouteTableID = string(w.demo.ClusterTable)
+		shop.Spec.Guard.Subnets = nil
+		other := w.demoConfig()
+		other.Metadata.Name = "other"
+		other.Spec.ClusterID += "2"
+		other.Spec.Targets = nil
+		other.Spec.Guard = v1alpha1.Guard{Mode: v1alpha1.GuardEnforce, OnOtherTable: v1alpha1.OtherTableReplace,
+			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: string(w.demo.NodeSubnet), RouteTableID: string(w.demo.GatewayTable)}}}
+		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/shop$|managedClusters$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		r := w.round(w.keep(shop, other))
+		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) || len(r.Changes) > 0 {
+			t.Errorf("the nodes have %s; did %s", table, did(r))
+		}
+	})
+}
+
+// TestSourceGoneWhileWaiting: the cluster's table cannot be read any more when the target is written at last. That is no reason
+// to think that nothing is wanted.
+func TestSourceGoneWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: 1, Status: 429, Code: "TooManyRequests", RetryAfter: 40})
+		w.inject(emulator.Fault{Method: "GET", Path: "shop-rt$|routeTables$", Skip: 1, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		r := w.round(k)
+		if did(r) != "3 failed create appgw-rt" || !finding.Blocking(r.Findings) {
+			t.Errorf("did %s, findings %+v", did(r), r.Findings)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package keeper
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// before calls do once, when the first request that matches is about to be sent.
+func before(method, suffix string, do func()) func(http.RoundTripper) http.RoundTripper {
+	var done atomic.Bool
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == method && strings.HasSuffix(r.URL.Path, suffix) && done.CompareAndSwap(false, true) {
+				do()
+			}
+			return next.RoundTrip(r)
+		})
+	}
+}
+
+// TestChangedMeanwhile: somebody adds a route, takes one away and redeploys tags between the keeper's GET and its PUT. The
+// PUT gets a 412, and what is put then holds all of it.
+func TestChangedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keepOver(before(http.MethodPut, "/appgw-rt", func() {
+			doc := w.get(w.demo.GatewayTable)
+			doc["tags"] = object{"redeployed": "yes"}
+			p := doc["properties"].(object)
+			p["routes"] = []any{route("theirs", "10.77.0.0/16", "10.42.3.4"), route("early", "10.244.1.0/24", "10.42.1.5")}
+			w.put(w.demo.GatewayTable, doc)
+			time.Sleep(5 * time.Second)
+		}), w.demoConfig())
+		since := w.mark()
+		// One of the three was added by somebody else in the meantime: found done.
+		w.expect(w.round(k), "1 obsolete create appgw-rt\n2 done create appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.77.0.0/16>10.42.3.4")...)
+		if got := w.get(w.demo.GatewayTable)["tags"]; got == nil {
+			t.Error("the tags of the other write are lost")
+		}
+		if n := len(slices.DeleteFunc(since(), func(r emulator.Request) bool { return r.Status != http.StatusPreconditionFailed })); n != 1 {
+			t.Errorf("%d answers 412, want 1", n)
+		}
+	})
+}
+
+// TestRepairedMeanwhile: somebody else puts the association back first.
+func TestRepairedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k := w.keepOver(before(http.MethodGet, "/nodes", func() {
+			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			time.Sleep(10 * time.Second)
+		}), w.demoConfig())
+		since := w.mark()
+		w.expect(w.round(k), "1 obsolete associate shop-vnet/nodes\n3 done create appgw-rt")
+		for _, r := range since() {
+			if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/nodes") {
+				t.Error("the subnet was written all the same")
+			}
+		}
+	})
+}
+
+// TestMadeByNobody: between the keeper's GET and its PUT somebody takes the place of what it was to make. Its PUT is refused,
+// and nothing is reported done.
+func TestMadeByNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		other := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "other-rt")
+		w.putTable(other)
+		w.strip(w.demo.GatewaySubnet)
+		w.edit(w.demo.GatewayTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("a", "10.244.0.0/24", "10.42.1.4"), route("b", "10.244.1.0/24", "10.42.1.5"))
+		})
+		time.Sleep(10 * time.Second)
+		takeRoute := before(http.MethodPut, "/appgw-rt", func() {
+			w.edit(w.demo.GatewayTable, func(p object) {
+				p["routes"] = append(p["routes"].([]any), route("theirs", "10.244.2.0/24", "10.42.3.4"))
+			})
+			time.Sleep(5 * time.Second)
+		})
+		takeSubnet := before(http.MethodPut, "/appgw", func() {
+			w.edit(w.demo.GatewaySubnet, func(p object) { p["routeTable"] = object{"id": string(other)} })
+			time.Sleep(10 * time.Second)
+		})
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper { return takeRoute(takeSubnet(next)) }, w.demoConfig())
+		w.expect(w.round(k), "1 obsolete associate shop-vnet/appgw\n1 obsolete create appgw-rt")
+		w.expect(w.round(k), "", finding.AssociationOther, finding.PrefixTaken)
+	})
+}
+
+// TestOldSourceIsReadAgain: a write waits for a minute, and meanwhile a node comes back. Its route is not deleted.
+func TestOldSourceIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		full := w.get(w.demo.ClusterTable)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:3] })
+		time.Sleep(10 * time.Second)
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
+		time.AfterFunc(30*time.Second, func() { w.put(w.demo.ClusterTable, full) })
+		w.expect(w.round(k), "1 obsolete delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}

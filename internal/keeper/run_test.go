@@ -1,0 +1,100 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestNotInterrupted: the context ends while a write is under way; it is finished and seen, and nothing further is begun.
+func TestNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Second, cancel) // the first of the two operations runs for four
+		start := time.Now()
+		r, err := k.Round(ctx)
+		if err == nil {
+			t.Error("the round does not say that it was interrupted")
+		}
+		w.expect(r, "1 done associate shop-vnet/appgw\n1 skipped associate shop-vnet/nodes")
+		if took := time.Since(start); took < 4*time.Second {
+			t.Errorf("it left after %s, before the operation was over", took)
+		}
+		if w.tableOf(w.demo.GatewaySubnet) == "" || w.tableOf(w.demo.NodeSubnet) != "" {
+			t.Errorf("gateway %q, nodes %q", w.tableOf(w.demo.GatewaySubnet), w.tableOf(w.demo.NodeSubnet))
+		}
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+	})
+}
+
+func TestRunUntilInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		ctx, cancel := context.WithTimeout(t.Context(), 95*time.Second)
+		defer cancel()
+		rounds, changes := 0, 0
+		err := w.keep(w.demoConfig()).Run(ctx, 10*time.Second, func(r Round) {
+			rounds++
+			changes += len(r.Changes)
+		})
+		if err != nil || rounds != 10 || changes != 3 {
+			t.Errorf("%v, %d rounds, %d changes, want 10 and 3", err, rounds, changes)
+		}
+	})
+}
+
+// TestRunOutlivesTrouble: the login fails for a while after the first round; the keeper goes on, and makes true afterwards
+// what happened meanwhile. When it fails from the start, that is the set-up's fault.
+func TestRunOutlivesTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		var loggedOut atomic.Bool
+		loggedOut.Store(true)
+		k := New(loginTrouble{w.keep().azure, &loggedOut}, []v1alpha1.ClusterRoutes{w.demoConfig()}, Options{})
+		if err := k.Run(t.Context(), 10*time.Second, func(Round) {}); err == nil {
+			t.Error("a first round that fails must end it")
+		}
+		loggedOut.Store(false)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		time.AfterFunc(15*time.Second, func() { loggedOut.Store(true) })
+		time.AfterFunc(65*time.Second, func() {
+			loggedOut.Store(false)
+			w.strip(w.demo.NodeSubnet)
+		})
+		var changes []string
+		err := k.Run(ctx, 10*time.Second, func(r Round) {
+			if len(r.Changes) > 0 {
+				changes = append(changes, did(r))
+			}
+		})
+		if want := []string{"3 done create appgw-rt", "1 done associate shop-vnet/nodes"}; err != nil || !slices.Equal(changes, want) {
+			t.Errorf("%v, %q, want %q", err, changes, want)
+		}
+	})
+}
+
+// loginTrouble fails every read while nobody is logged in.
+type loginTrouble struct {
+	Azure
+	loggedOut *atomic.Bool
+}
+
+func (l loginTrouble) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	if l.loggedOut.Load() {
+		return errors.New("not logged in")
+	}
+	return l.Azure.Read(ctx, s, w)
+}

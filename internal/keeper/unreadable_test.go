@@ -1,0 +1,220 @@
+package keeper
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestListRefused: a list that is refused is replaced by GETs and not tried again; tables and subnets stay readable.
+func TestListRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.inject(emulator.Fault{Method: "GET", Path: "(routeTables|virtualNetworks)$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks/shop-vnet$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		k := w.keep(w.demoConfig())
+		w.expect(w.round(k), "3 done create appgw-rt")
+		w.round(k) // learns that the network's list is refused as well
+		since := w.mark()
+		w.expect(w.round(k), "")
+		got := calls(since())
+		slices.Sort(got)
+		if want := []string{"GET appgw", "GET appgw-rt", "GET nodes", "GET shop-rt"}; !slices.Equal(got, want) {
+			t.Errorf("an idle round: %v, want %v", got, want)
+		}
+	})
+}
+
+// TestListShowsLess: a list that silently leaves out what it should show proves nothing; a GET does.
+func TestListShowsLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err != nil || !strings.HasSuffix(r.URL.Path, "/routeTables") {
+					return response, err
+				}
+				body, err := io.ReadAll(response.Body)
+				if err != nil {
+					return nil, err
+				}
+				var list struct {
+					Value []json.RawMessage `json:"value"`
+				}
+				if err := json.Unmarshal(body, &list); err != nil {
+					return nil, err
+				}
+				list.Value = slices.DeleteFunc(list.Value, func(raw json.RawMessage) bool { return bytes.Contains(raw, []byte(`"name":"shop-rt"`)) })
+				if body, err = json.Marshal(list); err != nil {
+					return nil, err
+				}
+				response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				return response, nil
+			})
+		}, w.demoConfig())
+		w.expect(w.round(k), "3 done create appgw-rt")
+		w.round(k) // learns that the subscription's list shows no more
+		since := w.mark()
+		w.expect(w.round(k), "")
+		got := calls(since())
+		slices.Sort(got)
+		// The list would cost as much and more: next time the tables are asked for directly.
+		if want := []string{"GET appgw-rt", "GET shop-rt", "GET shop-vnet"}; !slices.Equal(got, want) {
+			t.Errorf("an idle round: %v, want %v", got, want)
+		}
+	})
+}
+
+// TestClusterUnreadable: what was known of the cluster goes on counting, and the finding says so.
+func TestClusterUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		remove := w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "may not read the cluster"})
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(6 * time.Minute)
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
+		remove()
+		time.Sleep(time.Minute)
+		w.expect(w.round(k), "")
+	})
+}
+
+// TestNoAnswerAtAll is an error of the whole round when nothing is known yet, and findings later.
+func TestNoAnswerAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		remove := w.inject(emulator.Fault{Count: -1, Cut: "before"})
+		k := w.keep(w.demoConfig())
+		if r, err := k.Round(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, %+v", err, r)
+		}
+		remove()
+		time.Sleep(2 * time.Minute)
+		w.expect(w.round(k), "3 done create appgw-rt")
+		w.inject(emulator.Fault{Count: -1, Cut: "before"})
+		r := w.round(k)
+		if !slices.Equal(codes(r), []finding.Code{finding.AzureSilent}) || r.Complete {
+			t.Errorf("%v, complete %v", codes(r), r.Complete)
+		}
+	})
+}
+
+// TestOutage: while nothing answers, a round does not wait for every call anew, and says it in one finding.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		remove := w.inject(emulator.Fault{Count: -1, Cut: "before"})
+		since, start := w.mark(), time.Now()
+		r := w.round(k)
+		if took := time.Since(start); took > 20*time.Second || len(since()) > 8 {
+			t.Errorf("the round took %s and %d calls", took, len(since()))
+		}
+		if got := codes(r); !slices.Equal(got, []finding.Code{finding.AzureSilent}) {
+			t.Errorf("findings %v", got)
+		}
+		remove()
+		w.expect(w.round(k), "")
+	})
+}
+
+// TestClustersSilent: only AKS gives no answer. What is known of the cluster goes on counting.
+func TestClustersSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Cut: "before"})
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(6 * time.Minute)
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.AzureSilent)
+	})
+}
+
+// TestGarbledList: a list that is no list, as a proxy may answer, is replaced by GETs; one that leads to itself ends.
+func TestGarbledList(t *testing.T) {
+	for name, body := range map[string]string{"a page of a proxy": "<html>", "no object": "[]", "leads to itself": `{"value":[],"nextLink":"SELF"}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						if strings.HasSuffix(r.URL.Path, "/routeTables") {
+							text := strings.Replace(body, "SELF", r.URL.String(), 1)
+							return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+						}
+						return next.RoundTrip(r)
+					})
+				}, w.demoConfig())
+				w.expect(w.round(k), "3 done create appgw-rt")
+				w.expect(w.round(k), "")
+			})
+		})
+	}
+}
+
+// TestOwnSubnetsAreNotForgotten: the network that AKS made cannot be looked for once; its subnet is guarded all the same.
+func TestOwnSubnetsAreNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		sub := emulator.DefaultSubscription
+		cluster := network.ResourceID(sub, "rg", network.TypeCluster, "plain")
+		w.put(cluster.Group(), object{})
+		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		time.Sleep(time.Minute)
+		k := w.keep(configure("plain", cluster))
+		w.round(k)
+		subnet := k.memory[cluster.Key()].ownSubnets[0]
+		time.Sleep(6 * time.Minute)
+		remove := w.inject(emulator.Fault{Method: "GET", Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.round(k)
+		w.strip(subnet)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "1 done associate "+subnet.Short())
+		remove()
+	})
+}
+
+// TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in an idle round, and one whose table cannot be told
+// does not read the activity log every time.
+func TestIdleReadsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		sub := emulator.DefaultSubscription
+		overlay := network.ResourceID(sub, "shop-rg", network.TypeCluster, "overlay")
+		w.put(overlay, object{"properties": object{
+			"networkProfile":    object{"networkPlugin": "azure", "networkPluginMode": "overlay"},
+			"agentPoolProfiles": []any{object{"name": "np", "count": 2}},
+		}})
+		k := w.keep(configure("overlay", overlay))
+		w.round(k)
+		if r := w.round(k); r.Reads != 0 {
+			t.Errorf("the overlay cluster costs %d reads", r.Reads)
+		}
+		// Stripped, and its table emptied and taken away from the log's tables by a restriction of rights.
+		w.strip(w.demo.NodeSubnet)
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		time.Sleep(10 * time.Second)
+		k = w.keep(configure("shop", w.demo.Cluster))
+		w.expect(w.round(k), "", finding.TableUnknown)
+		since := w.mark()
+		w.expect(w.round(k), "", finding.TableUnknown)
+		if got, want := calls(since()), []string{"GET nodes"}; !slices.Equal(got, want) {
+			t.Errorf("an idle round reads %v, want %v", got, want)
+		}
+	})
+}

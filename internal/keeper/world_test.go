@@ -1,0 +1,257 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+type object = map[string]any
+
+// slow is Azure's own timing, for tests in a bubble.
+var slow = emulator.Options{OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute}
+
+// world is a local Azure with an operator's hands in it.
+type world struct {
+	t    testing.TB
+	e    *emulator.Emulator
+	op   *emulator.Client
+	demo emulator.Demo
+}
+
+// newWorld makes a local Azure with the demo's network.
+func newWorld(t testing.TB, opts emulator.Options) *world {
+	w := emptyWorld(t, opts)
+	d, err := emulator.BuildDemo(w.e, emulatortest.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.demo = d
+	return w
+}
+
+func emptyWorld(t testing.TB, opts emulator.Options) *world {
+	e := emulatortest.New(t, opts)
+	op, err := e.Client(emulatortest.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, e: e, op: op}
+}
+
+const (
+	networkAPI = "2025-05-01"
+	aksAPI     = "2025-10-01"
+)
+
+func api(id network.ID) string {
+	if strings.Contains(id.Key(), "containerservice") {
+		return aksAPI
+	}
+	return networkAPI
+}
+
+func (w *world) get(id network.ID) object {
+	w.t.Helper()
+	doc, err := w.op.Get(id, api(id))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return doc
+}
+
+func (w *world) put(id network.ID, doc object) {
+	w.t.Helper()
+	if doc["location"] == nil && !id.Is(network.TypeSubnet) {
+		doc["location"] = "westeurope"
+	}
+	if err := w.op.Put(id, api(id), doc); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// edit changes a resource's properties.
+func (w *world) edit(id network.ID, change func(properties object)) {
+	w.t.Helper()
+	doc := w.get(id)
+	change(doc["properties"].(object))
+	w.put(id, doc)
+}
+
+func (w *world) strip(subnets ...network.ID) {
+	for _, id := range subnets {
+		w.edit(id, func(p object) { delete(p, "routeTable") })
+	}
+}
+
+func route(name, prefix, hop string) object {
+	return object{"name": name, "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}}
+}
+
+// putTable writes a table with routes "name prefix hop".
+func (w *world) putTable(id network.ID, routes ...string) {
+	w.t.Helper()
+	list := []any{}
+	for _, text := range routes {
+		f := strings.Fields(text)
+		list = append(list, route(f[0], f[1], f[2]))
+	}
+	w.put(id, object{"properties": object{"routes": list}})
+}
+
+// routes reads a table's routes as "prefix>hop", sorted.
+func (w *world) routes(id network.ID) []string {
+	w.t.Helper()
+	var out []string
+	for _, r := range w.get(id)["properties"].(object)["routes"].([]any) {
+		p := r.(object)["properties"].(object)
+		hop, isAddress := p["nextHopIpAddress"].(string)
+		if !isAddress {
+			hop = p["nextHopType"].(string)
+		}
+		out = append(out, p["addressPrefix"].(string)+">"+hop)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (w *world) expectRoutes(id network.ID, want ...string) {
+	w.t.Helper()
+	slices.Sort(want)
+	if got := w.routes(id); !slices.Equal(got, want) {
+		w.t.Errorf("%s holds\n  %s\nwant\n  %s", id.Short(), strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// tableOf returns the table a subnet has, or "".
+func (w *world) tableOf(subnet network.ID) network.ID {
+	w.t.Helper()
+	link, _ := w.get(subnet)["properties"].(object)["routeTable"].(object)
+	id, _ := link["id"].(string)
+	return network.ID(id)
+}
+
+// configure makes the config of a cluster.
+func configure(name string, cluster network.ID, targets ...network.ID) v1alpha1.ClusterRoutes {
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
+	c.Spec.ClusterID = string(cluster)
+	for _, id := range targets {
+		c.Spec.Targets = append(c.Spec.Targets, v1alpha1.Target{RouteTableID: string(id)})
+	}
+	c.SetDefaults()
+	return c
+}
+
+// demoConfig is the config for the demo's network, the gateway subnet's association included.
+func (w *world) demoConfig() v1alpha1.ClusterRoutes {
+	c := configure("shop", w.demo.Cluster, w.demo.GatewayTable)
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(w.demo.GatewaySubnet), RouteTableID: string(w.demo.GatewayTable)}}
+	return c
+}
+
+// keep makes a keeper that reaches the emulator over a connection in memory.
+func (w *world) keep(configs ...v1alpha1.ClusterRoutes) *Keeper {
+	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper), configs, Options{})
+}
+
+// keepOver is keep over a way that may interfere.
+func (w *world) keepOver(change func(http.RoundTripper) http.RoundTripper, configs ...v1alpha1.ClusterRoutes) *Keeper {
+	return New(emulatortest.ClientOver(w.t, change(emulatortest.Transport(w.t, w.e)), w.e, emulatortest.Keeper), configs, Options{})
+}
+
+// round makes a round that must end well.
+func (w *world) round(k *Keeper) Round {
+	w.t.Helper()
+	r, err := k.Round(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// inject makes something go wrong for the keeper.
+func (w *world) inject(f emulator.Fault) func() {
+	w.t.Helper()
+	f.Principal = emulatortest.Keeper.Name
+	remove, err := w.e.Inject(f)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return remove
+}
+
+// mark returns a function that gives the keeper's requests since.
+func (w *world) mark() func() []emulator.Request {
+	since := w.e.LastRequest()
+	return func() []emulator.Request {
+		var out []emulator.Request
+		for _, r := range w.e.Requests(since) {
+			if r.Principal == emulatortest.Keeper.Name {
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+}
+
+// calls writes requests as "GET name".
+func calls(requests []emulator.Request) []string {
+	var out []string
+	for _, r := range requests {
+		name := r.Path[strings.LastIndexByte(r.Path, '/')+1:]
+		if strings.Contains(r.Path, "/operations/") {
+			name = "(operation)"
+		}
+		out = append(out, r.Method+" "+name)
+	}
+	return out
+}
+
+// did writes what became of a round's changes, one a line.
+func did(r Round) string {
+	counts := map[string]int{}
+	for _, c := range r.Changes {
+		counts[fmt.Sprintf("%s %s %s", c.State, c.Verb, c.Resource.Short())]++
+	}
+	var lines []string
+	for what, n := range counts {
+		lines = append(lines, fmt.Sprintf("%d %s", n, what))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// codes writes a round's findings.
+func codes(r Round) []finding.Code {
+	var out []finding.Code
+	for _, f := range r.Findings {
+		out = append(out, f.Code)
+	}
+	return out
+}
+
+func (w *world) expect(r Round, wantDid string, wantCodes ...finding.Code) {
+	w.t.Helper()
+	if got := did(r); got != wantDid {
+		w.t.Errorf("did\n%s\nwant\n%s", got, wantDid)
+	}
+	if got := codes(r); !slices.Equal(got, wantCodes) {
+		w.t.Errorf("findings %v, want %v: %+v", got, wantCodes, r.Findings)
+	}
+}
+
+// doneAll reports whether all changes of a round were made.
+func doneAll(r Round) bool {
+	return !slices.ContainsFunc(r.Changes, func(c plan.Outcome) bool { return c.State != plan.Done })
+}

@@ -1,0 +1,202 @@
+package network
+
+import (
+	"encoding/json"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Cluster is an AKS cluster as ARM describes it.
+type Cluster struct {
+	Document
+	Location          string
+	NodeResourceGroup string // the group's name; its subscription is the cluster's
+	Plugin            string // networkPlugin as ARM says it: kubenet, azure, none
+	PluginMode        string // overlay, or ""
+	PodCIDRs          []netip.Prefix
+	Pools             []Pool
+	// Principals are what the activity log may call the cluster's identity: object, client and resource IDs, in
+	// lower case.
+	Principals []string
+}
+
+// Pool is a node pool.
+type Pool struct {
+	Name   string
+	Subnet ID // "" when AKS made the virtual network itself
+	Count  int
+	// MaxPods is how many pods a node holds, 0 where the document does not say. MaxCount is how far its autoscaler goes, 0 without one.
+	MaxPods, MaxCount int
+	// PodSubnet is the pods' own subnet, or ""; with StaticBlocks nodes get whole blocks of it.
+	PodSubnet    ID
+	StaticBlocks bool
+	// MaxSurge is how many nodes more an upgrade makes: 1, or 10%; "" where the document does not say.
+	MaxSurge string
+}
+
+// Kubenet reports whether the cluster's pods are reached through a route table.
+func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
+
+// Overlay reports whether the cluster uses Azure CNI Overlay.
+func (c *Cluster) Overlay() bool {
+	return strings.EqualFold(c.Plugin, "azure") && strings.EqualFold(c.PluginMode, "overlay")
+}
+
+// PluginName returns the network plugin by the name the command line uses.
+func (c *Cluster) PluginName() string {
+	switch {
+	case c.Overlay():
+		return "overlay"
+	case strings.EqualFold(c.Plugin, "azure"):
+		return "node-subnet"
+	case c.Plugin == "":
+		return "none"
+	}
+	return strings.ToLower(c.Plugin)
+}
+
+// Nodes is how many nodes the pools count.
+func (c *Cluster) Nodes() int {
+	n := 0
+	for _, p := range c.Pools {
+		n += p.Count
+	}
+	return n
+}
+
+// NodeGroup returns the ID of the node resource group.
+func (c *Cluster) NodeGroup() ID { return GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
+
+// MakesOwnVNet reports whether a pool sits in the virtual network that AKS makes in the node resource group.
+func (c *Cluster) MakesOwnVNet() bool {
+	for _, p := range c.Pools {
+		if p.Subnet == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// BroughtSubnets returns the subnets the pools name, each once, sorted.
+func (c *Cluster) BroughtSubnets() []ID {
+	var out []ID
+	for _, p := range c.Pools {
+		if p.Subnet != "" {
+			out = append(out, p.Subnet)
+		}
+	}
+	return SortIDs(out)
+}
+
+// SortIDs returns the IDs in order, each once.
+func SortIDs(ids []ID) []ID {
+	slices.SortFunc(ids, func(a, b ID) int { return strings.Compare(a.Key(), b.Key()) })
+	return slices.CompactFunc(ids, ID.Equal)
+}
+
+var (
+	managedTable  = regexp.MustCompile(`(?i)^aks-agentpool-\d{8}-routetable$`)
+	managedVNet   = regexp.MustCompile(`(?i)^aks-vnet-\d{8}$`)
+	managedSubnet = "aks-subnet"
+)
+
+// IsManagedTable reports whether a table has the name AKS gives the table it makes for a kubenet cluster
+// (aks-agentpool-<8 digits>-routetable).
+func IsManagedTable(id ID) bool { return id.Is(TypeRouteTable) && managedTable.MatchString(id.Name()) }
+
+// IsManagedSubnet reports whether a subnet is the node subnet of the virtual network AKS makes in the node resource
+// group (aks-vnet-<8 digits>/aks-subnet). Add-ons put further subnets beside it, which are not the nodes'.
+func (c *Cluster) IsManagedSubnet(id ID) bool {
+	return id.Is(TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
+		managedVNet.MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
+}
+
+// DecodeCluster reads a managed cluster.
+func DecodeCluster(raw []byte) (*Cluster, error) {
+	var p struct {
+		NodeResourceGroup string `json:"nodeResourceGroup"`
+		NetworkProfile    struct {
+			NetworkPlugin     string   `json:"networkPlugin"`
+			NetworkPluginMode string   `json:"networkPluginMode"`
+			PodCIDR           string   `json:"podCidr"`
+			PodCIDRs          []string `json:"podCidrs"`
+		} `json:"networkProfile"`
+		AgentPoolProfiles []struct {
+			Name         string `json:"name"`
+			Count        int    `json:"count"`
+			VnetSubnetID ID     `json:"vnetSubnetID"`
+			MaxPods      int    `json:"maxPods"`
+			MaxCount     int    `json:"maxCount"`
+			Autoscaling  bool   `json:"enableAutoScaling"`
+			PodSubnetID  ID     `json:"podSubnetID"`
+			Allocation   string `json:"podIPAllocationMode"`
+			Upgrade      struct {
+				MaxSurge string `json:"maxSurge"`
+			} `json:"upgradeSettings"`
+		} `json:"agentPoolProfiles"`
+		ServicePrincipalProfile struct {
+			ClientID string `json:"clientId"`
+		} `json:"servicePrincipalProfile"`
+	}
+	h, err := decode(raw, TypeCluster, &p)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		Document:          Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Location:          h.Location,
+		NodeResourceGroup: p.NodeResourceGroup,
+		Plugin:            p.NetworkProfile.NetworkPlugin,
+		PluginMode:        p.NetworkProfile.NetworkPluginMode,
+		PodCIDRs:          parsePrefixes(p.NetworkProfile.PodCIDRs, []string{p.NetworkProfile.PodCIDR}),
+	}
+	for _, pool := range p.AgentPoolProfiles {
+		p := Pool{
+			Name: pool.Name, Subnet: clean(pool.VnetSubnetID), Count: pool.Count, MaxPods: pool.MaxPods,
+			PodSubnet: clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation, "StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
+		}
+		if pool.Autoscaling {
+			p.MaxCount = pool.MaxCount
+		}
+		c.Pools = append(c.Pools, p)
+	}
+	c.Principals, err = principals(h.ID, raw, p.ServicePrincipalProfile.ClientID)
+	return c, err
+}
+
+// principals collects the names under which the cluster's identity appears in the activity log: caller is the client
+// or object ID, the claim xms_mirid is the cluster's own ID (system-assigned) or the identity's (user-assigned).
+func principals(id ID, raw []byte, clientID string) ([]string, error) {
+	type identity struct {
+		PrincipalID string `json:"principalId"`
+		ClientID    string `json:"clientId"`
+	}
+	var doc struct {
+		Identity struct {
+			Type string `json:"type"`
+			identity
+			UserAssigned map[string]identity `json:"userAssignedIdentities"`
+		} `json:"identity"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, describeJSON(raw, err)
+	}
+	names := []string{id.Key()}
+	// A cluster with a managed identity has "msi" for a client ID.
+	for _, name := range []string{clientID, doc.Identity.PrincipalID, doc.Identity.ClientID} {
+		if name != "" && name != "msi" {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	for resource, i := range doc.Identity.UserAssigned {
+		for _, name := range []string{resource, i.PrincipalID, i.ClientID} {
+			if name != "" {
+				names = append(names, strings.ToLower(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

@@ -1,0 +1,124 @@
+package network
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"unicode/utf8"
+)
+
+// Document is an ARM resource as it came over the wire. Raw is never edited in place: a write puts back a changed copy.
+type Document struct {
+	ID   ID
+	ETag string
+	Raw  json.RawMessage
+}
+
+// head is what every ARM document has. Properties is missing in the flattened shape, in which `az … show` prints the
+// properties beside the name and the ID.
+type head struct {
+	ID         ID              `json:"id"`
+	Name       string          `json:"name"`
+	ETag       string          `json:"etag"`
+	Location   string          `json:"location"`
+	Properties json.RawMessage `json:"properties"`
+}
+
+// decode reads a document of the wanted resource type into its head and its properties. In the flattened shape the
+// properties are the document itself.
+func decode(raw []byte, resourceType string, properties any) (head, error) {
+	var h head
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(raw) {
+		return h, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+	}
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return h, describeJSON(raw, err)
+	}
+	if h.ID == "" {
+		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceType)
+	}
+	id, err := ParseID(string(h.ID))
+	if err != nil {
+		return h, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
+	}
+	if !id.Is(resourceType) {
+		return h, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceType)
+	}
+	h.ID = id
+	body := h.Properties
+	if body == nil {
+		body = raw
+	}
+	if err := json.Unmarshal(body, properties); err != nil {
+		return h, describeJSON(body, err)
+	}
+	return h, nil
+}
+
+// describeJSON turns the errors of encoding/json into one line a person can act on.
+func describeJSON(raw []byte, err error) error {
+	switch e := err.(type) {
+	case *json.SyntaxError:
+		line := 1 + bytes.Count(raw[:min(int(e.Offset), len(raw))], []byte("\n"))
+		if len(bytes.TrimSpace(raw)) == 0 {
+			return fmt.Errorf("it is empty, expected a JSON object")
+		}
+		return fmt.Errorf("line %d: not JSON: %w", line, err)
+	case *json.UnmarshalTypeError:
+		if e.Field == "" {
+			hint := ""
+			if e.Value == "array" {
+				hint = " (az … list writes a list: az … show writes one)"
+			}
+			return fmt.Errorf("expected a JSON object, found %s%s", e.Value, hint)
+		}
+		return fmt.Errorf("%s: found %s where %s was expected", e.Field, e.Value, e.Type)
+	}
+	return err
+}
+
+// parsePrefix reads an address prefix. ARM also allows service tags there and answers with host bits never set, so
+// anything else is no prefix: the zero value.
+func parsePrefix(s string) netip.Prefix {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p != p.Masked() {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+func parsePrefixes(lists ...[]string) []netip.Prefix {
+	var out []netip.Prefix
+	seen := map[netip.Prefix]bool{}
+	for _, list := range lists {
+		for _, s := range list {
+			if p := parsePrefix(s); p.IsValid() && !seen[p] {
+				seen[p] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// ref is a link to another resource.
+type ref struct {
+	ID ID `json:"id"`
+}
+
+func (r *ref) id() ID {
+	if r == nil {
+		return ""
+	}
+	return clean(r.ID)
+}
+
+// clean spells an ID from a document as ParseID does, so that it is found again under its key.
+func clean(id ID) ID {
+	if parsed, err := ParseID(string(id)); err == nil {
+		return parsed
+	}
+	return id
+}

@@ -1,0 +1,114 @@
+package network
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// SetRouteTable returns a copy of a subnet's document with its association changed to the given table and every other
+// byte as it was: a subnet has no PATCH, and what a PUT leaves out is dropped.
+func SetRouteTable(subnet []byte, table ID) ([]byte, error) {
+	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]ID{"id": table})
+	if err != nil {
+		return nil, fmt.Errorf("setting properties.routeTable: %w", err)
+	}
+	// A document with a doubled or oddly spelled key would be edited in one place and read in another.
+	s, err := DecodeSubnet(out)
+	if err != nil {
+		return nil, err
+	}
+	if !s.RouteTable.Equal(table) {
+		return nil, fmt.Errorf("the document of %s cannot be edited safely: it still names the table %q after the change", s.ID, s.RouteTable)
+	}
+	return out, nil
+}
+
+// SetRoutes returns a copy of a route table's document with its routes replaced by the given ones, each as its own Raw
+// says it, and every other byte as it was.
+func SetRoutes(table []byte, routes []Route) ([]byte, error) {
+	var list bytes.Buffer
+	list.WriteByte('[')
+	for i, r := range routes {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.Write(r.Raw)
+	}
+	list.WriteByte(']')
+	out, err := sjson.SetRawBytes(table, "properties.routes", list.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("setting properties.routes: %w", err)
+	}
+	t, err := DecodeRouteTable(out)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.EqualFunc(t.Routes, routes, Route.same) {
+		return nil, fmt.Errorf("the document of %s cannot be edited safely: its routes read differently after the change", t.ID)
+	}
+	return out, nil
+}
+
+// same reports whether two routes say the same in all the fields this program reads.
+func (r Route) same(other Route) bool {
+	return r.Name == other.Name && r.Destination() == other.Destination() && r.SameHop(other)
+}
+
+// NewRoute makes a route to an appliance address, as the cloud provider makes them.
+func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
+	var doc struct {
+		Name       string `json:"name"`
+		Properties struct {
+			AddressPrefix    string `json:"addressPrefix"`
+			NextHopType      string `json:"nextHopType"`
+			NextHopIPAddress string `json:"nextHopIpAddress"`
+		} `json:"properties"`
+	}
+	doc.Name = name
+	doc.Properties.AddressPrefix = prefix.String()
+	doc.Properties.NextHopType = HopAppliance
+	doc.Properties.NextHopIPAddress = hop.String()
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return Route{Name: name, Prefix: prefix, HopType: HopAppliance, Hop: hop, Raw: raw}
+}
+
+// With returns a copy of the route with another prefix and next hop address and every other byte as it was.
+func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
+	at := ""
+	if gjson.GetBytes(r.Raw, "properties").IsObject() {
+		at = "properties."
+	}
+	raw := []byte(r.Raw)
+	for _, change := range []struct {
+		field, old, new string
+	}{
+		{"addressPrefix", r.Prefix.String(), prefix.String()},
+		{"nextHopType", r.HopType, HopAppliance},
+		{"nextHopIpAddress", r.Hop.String(), hop.String()},
+	} {
+		if change.old == change.new {
+			continue
+		}
+		var err error
+		if raw, err = sjson.SetBytes(raw, at+change.field, change.new); err != nil {
+			return Route{}, fmt.Errorf("route %s: setting %s: %w", r.Name, change.field, err)
+		}
+	}
+	changed, err := DecodeRoute(raw)
+	if err != nil {
+		return Route{}, fmt.Errorf("route %s: %w", r.Name, err)
+	}
+	if want := (Route{Name: r.Name, Prefix: prefix, HopType: HopAppliance, Hop: hop}); !changed.same(want) {
+		return Route{}, fmt.Errorf("the route %s cannot be edited safely: it reads differently after the change", r.Name)
+	}
+	return changed, nil
+}

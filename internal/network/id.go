@@ -1,0 +1,189 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// The ARM resource types this program handles, in the case Azure writes them.
+const (
+	TypeCluster    = "Microsoft.ContainerService/managedClusters"
+	TypeRouteTable = "Microsoft.Network/routeTables"
+	TypeVNet       = "Microsoft.Network/virtualNetworks"
+	TypeSubnet     = "Microsoft.Network/virtualNetworks/subnets"
+	TypeScaleSet   = "Microsoft.Compute/virtualMachineScaleSets"
+	TypeGateway    = "Microsoft.Network/applicationGateways"
+
+	TypeSubscription  = "Microsoft.Resources/subscriptions"
+	TypeResourceGroup = "Microsoft.Resources/resourceGroups"
+)
+
+// ID is the ARM resource ID of a subscription, resource group or resource, spelled as whoever wrote it did. Azure itself
+// spells one ID in several ways (resourcegroups, microsoft.network), so IDs are compared with Equal and used as map
+// keys through Key, never with ==. The zero value is no ID.
+type ID string
+
+// ParseID reads an ARM resource ID. A trailing slash and doubled slashes are tolerated and removed, as ARM does. The
+// error says what is wrong in words that fit behind "is not a resource ID: ".
+func ParseID(s string) (ID, error) {
+	if s == "" {
+		return "", fmt.Errorf("it is empty")
+	}
+	if s[0] != '/' {
+		return "", fmt.Errorf("it does not start with /subscriptions/")
+	}
+	segments := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
+	for _, segment := range segments {
+		if err := checkSegment(segment); err != nil {
+			return "", err
+		}
+	}
+	if len(segments) < 2 || !strings.EqualFold(segments[0], "subscriptions") {
+		return "", fmt.Errorf("it does not start with /subscriptions/<id>")
+	}
+	rest := segments[2:]
+	if len(rest) > 0 && strings.EqualFold(rest[0], "resourceGroups") {
+		if len(rest) < 2 {
+			return "", fmt.Errorf("the resource group has no name")
+		}
+		rest = rest[2:]
+	}
+	// (providers / namespace / (type / name)+)*, the second and further ones for extension resources.
+	for len(rest) > 0 {
+		if !strings.EqualFold(rest[0], "providers") {
+			return "", fmt.Errorf("expected providers, found %q", rest[0])
+		}
+		if len(rest) < 4 || len(rest)%2 != 0 || strings.EqualFold(rest[2], "providers") {
+			return "", fmt.Errorf("a resource type or name is missing behind %q", strings.Join(rest, "/"))
+		}
+		for rest = rest[2:]; len(rest) > 0 && !strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
+		}
+	}
+	return ID("/" + strings.Join(segments, "/")), nil
+}
+
+// checkSegment refuses what could turn an ID into another URL: an ID from a file or a response becomes a request path.
+func checkSegment(segment string) error {
+	if segment == "." || segment == ".." || strings.TrimSpace(segment) != segment {
+		return fmt.Errorf("%q cannot be part of it", segment)
+	}
+	for _, r := range segment {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || strings.ContainsRune(`?#%\<>"`, r) {
+			return fmt.Errorf("%q cannot be part of it", r)
+		}
+	}
+	return nil
+}
+
+// Key returns the form of the ID by which equal IDs are equal strings.
+func (id ID) Key() string { return strings.ToLower(string(id)) }
+
+// Equal reports whether two IDs name the same resource: ARM compares without case.
+func (id ID) Equal(other ID) bool { return id == other || id.Key() == other.Key() }
+
+// String returns the ID as it was written.
+func (id ID) String() string { return string(id) }
+
+// segments returns the parts between the slashes, the leading empty one left out.
+func (id ID) segments() []string {
+	if id == "" {
+		return nil
+	}
+	return strings.Split(string(id)[1:], "/")
+}
+
+// after returns the segment behind the first one spelled like word without case, or "".
+func (id ID) after(word string) string {
+	segments := id.segments()
+	for i := 0; i+1 < len(segments); i += 2 {
+		if strings.EqualFold(segments[i], word) {
+			return segments[i+1]
+		}
+		if strings.EqualFold(segments[i], "providers") {
+			return ""
+		}
+	}
+	return ""
+}
+
+// Subscription returns the subscription's GUID, or "".
+func (id ID) Subscription() string { return id.after("subscriptions") }
+
+// ResourceGroup returns the resource group's name, or "" for a subscription's own ID.
+func (id ID) ResourceGroup() string { return id.after("resourceGroups") }
+
+// Group returns the ID of the resource group the resource is in, or "".
+func (id ID) Group() ID {
+	if id.ResourceGroup() == "" {
+		return ""
+	}
+	return GroupID(id.Subscription(), id.ResourceGroup())
+}
+
+// Name returns the last segment: the resource's own name.
+func (id ID) Name() string {
+	return string(id)[strings.LastIndexByte(string(id), '/')+1:]
+}
+
+// Type returns the resource type as written in the ID, such as Microsoft.Network/virtualNetworks/subnets. For an
+// extension resource (a lock on a table) it is the type of the extension.
+func (id ID) Type() string {
+	segments := id.segments()
+	last := -1
+	for i := 0; i+1 < len(segments); i += 2 {
+		if strings.EqualFold(segments[i], "providers") {
+			last = i
+		}
+	}
+	if last < 0 {
+		if id.ResourceGroup() != "" {
+			return TypeResourceGroup
+		}
+		return TypeSubscription
+	}
+	parts := []string{segments[last+1]}
+	for i := last + 2; i < len(segments); i += 2 {
+		parts = append(parts, segments[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// Is reports whether the ID names a resource of the given type.
+func (id ID) Is(resourceType string) bool { return strings.EqualFold(id.Type(), resourceType) }
+
+// Parent returns the ID of the resource a child is part of (a subnet's VNet), or the resource group of a top-level one,
+// or the subscription of a resource group, or "".
+func (id ID) Parent() ID {
+	segments := id.segments()
+	n := len(segments) - 2
+	if n <= 0 {
+		return ""
+	}
+	if n >= 2 && strings.EqualFold(segments[n-2], "providers") {
+		n -= 2
+	}
+	return ID("/" + strings.Join(segments[:n], "/"))
+}
+
+// Child returns the ID of a child resource.
+func (id ID) Child(childType, name string) ID { return id + ID("/"+childType+"/"+name) }
+
+// Short returns what a person needs to tell the resource from its neighbours: vnet/subnet for a subnet, the name for
+// all others.
+func (id ID) Short() string {
+	if id.Is(TypeSubnet) {
+		return id.Parent().Name() + "/" + id.Name()
+	}
+	return id.Name()
+}
+
+// GroupID makes the ID of a resource group.
+func GroupID(subscription, group string) ID {
+	return ID("/subscriptions/" + subscription + "/resourceGroups/" + group)
+}
+
+// ResourceID makes the ID of a top-level resource.
+func ResourceID(subscription, group, resourceType, name string) ID {
+	return GroupID(subscription, group) + ID("/providers/"+resourceType+"/"+name)
+}

@@ -1,0 +1,151 @@
+package network
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// The next hop types of a route, as ARM spells them (virtual-networks-udr-overview).
+const (
+	HopAppliance = "VirtualAppliance"
+	HopGateway   = "VirtualNetworkGateway"
+	HopVNet      = "VnetLocal"
+	HopInternet  = "Internet"
+	HopNone      = "None"
+)
+
+// DefaultRouteLimit is how many routes a table holds unless Azure Virtual Network Manager manages them.
+const DefaultRouteLimit = 400
+
+// RouteTable is an Azure route table.
+type RouteTable struct {
+	Document
+	Location string
+	Routes   []Route
+	Subnets  []ID // the subnets it is associated with
+	// Failed is set when the last operation on it failed: what it says may not be in effect.
+	Failed bool
+}
+
+// Route is one user-defined route. Raw holds all of it, also what the other fields do not say.
+type Route struct {
+	Name    string
+	Prefix  netip.Prefix // zero for a service tag or anything else that is not a prefix
+	Tag     string       // the address prefix as written when Prefix is zero
+	HopType string
+	Hop     netip.Addr // zero unless HopType is VirtualAppliance
+	Raw     json.RawMessage
+}
+
+// Destination returns the prefix or service tag as text.
+func (r Route) Destination() string {
+	if r.Prefix.IsValid() {
+		return r.Prefix.String()
+	}
+	return r.Tag
+}
+
+// NextHop returns the next hop as a person names it: the address, or the type where there is none.
+func (r Route) NextHop() string {
+	if r.Hop.IsValid() {
+		return r.Hop.String()
+	}
+	return r.HopType
+}
+
+// SameHop reports whether both routes send traffic the same way.
+func (r Route) SameHop(other Route) bool {
+	return strings.EqualFold(r.HopType, other.HopType) && r.Hop == other.Hop
+}
+
+// DecodeRouteTable reads a route table in the shape ARM returns, or in the flattened one of `az network route-table
+// show`.
+func DecodeRouteTable(raw []byte) (*RouteTable, error) {
+	var p struct {
+		Routes  []json.RawMessage `json:"routes"`
+		Subnets []ref             `json:"subnets"`
+		State   string            `json:"provisioningState"`
+	}
+	h, err := decode(raw, TypeRouteTable, &p)
+	if err != nil {
+		return nil, err
+	}
+	t := &RouteTable{
+		Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Location: h.Location,
+		Failed:   strings.EqualFold(p.State, "Failed"),
+		Routes:   make([]Route, len(p.Routes)),
+	}
+	names := make(map[string]bool, len(p.Routes))
+	for i, rawRoute := range p.Routes {
+		if t.Routes[i], err = DecodeRoute(rawRoute); err != nil {
+			return nil, fmt.Errorf("routes[%d]: %w", i, err)
+		}
+		name := strings.ToLower(t.Routes[i].Name)
+		if names[name] {
+			return nil, fmt.Errorf("routes[%d]: a second route named %s", i, t.Routes[i].Name)
+		}
+		names[name] = true
+	}
+	for _, s := range p.Subnets {
+		t.Subnets = append(t.Subnets, s.id())
+	}
+	return t, nil
+}
+
+// DecodeRoute reads one route in either shape. A route without a name or a destination is an error; a next hop that
+// is not an address is none, because a route of somebody else must never stop the work on ours.
+func DecodeRoute(raw []byte) (Route, error) {
+	type properties struct {
+		AddressPrefix    string `json:"addressPrefix"`
+		NextHopType      string `json:"nextHopType"`
+		NextHopIPAddress string `json:"nextHopIpAddress"`
+	}
+	var doc struct {
+		Name       string      `json:"name"`
+		Properties *properties `json:"properties"`
+		properties
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return Route{}, describeJSON(raw, err)
+	}
+	p := doc.properties
+	if doc.Properties != nil {
+		p = *doc.Properties
+	}
+	if doc.Name == "" || p.AddressPrefix == "" {
+		return Route{}, fmt.Errorf("a route needs a name and an addressPrefix")
+	}
+	r := Route{Name: doc.Name, Prefix: parsePrefix(p.AddressPrefix), HopType: p.NextHopType, Raw: raw}
+	if !r.Prefix.IsValid() {
+		r.Tag = p.AddressPrefix
+	}
+	if strings.EqualFold(p.NextHopType, HopAppliance) {
+		r.Hop, _ = netip.ParseAddr(p.NextHopIPAddress)
+	}
+	return r, nil
+}
+
+// NodeMask returns the length of the prefix that one node's pods get out of a pod CIDR: 24 for IPv4 (AKS kubenet and
+// overlay concepts) and 16 more than the pod CIDR's own for IPv6 (/80 out of the default fd12:3456:789a::/64:
+// configure-kubenet-dual-stack; Kubernetes allows 16 bits at the most between the two).
+func NodeMask(podCIDR netip.Prefix) int {
+	if podCIDR.Addr().Is4() {
+		return max(24, podCIDR.Bits())
+	}
+	return min(128, podCIDR.Bits()+16)
+}
+
+// PodRouteName returns the name the cloud provider gives a route: the node, four underscores, and the prefix without
+// its punctuation (cloud-provider-azure, mapNodeNameToRouteName). Older clusters use the bare node name.
+func PodRouteName(node string, prefix netip.Prefix) string {
+	return node + "____" + strings.NewReplacer(".", "", ":", "", "/", "").Replace(prefix.String())
+}
+
+// RouteNode returns the node a pod route's name speaks of, in either style.
+func RouteNode(routeName string) string {
+	node, _, _ := strings.Cut(routeName, "____")
+	return node
+}

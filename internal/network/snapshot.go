@@ -1,0 +1,192 @@
+package network
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Snapshot is what was read in one round: all that a decision may rest on. Maps are keyed by ID.Key().
+type Snapshot struct {
+	Clusters map[string]*Cluster
+	Subnets  map[string]*Subnet
+	Tables   map[string]*RouteTable
+	VNets    map[string]*VNet // only where a whole scope was looked at
+	// Unread says of each resource that was asked for and is in none of the maps above, why.
+	Unread map[string]Unread
+
+	known map[string]*Known
+}
+
+// Unread is a resource that could not be read. Absent is set only where a GET of that very resource answered 404: that
+// a list leaves it out proves nothing, because a list shows only what the identity may see.
+type Unread struct {
+	ID      ID
+	Absent  bool
+	Status  int    // HTTP status, 0 when there was no answer
+	Code    string // ARM's error code
+	Message string
+}
+
+// Reason says in a few words why it could not be read.
+func (u Unread) Reason() string {
+	switch {
+	case u.Absent:
+		return "it does not exist"
+	case u.Code != "" && u.Message != "":
+		return u.Code + ": " + u.Message
+	case u.Code != "":
+		return u.Code
+	}
+	return u.Message
+}
+
+// Known is what a keeper remembers of a cluster, or read beside it for one decision.
+type Known struct {
+	// LastTable is the table that the cluster's node subnets were last seen associated with, when it was beyond doubt.
+	LastTable ID
+	// LastProven is set where what the cluster itself did spoke for that table, and not only an association.
+	LastProven bool
+	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since removed: a route to a
+	// node that was there is still the cluster's.
+	Subnets []netip.Prefix
+	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked for.
+	OwnSubnets []ID
+	// AnyHop is set where the node subnets cannot be known (saved files): any appliance address is taken for a node's.
+	AnyHop bool
+	// Held are the targets, by ID.Key(), whose deletes were held back and have not been resolved since: routes added
+	// in between must not wear the brake down by making the held ones a smaller part.
+	Held map[string]bool
+	// Fresh are the targets, by ID.Key(), that have not been planned for yet: what was held back before is not known.
+	Fresh map[string]bool
+	// Steady is set when the cluster's own table has held the same pod routes for longer than its cloud provider takes to
+	// repair it.
+	Steady bool
+
+	// Written are the tables the cluster's identity wrote, by the activity log, as far as it was read. LogNext are the links
+	// at which it goes on; LogCut is set where it was too long to be read to its end.
+	LogRead bool
+	LogNext []string
+	LogCut  bool
+	Written []ID
+	// Managed are the aks-agentpool-*-routetable tables in the node resource group.
+	ManagedRead bool
+	Managed     []ID
+
+	// NICs holds the addresses of the cluster's nodes: evidence for deletes. Nil when it was not read.
+	NICs *NICs
+}
+
+// NICs are the addresses held by the network interfaces of a cluster's nodes, and by which. Failed says why they could
+// not be read.
+type NICs struct {
+	Holder map[netip.Addr]string
+	Failed string
+}
+
+// Of counts the nodes of a pool that were seen: AKS names scale sets and NICs aks-<pool>-…, and those of Windows pools
+// aks<pool>….
+func (n *NICs) Of(pool string) int {
+	seen := map[string]bool{}
+	for _, holder := range n.Holder {
+		name := strings.ToLower(holder)
+		for _, start := range []string{"aks-" + strings.ToLower(pool) + "-", "aks" + strings.ToLower(pool)} {
+			if rest, ours := strings.CutPrefix(name, start); ours && (strings.HasSuffix(start, "-") || rest == "" || rest[0] < 'a' || rest[0] > 'z') {
+				seen[name] = true
+			}
+		}
+	}
+	return len(seen)
+}
+
+// Wanted names what to read.
+type Wanted struct {
+	Clusters []ID
+	Subnets  []ID
+	Tables   []ID
+	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself, managed tables, the next
+	// tables written by the cluster's identity, addresses of the nodes' NICs.
+	OwnSubnets []ID
+	Managed    []ID
+	Written    []ID
+	NICs       []ID
+}
+
+// Empty reports whether nothing is wanted.
+func (w Wanted) Empty() bool {
+	return len(w.Clusters)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
+}
+
+// NewSnapshot returns an empty snapshot.
+func NewSnapshot() *Snapshot {
+	return &Snapshot{
+		Clusters: map[string]*Cluster{},
+		Subnets:  map[string]*Subnet{},
+		Tables:   map[string]*RouteTable{},
+		VNets:    map[string]*VNet{},
+		Unread:   map[string]Unread{},
+		known:    map[string]*Known{},
+	}
+}
+
+// Table returns a table, or nil.
+func (s *Snapshot) Table(id ID) *RouteTable { return s.Tables[id.Key()] }
+
+// Subnet returns a subnet, or nil.
+func (s *Snapshot) Subnet(id ID) *Subnet { return s.Subnets[id.Key()] }
+
+// Cluster returns a cluster, or nil.
+func (s *Snapshot) Cluster(id ID) *Cluster { return s.Clusters[id.Key()] }
+
+// Known returns what is known of a cluster beyond its own document.
+func (s *Snapshot) Known(cluster ID) Known {
+	if k := s.known[cluster.Key()]; k != nil {
+		return *k
+	}
+	return Known{}
+}
+
+// Learn returns what is known of a cluster, to be added to.
+func (s *Snapshot) Learn(cluster ID) *Known {
+	k := s.known[cluster.Key()]
+	if k == nil {
+		k = &Known{}
+		s.known[cluster.Key()] = k
+	}
+	return k
+}
+
+// Fork returns a copy of the snapshot into which tables can be read without changing the original.
+func (s *Snapshot) Fork() *Snapshot {
+	c := *s
+	c.Tables, c.Unread = maps.Clone(s.Tables), maps.Clone(s.Unread)
+	return &c
+}
+
+// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those its pools name, and the one AKS made itself
+// where a pool names none (once it was read).
+func (s *Snapshot) NodeSubnetIDs(c *Cluster) []ID {
+	ids := c.BroughtSubnets()
+	if c.MakesOwnVNet() {
+		ids = append(ids, s.Known(c.ID).OwnSubnets...)
+	}
+	return SortIDs(ids)
+}
+
+// NodePrefixes returns the address prefixes of the cluster's node subnets, present and remembered, sorted.
+func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
+	prefixes := slices.Clone(s.Known(c.ID).Subnets)
+	for _, id := range s.NodeSubnetIDs(c) {
+		if subnet := s.Subnet(id); subnet != nil {
+			prefixes = append(prefixes, subnet.Prefixes...)
+		}
+	}
+	return SortPrefixes(prefixes)
+}
+
+// SortPrefixes returns the prefixes in order, each once.
+func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(prefixes, netip.Prefix.Compare)
+	return slices.Compact(prefixes)
+}

@@ -1,0 +1,88 @@
+package network
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+)
+
+// Subnet is a subnet of a virtual network.
+type Subnet struct {
+	Document
+	Prefixes   []netip.Prefix
+	RouteTable ID // the associated table, or ""
+	// Used is how many addresses are in use, as far as the subnet shows: one for each IP configuration.
+	Used int
+	// Failed is set when the last operation on it failed: what it says may not be in effect.
+	Failed bool
+	// Gateways are the Application Gateways that sit in it.
+	Gateways []ID
+}
+
+type subnetProperties struct {
+	AddressPrefix   string   `json:"addressPrefix"`
+	AddressPrefixes []string `json:"addressPrefixes"`
+	RouteTable      *ref     `json:"routeTable"`
+	Delegations     []struct {
+		Properties struct {
+			ServiceName string `json:"serviceName"`
+		} `json:"properties"`
+	} `json:"delegations"`
+	GatewayConfigurations []ref  `json:"applicationGatewayIPConfigurations"`
+	IPConfigurations      []ref  `json:"ipConfigurations"`
+	State                 string `json:"provisioningState"`
+}
+
+// DecodeSubnet reads a subnet as ARM returns it, alone or inside its virtual network.
+func DecodeSubnet(raw []byte) (*Subnet, error) {
+	var p subnetProperties
+	h, err := decode(raw, TypeSubnet, &p)
+	if err != nil {
+		return nil, err
+	}
+	s := &Subnet{
+		Document:   Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Prefixes:   parsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
+		RouteTable: p.RouteTable.id(),
+		Used:       len(p.IPConfigurations),
+		Failed:     strings.EqualFold(p.State, "Failed"),
+	}
+	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as ipConfigurations.
+	seen := map[string]bool{}
+	for _, list := range [][]ref{p.GatewayConfigurations, p.IPConfigurations} {
+		for _, c := range list {
+			if gateway := gatewayOf(c.ID); gateway != "" && !seen[gateway.Key()] {
+				seen[gateway.Key()] = true
+				s.Gateways = append(s.Gateways, gateway)
+			}
+		}
+	}
+	return s, nil
+}
+
+// gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
+func gatewayOf(configuration ID) ID {
+	for id := configuration; id != ""; id = id.Parent() {
+		if id.Is(TypeGateway) {
+			return id
+		}
+	}
+	return ""
+}
+
+// ProvisioningState returns what a document says of the last operation on it: Succeeded, Updating, Failed, Deleting.
+func ProvisioningState(raw []byte) string {
+	var doc struct {
+		Properties struct {
+			ProvisioningState string `json:"provisioningState"`
+		} `json:"properties"`
+	}
+	_ = json.Unmarshal(raw, &doc) // a document without one has no state: ""
+	return doc.Properties.ProvisioningState
+}
+
+// Settled reports whether no operation is running on the document's resource.
+func Settled(raw []byte) bool {
+	state := ProvisioningState(raw)
+	return !strings.EqualFold(state, "Updating") && !strings.EqualFold(state, "Deleting") && !strings.EqualFold(state, "Creating")
+}

@@ -1,0 +1,77 @@
+package network
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// VNet is a virtual network.
+type VNet struct {
+	Document
+	Prefixes []netip.Prefix // its address space
+	Peerings []Peering
+}
+
+// Peering is a virtual network's side of a peering.
+type Peering struct {
+	Name   string
+	Remote ID
+	// Prefixes are the address space of the other network as this one knows it.
+	Prefixes []netip.Prefix
+	// Connected is set when both sides are there; Access when this side lets the networks reach each other, Forwarded when it
+	// lets in what the other network only forwards.
+	Connected, Access, Forwarded bool
+}
+
+// Peers returns the networks a virtual network is peered with, sorted.
+func (v *VNet) Peers() []ID {
+	var ids []ID
+	for _, p := range v.Peerings {
+		if p.Remote != "" {
+			ids = append(ids, p.Remote)
+		}
+	}
+	return SortIDs(ids)
+}
+
+// DecodeVNet reads a virtual network and its subnets.
+func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
+	type space struct {
+		AddressPrefixes []string `json:"addressPrefixes"`
+	}
+	var p struct {
+		AddressSpace space             `json:"addressSpace"`
+		Subnets      []json.RawMessage `json:"subnets"`
+		Peerings     []struct {
+			Name       string `json:"name"`
+			Properties struct {
+				Remote          *ref   `json:"remoteVirtualNetwork"`
+				RemoteSpace     space  `json:"remoteAddressSpace"`
+				State           string `json:"peeringState"`
+				AllowAccess     *bool  `json:"allowVirtualNetworkAccess"` // true where it is left out
+				AllowForwarding bool   `json:"allowForwardedTraffic"`
+			} `json:"properties"`
+		} `json:"virtualNetworkPeerings"`
+	}
+	h, err := decode(raw, TypeVNet, &p)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
+	for _, peering := range p.Peerings {
+		q := peering.Properties
+		v.Peerings = append(v.Peerings, Peering{
+			Name: peering.Name, Remote: q.Remote.id(), Prefixes: parsePrefixes(q.RemoteSpace.AddressPrefixes),
+			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding,
+		})
+	}
+	subnets := make([]*Subnet, len(p.Subnets))
+	for i, rawSubnet := range p.Subnets {
+		if subnets[i], err = DecodeSubnet(rawSubnet); err != nil {
+			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
+		}
+	}
+	return v, subnets, nil
+}

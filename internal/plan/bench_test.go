@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// fleet makes clusters with as many nodes each, every one with a table and a target of its own. In the target are the
+// routes of the nodes from missing on, and one foreign route.
+func fleet(tb testing.TB, clusters, nodes, missing int) *world {
+	w := &world{t: tb, s: network.NewSnapshot()}
+	for c := range clusters {
+		id := network.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
+		own, target := network.ID(fmt.Sprintf("%s/own%d", tables, c)), network.ID(fmt.Sprintf("%s/target%d", tables, c))
+		subnet := network.ID(fmt.Sprintf("%s/subnets/n%d", vnet, c))
+		w.cluster(id, "10.128.0.0/9", subnet).subnet(subnet, "10.0.0.0/16", own)
+		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
+		for n := range nodes {
+			routes = append(routes, fmt.Sprintf("aks-np-%08d-vmss%06d____x%d 10.%d.%d.0/24 10.0.%d.%d", c, n, n, 128+n/256, n%256, n/250, n%250+4))
+		}
+		w.table(own, routes...)
+		w.table(target, append([]string{"theirs 192.168.0.0/16 10.1.0.4"}, routes[1+missing:]...)...)
+		w.config(fmt.Sprintf("c%d", c), id, target)
+		w.configs[c].Spec.RouteTableID = string(own)
+		w.configs[c].Spec.Targets[0].MaxRoutes = 1000
+	}
+	return w
+}
+
+// BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 of them: with nothing to do, and with all routes to
+// add. Beside it stands what the runbooks do: comparing the names in two tables, which sees no next hop, no owner and no
+// limit.
+func BenchmarkPlan(b *testing.B) {
+	for _, size := range []struct{ clusters, nodes int }{{1, 400}, {1000, 400}} {
+		for name, missing := range map[string]int{"nothing-to-do": 0, "all-to-add": size.nodes} {
+			w := fleet(b, size.clusters, size.nodes, missing)
+			run := fmt.Sprintf("clusters=%d/routes=%d/%s/", size.clusters, size.nodes, name)
+			b.Run(run+"plan", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if p := Make(w.s, w.configs); len(p.Changes) != size.clusters*missing || len(p.Findings) != 0 {
+						b.Fatalf("%d changes, %d findings", len(p.Changes), len(p.Findings))
+					}
+				}
+			})
+			b.Run(run+"names-only", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if n := namesOnly(w); n != size.clusters*missing {
+						b.Fatalf("%d missing", n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// namesOnly counts the names that are in the clusters' tables and not in the targets.
+func namesOnly(w *world) int {
+	missing := 0
+	for _, c := range w.configs {
+		have := map[string]bool{"egress": true}
+		for _, r := range w.s.Table(network.ID(c.Spec.Targets[0].RouteTableID)).Routes {
+			have[r.Name] = true
+		}
+		for _, r := range w.s.Table(network.ID(c.Spec.RouteTableID)).Routes {
+			if !have[r.Name] {
+				missing++
+			}
+		}
+	}
+	return missing
+}

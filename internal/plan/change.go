@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Verb is what a Change does.
+type Verb string
+
+// A route is created, updated or deleted in a table; a subnet is associated with a table.
+const (
+	Create    Verb = "create"
+	Update    Verb = "update"
+	Delete    Verb = "delete"
+	Associate Verb = "associate"
+)
+
+// Change is one thing to do. Dry runs, tables, JSON and logs all show this same value.
+type Change struct {
+	Verb Verb `json:"verb"`
+	// Resource is what gets written: the route table, or the subnet.
+	Resource network.ID `json:"resource"`
+	// Cluster is the metadata.name of the ClusterRoutes that asks for it.
+	Cluster string `json:"cluster"`
+	// Route is the name of the route, "" for an association.
+	Route string `json:"route,omitempty"`
+	// Old and New are what is there and what will be, nil where there is nothing.
+	Old *Value `json:"old,omitempty"`
+	New *Value `json:"new,omitempty"`
+	Why string `json:"why"`
+}
+
+// Value is one side of a Change: a route's fields, or the associated table.
+type Value struct {
+	AddressPrefix    string     `json:"addressPrefix,omitempty"`
+	NextHopType      string     `json:"nextHopType,omitempty"`
+	NextHopIPAddress string     `json:"nextHopIpAddress,omitempty"`
+	RouteTable       network.ID `json:"routeTable,omitempty"`
+}
+
+// String writes the value for a log: 10.244.0.0/24 to 10.240.0.4, the table's ID, or nothing.
+func (v *Value) String() string {
+	switch {
+	case v == nil:
+		return ""
+	case v.RouteTable != "":
+		return string(v.RouteTable)
+	case v.NextHopIPAddress != "":
+		return v.AddressPrefix + " to " + v.NextHopIPAddress
+	}
+	return v.AddressPrefix + " to " + v.NextHopType
+}
+
+// Outcome is what became of a Change.
+type Outcome struct {
+	Change
+	// State is one of the states below.
+	State OutcomeState `json:"state"`
+	// Error says why it failed.
+	Error string `json:"error,omitempty"`
+}
+
+// OutcomeState is what became of a Change: nothing because it was a dry run (planned), it was written and seen when read
+// back (done), it was found done or no longer wanted when the resource was read again (obsolete), it failed, or the
+// program was told to stop before its turn (skipped).
+type OutcomeState string
+
+// The states of an outcome.
+const (
+	Planned  OutcomeState = "planned"
+	Done     OutcomeState = "done"
+	Obsolete OutcomeState = "obsolete"
+	Failed   OutcomeState = "failed"
+	Skipped  OutcomeState = "skipped"
+)
+
+// SeenInTable reports whether a change of a route is true of a table as it was read.
+func (c Change) SeenInTable(table *network.RouteTable) bool {
+	for _, r := range table.Routes {
+		if strings.EqualFold(r.Name, c.Route) {
+			return c.New != nil && *valueOf(r) == *c.New
+		}
+	}
+	return c.New == nil
+}
+
+// SeenInSubnet reports whether an association is true of a subnet as it was read.
+func (c Change) SeenInSubnet(subnet *network.Subnet) bool {
+	return c.Verb == Associate && subnet.RouteTable.Equal(c.New.RouteTable)
+}
+
+// sortChanges orders by resource, then by what a person looks for: prefix, then name.
+func sortChanges(changes []Change) {
+	destination := func(c Change) string {
+		switch {
+		case c.New != nil && c.New.AddressPrefix != "":
+			return c.New.AddressPrefix
+		case c.Old != nil:
+			return c.Old.AddressPrefix
+		}
+		return ""
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		return cmp.Or(
+			strings.Compare(a.Resource.Key(), b.Resource.Key()),
+			comparePrefixText(destination(a), destination(b)),
+			strings.Compare(a.Route, b.Route),
+		)
+	})
+}

@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// makeViews looks at every configured cluster and reports what keeps it from being kept.
+func (p *Planner) makeViews() {
+	for i := range p.configs {
+		c := &p.configs[i]
+		v := newView(p.s, c, p.s.Cluster(network.ID(c.Spec.ClusterID)))
+		v.source = network.ID(c.Spec.RouteTableID) // never a target, whatever else is known
+		p.views = append(p.views, v)
+		if p.checkCluster(v) {
+			p.readSource(v)
+		}
+		p.noteOwnTables(v)
+		for _, t := range c.Spec.Targets {
+			key := network.ID(t.RouteTableID).Key()
+			p.parts[key] = append(p.parts[key], part{v, t.Policy, t.MaxRoutes})
+		}
+	}
+	for _, parts := range p.parts {
+		slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	}
+}
+
+func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
+
+// checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
+func (p *Planner) checkCluster(v *view) bool {
+	id := network.ID(v.config.Spec.ClusterID)
+	p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", "correct spec.clusterID of "+v.name+", or remove it from the config")
+	if v.cluster == nil {
+		return false
+	}
+	short := id.Short()
+	if !v.cluster.Kubenet() {
+		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
+			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod routes", short, v.cluster.PluginName())
+		if left := p.leftBehind(v); len(left) > 0 {
+			p.add(f.With(left...).WithFix("remove the routes that were left behind, and then %s from the config", v.name))
+		} else {
+			p.add(f.WithFix("remove %s from the config", v.name))
+		}
+		return false
+	}
+	if len(v.cidrs) == 0 {
+		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
+			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", short, v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
+	}
+	subnets := p.s.NodeSubnetIDs(v.cluster)
+	v.blind = len(v.nodes) == 0 && !v.anyHop
+	for _, subnet := range subnets {
+		v.blind = v.blind || p.s.Subnet(subnet) == nil
+		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", "see whether the cluster's pool still exists: az aks nodepool list --ids "+string(id))
+	}
+	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
+		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", "az aks show --ids "+string(id))
+		if _, tried := p.s.Unread[v.cluster.NodeGroup().Key()]; !tried {
+			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
+				short, v.cluster.NodeResourceGroup))
+		}
+	}
+	return true
+}
+
+// leftBehind says which targets still hold routes to pods of a cluster that has left kubenet. Where its node subnets are not
+// known, any appliance's address counts.
+func (p *Planner) leftBehind(v *view) []string {
+	var lines []string
+	for _, t := range v.config.Spec.Targets {
+		table := p.s.Table(network.ID(t.RouteTableID))
+		if table == nil {
+			continue
+		}
+		left := 0
+		for _, r := range table.Routes {
+			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && (len(v.nodes) == 0 || v.isNodeHop(r)) {
+				left++
+			}
+		}
+		if left > 0 {
+			lines = append(lines, fmt.Sprintf("%s still holds routes to its pods: %d", table.ID.Short(), left))
+		}
+	}
+	return lines
+}
+
+// readSource finds a cluster's own table and takes the pod routes from it.
+func (p *Planner) readSource(v *view) {
+	d := Discover(p.s, v.config, p.taken)
+	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
+	if d.Finding != nil {
+		p.add(*d.Finding)
+	}
+	if d.Table == "" {
+		return
+	}
+	table := p.s.Table(d.Table)
+	if table == nil {
+		p.reportUnread(p.add, v.config, d.Table, finding.TableMissing, "route table %s, the own one of cluster "+v.cluster.ID.Short()+",",
+			"az network route-table show --ids "+string(d.Table))
+		return
+	}
+	v.wanted = v.podRoutes(table)
+	p.strangeHops(v, table)
+	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 || v.anyHop) {
+		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "the table %s, taken for the own table of cluster %s because %s, holds no route to any of its nodes",
+			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show --ids %s", table.ID)
+		if d.Doubtful {
+			f = f.With("as long as nothing better speaks for it, it is put on no subnet")
+		}
+		p.add(f)
+	}
+}
+
+// strangeHops reports routes in the cluster's table that look like pod routes and lead outside its node subnets.
+func (p *Planner) strangeHops(v *view, table *network.RouteTable) {
+	if len(v.nodes) == 0 && !v.anyHop {
+		return // no node subnet could be read, which is a finding of its own
+	}
+	for _, r := range table.Routes {
+		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
+			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
+				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of its node subnets; it is not copied",
+				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name))
+		}
+	}
+}
+
+// ownTable is a table that is a cluster's own or may be, and why.
+type ownTable struct {
+	v   *view
+	how string
+}
+
+// noteOwnTables notes the tables that are not to be written because of a cluster: the one pod routes are read from, and
+// what may be its own instead. A config that names another is no proof: it may have mixed the two up.
+func (p *Planner) noteOwnTables(v *view) {
+	note := func(id network.ID, how string) {
+		if _, known := p.ownTables[id.Key()]; !known && id != "" {
+			p.ownTables[id.Key()] = ownTable{v, how}
+		}
+	}
+	note(v.source, "pod routes are read from it")
+	if v.cluster == nil || v.proven {
+		return
+	}
+	for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+		if subnet := p.s.Subnet(id); subnet != nil {
+			note(subnet.RouteTable, "the node subnet "+id.Short()+" is associated with it")
+		}
+	}
+	if len(v.wanted) == 0 {
+		for _, id := range p.s.Known(v.cluster.ID).Written {
+			note(id, "the cluster's identity wrote it")
+		}
+	}
+}
+
+// Fingerprint identifies the pod routes of a cluster's own table; "" when they could not be read.
+func (p *Planner) Fingerprint(cluster network.ID) string {
+	for _, v := range p.views {
+		if v.wanted == nil || !cluster.Equal(network.ID(v.config.Spec.ClusterID)) {
+			continue
+		}
+		h := fnv.New128a()
+		for _, prefix := range sortedPrefixes(v.wanted) {
+			fmt.Fprintln(h, prefix, v.wanted[prefix].Hop)
+		}
+		return fmt.Sprintf("%d %x", len(v.wanted), h.Sum(nil))
+	}
+	return ""
+}
+
+// reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a
+// failed read. what names it, with %s for its name.
+func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id network.ID, missing finding.Code, what, fix string) {
+	u, tried := p.s.Unread[id.Key()]
+	what = fmt.Sprintf(what, id.Short())
+	switch {
+	case !tried:
+		// It was read; or it was not asked for, because of something else that is reported.
+	case u.Absent:
+		add(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what).WithFix("%s", fix))
+	case u.Status == 0:
+		add(finding.New(finding.AzureSilent, "", "", "Azure gives no answer: %s", u.Message).
+			WithFix("see to the network between here and Azure; nothing is changed meanwhile"))
+	default:
+		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id), "%s could not be read: %s", what, u.Reason())
+		if u.Status == 401 || u.Status == 403 {
+			f = f.WithFix("give the identity read access to %s", id)
+		}
+		add(f)
+	}
+}

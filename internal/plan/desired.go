@@ -1,0 +1,48 @@
+package plan
+
+import "routekeeper.dev/routekeeper/internal/network"
+
+// State is what should be.
+type State struct {
+	Associations []Association
+	Tables       []Table
+}
+
+// Association is a subnet that should have a table.
+type Association struct {
+	Cluster string
+	Subnet  network.ID
+	Table   network.ID
+	Why     string
+}
+
+// Table is a target with the routes it should hold: everything foreign just as it is, and the clusters' routes.
+type Table struct {
+	ID     network.ID
+	Routes []network.Route
+	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left out.
+	Reasons, Gone map[string]Reason
+}
+
+// Reason is for whom and why a route is touched.
+type Reason struct{ Cluster, Why string }
+
+// Table returns the desired state of a table, or nil.
+func (s State) Table(id network.ID) *Table {
+	for i := range s.Tables {
+		if s.Tables[i].ID.Equal(id) {
+			return &s.Tables[i]
+		}
+	}
+	return nil
+}
+
+// Association returns the table a subnet should have, or "".
+func (s State) Association(subnet network.ID) network.ID {
+	for _, a := range s.Associations {
+		if a.Subnet.Equal(subnet) {
+			return a.Table
+		}
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Diff lists the changes that lead from what was read to what should be, sorted.
+func Diff(s *network.Snapshot, desired State) []Change {
+	changes := []Change{}
+	for _, a := range desired.Associations {
+		if subnet := s.Subnet(a.Subnet); subnet != nil {
+			changes = append(changes, diffSubnet(subnet, a)...)
+		}
+	}
+	for _, t := range desired.Tables {
+		if table := s.Table(t.ID); table != nil {
+			changes = append(changes, diffTable(table, t)...)
+		}
+	}
+	sortChanges(changes)
+	return changes
+}
+
+func diffSubnet(subnet *network.Subnet, a Association) []Change {
+	if subnet.RouteTable.Equal(a.Table) {
+		return nil
+	}
+	c := Change{Verb: Associate, Resource: subnet.ID, Cluster: a.Cluster, New: &Value{RouteTable: a.Table}, Why: a.Why}
+	if subnet.RouteTable != "" {
+		c.Old = &Value{RouteTable: subnet.RouteTable}
+	}
+	return []Change{c}
+}
+
+func diffTable(table *network.RouteTable, desired Table) []Change {
+	if len(desired.Reasons)+len(desired.Gone) == 0 {
+		return nil // every change has a reason
+	}
+	var changes []Change
+	now := make(map[string]network.Route, len(table.Routes))
+	for _, r := range table.Routes {
+		now[strings.ToLower(r.Name)] = r
+	}
+	for _, r := range desired.Routes {
+		name := strings.ToLower(r.Name)
+		old, there := now[name]
+		delete(now, name)
+		switch reason := desired.Reasons[name]; {
+		case !there:
+			changes = append(changes, Change{Verb: Create, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why})
+		case old.Destination() != r.Destination() || !old.SameHop(r):
+			changes = append(changes, Change{Verb: Update, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r), Why: reason.Why})
+		}
+	}
+	for name, r := range now {
+		reason := desired.Gone[name]
+		changes = append(changes, Change{Verb: Delete, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(r), Why: reason.Why})
+	}
+	return changes
+}
+
+func valueOf(r network.Route) *Value {
+	v := &Value{AddressPrefix: r.Destination(), NextHopType: r.HopType}
+	if r.Hop.IsValid() {
+		v.NextHopIPAddress = r.Hop.String()
+	}
+	return v
+}
+
+// comparePrefixText orders prefixes by address, and everything else behind them as text.
+func comparePrefixText(a, b string) int {
+	p, errP := netip.ParsePrefix(a)
+	q, errQ := netip.ParsePrefix(b)
+	switch {
+	case errP == nil && errQ == nil:
+		return p.Compare(q)
+	case errP == nil:
+		return -1
+	case errQ == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
+}

@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	sub       = "11111111-1111-1111-1111-111111111111"
+	clusterA  = network.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
+	clusterB  = network.ID("/subscriptions/" + sub + "/resourceGroups/play-rg/providers/Microsoft.ContainerService/managedClusters/play")
+	tables    = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables")
+	vnet      = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/vnet")
+	tableA    = tables + "/shop-rt"
+	tableB    = tables + "/play-rt"
+	gateway   = tables + "/gw-rt"
+	hub       = tables + "/hub-rt"
+	nodesA    = vnet + "/subnets/shop-nodes"
+	nodesB    = vnet + "/subnets/play-nodes"
+	gatewayIn = vnet + "/subnets/gw"
+)
+
+// world is a snapshot in the making, and the config that goes with it.
+type world struct {
+	t       testing.TB
+	s       *network.Snapshot
+	configs []v1alpha1.ClusterRoutes
+}
+
+// route is "name prefix hop", the hop an address or a type.
+func routeDoc(text string) string {
+	f := strings.Fields(text)
+	hop := `"nextHopType":"` + f[2] + `"`
+	if _, err := netip.ParseAddr(f[2]); err == nil {
+		hop = `"nextHopType":"VirtualAppliance","nextHopIpAddress":"` + f[2] + `"`
+	}
+	return fmt.Sprintf(`{"name":%q,"x-unknown":{"n":1.50},"properties":{"addressPrefix":%q, %s,"hasBgpOverride":false}}`, f[0], f[1], hop)
+}
+
+func (w *world) table(id network.ID, routes ...string) *world {
+	docs := make([]string, len(routes))
+	for i, r := range routes {
+		docs[i] = routeDoc(r)
+	}
+	raw := fmt.Sprintf(`{"id":%q,"etag":"W/\"1\"","tags":{"a":"b"},"properties":{"routes":[%s],"future":[1, 2]}}`, id, strings.Join(docs, ","))
+	return w.rawTable(raw)
+}
+
+func (w *world) rawTable(raw string) *world {
+	t, err := network.DecodeRouteTable([]byte(raw))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Tables[t.ID.Key()] = t
+	return w
+}
+
+func (w *world) subnet(id network.ID, prefix string, table network.ID) *world {
+	link := ""
+	if table != "" {
+		link = fmt.Sprintf(`,"routeTable":{"id":%q}`, table)
+	}
+	s, err := network.DecodeSubnet([]byte(fmt.Sprintf(`{"id":%q,"properties":{"addressPrefix":%q%s}}`, id, prefix, link)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Subnets[s.ID.Key()] = s
+	return w
+}
+
+// cluster adds a kubenet cluster with one pool in each of the subnets.
+func (w *world) cluster(id network.ID, podCIDRs string, subnets ...network.ID) *world {
+	var pools []string
+	for i, s := range subnets {
+		pools = append(pools, fmt.Sprintf(`{"name":"pool%d","count":3,"vnetSubnetID":%q}`, i, s))
+	}
+	if len(subnets) == 0 {
+		pools = []string{`{"name":"pool0","count":3}`}
+	}
+	cidrs, err := json.Marshal(strings.Split(podCIDRs, ","))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := network.DecodeCluster([]byte(fmt.Sprintf(
+		`{"id":%q,"properties":{"nodeResourceGroup":"MC_%s","networkProfile":{"networkPlugin":"kubenet","podCidrs":%s},"agentPoolProfiles":[%s]}}`,
+		id, id.Name(), cidrs, strings.Join(pools, ","))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Clusters[c.ID.Key()] = c
+	return w
+}
+
+// config adds a ClusterRoutes with the given targets.
+func (w *world) config(name string, cluster network.ID, targets ...network.ID) *v1alpha1.ClusterRoutes {
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
+	c.Metadata.Name = name
+	c.Spec.ClusterID = string(cluster)
+	for _, id := range targets {
+		c.Spec.Targets = append(c.Spec.Targets, v1alpha1.Target{RouteTableID: string(id)})
+	}
+	c.SetDefaults()
+	w.configs = append(w.configs, c)
+	return &w.configs[len(w.configs)-1]
+}
+
+// nics says which addresses the nodes of a cluster hold.
+func (w *world) nics(cluster network.ID, addresses ...string) *world {
+	n := &network.NICs{Holder: map[netip.Addr]string{}}
+	for _, a := range addresses {
+		n.Holder[netip.MustParseAddr(a)] = "aks-pool0-1-vmss instance " + a
+	}
+	w.s.Learn(cluster).NICs = n
+	return w
+}
+
+// shop is the plain case: one cluster with three nodes, its table on its node subnet, and a gateway's table with one
+// route of its own.
+func shop(t testing.TB) *world {
+	w := &world{t: t, s: network.NewSnapshot()}
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).
+		subnet(nodesA, "10.240.0.0/24", tableA).
+		subnet(gatewayIn, "10.240.9.0/24", gateway).
+		table(tableA, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6").
+		table(gateway, "own 192.168.0.0/16 10.1.0.4")
+	w.config("shop", clusterA, gateway)
+	return w
+}
+
+// changes writes a plan's changes one a line: verb table what.
+func changes(p Plan) string {
+	var lines []string
+	for _, c := range p.Changes {
+		line := string(c.Verb) + " " + c.Resource.Short()
+		if c.Route != "" {
+			line += " " + c.Route
+		}
+		for _, v := range []*Value{c.Old, c.New} {
+			switch {
+			case v == nil:
+				line += " -"
+			case v.RouteTable != "":
+				line += " " + v.RouteTable.Short()
+			default:
+				line += " " + v.AddressPrefix + ">" + v.NextHopIPAddress
+			}
+		}
+		if c.Why == "" || c.Cluster == "" {
+			line += " (without a reason or cluster)"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// codes writes a plan's findings: code, severity unless the code's own, one a line.
+func codes(p Plan) string {
+	var lines []string
+	for _, f := range p.Findings {
+		line := string(f.Code)
+		if f.Severity != finding.Describe(f.Code).Severity {
+			line += " " + f.Severity.String()
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// expect compares a plan with what it should be.
+func (w *world) expect(wantChanges, wantCodes string) Plan {
+	w.t.Helper()
+	p := Make(w.s, w.configs)
+	clean := func(s string) string {
+		var lines []string
+		for line := range strings.Lines(s) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	if got, want := changes(p), clean(wantChanges); got != want {
+		w.t.Errorf("changes:\n%s\nwant:\n%s", got, want)
+	}
+	if got, want := codes(p), clean(wantCodes); got != want {
+		w.t.Errorf("findings:\n%s\nwant:\n%s", got, want)
+		for _, f := range p.Findings {
+			w.t.Log(f.Message, f.Evidence)
+		}
+	}
+	return p
+}

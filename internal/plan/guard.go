@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// wish is one config's word on which table a subnet should have.
+type wish struct {
+	v      *view
+	subnet network.ID
+	table  network.ID
+	what   string // node subnet, guarded subnet
+	// sure is set where more than an association that was once seen speaks for the table.
+	sure bool
+}
+
+// makeWishes collects what the configs say of subnets, whether or not it can be done.
+func (p *Planner) makeWishes() {
+	for _, v := range p.views {
+		spec := v.config.Spec.Guard
+		if spec.Mode == v1alpha1.GuardOff {
+			continue
+		}
+		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
+			for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+				p.wishes = append(p.wishes, wish{v, id, v.source, "node subnet", v.proven || v.config.Spec.RouteTableID != ""})
+			}
+		}
+		for _, g := range spec.Subnets {
+			p.wishes = append(p.wishes, wish{v, network.ID(g.SubnetID), network.ID(g.RouteTableID), "guarded subnet", true})
+		}
+	}
+	slices.SortStableFunc(p.wishes, func(a, b wish) int { return strings.Compare(a.subnet.Key(), b.subnet.Key()) })
+}
+
+// ownerOf returns another configured cluster whose own table it is, as far as is known, be the cluster itself unreadable now.
+func (p *Planner) ownerOf(table network.ID, except *view) *view {
+	for _, v := range p.views {
+		id := network.ID(v.config.Spec.ClusterID)
+		if v != except && (table.Equal(network.ID(v.config.Spec.RouteTableID)) || table.Equal(v.source) || table.Equal(p.s.Known(id).LastTable)) {
+			return v
+		}
+	}
+	return nil
+}
+
+// associations returns the associations that have to be made. Two configs that want different tables on one subnet would
+// replace each other's forever, so neither is made.
+func (w *work) associations(wishes []wish, read func(network.ID) *network.Subnet) []Association {
+	var out []Association
+	for start := 0; start < len(wishes); {
+		first, end := wishes[start], start+1
+		var against *wish
+		for ; end < len(wishes) && wishes[end].subnet.Equal(first.subnet); end++ {
+			if !wishes[end].table.Equal(first.table) {
+				against = &wishes[end]
+			}
+		}
+		if against != nil {
+			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet), "subnet %s should have the table %s by %s and the table %s by %s; neither is set",
+				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(), against.v.name).
+				WithFix("correct spec.guard.subnets of one of them"))
+		} else if a := w.guardSubnet(first, read(first.subnet)); a != nil {
+			out = append(out, *a)
+		}
+		start = end
+	}
+	return out
+}
+
+// guardSubnet decides what to do about one subnet.
+func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
+	table := w.s.Table(wish.table)
+	if table == nil {
+		if wish.what != "node subnet" { // of a cluster's own table it is reported already
+			w.reportUnread(w.add, wish.v.config, wish.table, finding.TableMissing, "route table %s, to be kept on subnet "+wish.subnet.Short()+",",
+				"create the table, or correct spec.guard.subnets of "+wish.v.name)
+		}
+		return nil
+	}
+	if subnet == nil {
+		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", "correct spec.guard.subnets of "+wish.v.name)
+		return nil
+	}
+	if subnet.RouteTable.Equal(table.ID) {
+		if subnet.Failed {
+			w.add(unsettled(wish.v.name, subnet.ID, "az network vnet subnet update --ids "+string(subnet.ID)))
+		}
+		return nil
+	}
+	spec := wish.v.config.Spec.Guard
+	fix := "az network vnet subnet update --ids " + string(subnet.ID) + " --route-table " + string(table.ID)
+	lost := subnet.RouteTable == ""
+	switch {
+	case lost && spec.Mode == v1alpha1.GuardEnforce:
+		return &Association{wish.v.name, subnet.ID, table.ID, wish.what + " has lost its route table"}
+	case lost:
+		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
+			wish.what, subnet.ID.Short(), table.ID.Short()).WithFix("%s", fix))
+	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && w.ownerOf(subnet.RouteTable, wish.v) == nil:
+		return &Association{wish.v.name, subnet.ID, table.ID, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
+	default:
+		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s, it should have %s",
+			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), table.ID.Short()).
+			With("present: "+string(subnet.RouteTable), "expected: "+string(table.ID)).WithFix("%s", fix))
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// quiet is shop with nothing to do for its target.
+func quiet(t testing.TB) *world {
+	w := shop(t)
+	w.configs[0].Spec.Targets = nil
+	return w
+}
+
+func TestGuardNodeSubnets(t *testing.T) {
+	second := vnet + "/subnets/shop-nodes2"
+	w := quiet(t)
+	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", "")
+	w.expect("associate vnet/shop-nodes2 - shop-rt", "") // its sister names the table
+
+	w.subnet(nodesA, "10.240.0.0/24", "") // both stripped: the keeper remembers
+	w.s.Learn(clusterA).LastTable = tableA
+	w.expect("associate vnet/shop-nodes - shop-rt\nassociate vnet/shop-nodes2 - shop-rt", "")
+
+	guard := &w.configs[0].Spec.Guard
+	guard.Mode = v1alpha1.GuardObserve
+	p := w.expect("", "association-lost\nassociation-lost")
+	if !strings.Contains(p.Findings[0].Fix, "--ids "+string(nodesA)+" --route-table "+string(tableA)) {
+		t.Errorf("the fix is not to be pasted: %s", p.Findings[0].Fix)
+	}
+	guard.Mode = v1alpha1.GuardOff
+	w.expect("", "")
+}
+
+func TestGuardOtherTable(t *testing.T) {
+	w := quiet(t)
+	w.s.Learn(clusterA).LastTable = tableA
+	w.table(hub).subnet(nodesA, "10.240.0.0/24", hub)
+	p := w.expect("", "association-other-table")
+	for _, side := range []string{"hub-rt", "shop-rt"} {
+		if !strings.Contains(p.Findings[0].Message, side) {
+			t.Errorf("the finding does not name %s: %s", side, p.Findings[0].Message)
+		}
+	}
+	w.configs[0].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+	w.expect("associate vnet/shop-nodes hub-rt shop-rt", "")
+	w.configs[0].Spec.Guard.Mode = v1alpha1.GuardObserve
+	w.expect("", "association-other-table")
+}
+
+func TestGuardFurtherSubnets(t *testing.T) {
+	w := quiet(t)
+	guard := &w.configs[0].Spec.Guard
+	guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: strings.ToUpper(string(gatewayIn)), RouteTableID: string(gateway)}}
+	w.expect("", "")
+	w.subnet(gatewayIn, "10.240.9.0/24", "")
+	w.expect("associate vnet/gw - gw-rt", "")
+
+	delete(w.s.Tables, gateway.Key()) // nothing to associate with
+	w.s.Unread[gateway.Key()] = network.Unread{ID: gateway, Absent: true}
+	w.expect("", "table-missing")
+
+	w.table(gateway)
+	delete(w.s.Subnets, gatewayIn.Key())
+	w.s.Unread[gatewayIn.Key()] = network.Unread{ID: gatewayIn, Absent: true}
+	w.expect("", "subnet-missing")
+}
+
+func TestGuardDisagreement(t *testing.T) {
+	w := quiet(t)
+	w.config("play", clusterB)
+	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24", tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
+	w.configs[1].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(nodesA), RouteTableID: string(tableB)}}
+	w.configs[1].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+	w.expect("", "association-other-table")
+	// Also while the cluster's own table cannot be read.
+	w.s.Learn(clusterA).LastTable = tableA
+	delete(w.s.Tables, tableA.Key())
+	w.s.Unread[tableA.Key()] = network.Unread{ID: tableA, Status: 403, Code: "AuthorizationFailed"}
+	w.expect("", "association-other-table\nread-failed")
+}
+
+// TestGuardSpelling: the association is made with the ID as Azure spells it, not as the config does.
+func TestGuardSpelling(t *testing.T) {
+	w := quiet(t)
+	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gatewayIn), RouteTableID: strings.ToUpper(string(gateway))}}
+	w.subnet(gatewayIn, "10.240.9.0/24", "")
+	if p := w.expect("associate vnet/gw - gw-rt", ""); p.Changes[0].New.RouteTable != gateway {
+		t.Errorf("spelled %s", p.Changes[0].New.RouteTable)
+	}
+}
+
+// TestEmptySource: a table without a route to any node may not be the cluster's at all.
+func TestEmptySource(t *testing.T) {
+	w := quiet(t)
+	w.table(tableA, "n0 10.244.0.0/24 10.77.0.4")
+	w.s.Learn(clusterA).LogRead = true
+	p := w.expect("", "source-empty\nsource-hop-outside")
+	if !strings.Contains(p.Findings[0].Message, "because the node subnets are associated with it") {
+		t.Error(p.Findings[0].Message)
+	}
+	w.s.Clusters[clusterA.Key()].Pools[0].Count = 0 // no nodes, no routes
+	w.expect("", "source-hop-outside")
+}
+
+// TestDiscover goes through the ways to find the cluster's own table, in their order.
+func TestDiscover(t *testing.T) {
+	managed := network.ID("/subscriptions/" + sub + "/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
+	second := vnet + "/subnets/shop-nodes2"
+	const carried = "n0 10.244.0.0/24 10.240.0.4"
+	none := func(w *world) { w.subnet(nodesA, "10.240.0.0/24", "") }
+	log := func(ids ...network.ID) func(*world) {
+		return func(w *world) { w.s.Learn(clusterA).LogRead, w.s.Learn(clusterA).Written = true, ids }
+	}
+	managedRead := func(ids ...network.ID) func(*world) {
+		return func(w *world) { w.s.Learn(clusterA).ManagedRead, w.s.Learn(clusterA).Managed = true, ids }
+	}
+	table := func(id network.ID, routes ...string) func(*world) { return func(w *world) { w.table(id, routes...) } }
+	absent := func(id network.ID) func(*world) {
+		return func(w *world) { w.s.Unread[id.Key()] = network.Unread{ID: id, Absent: true} }
+	}
+	both := func(w *world) { // a second node subnet, with a table of its own
+		w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", tableB)
+	}
+	names := func(id network.ID) func(*world) {
+		return func(w *world) { w.configs[0].Spec.RouteTableID = string(id) }
+	}
+	remembers := func(id network.ID) func(*world) { return func(w *world) { w.s.Learn(clusterA).LastTable = id } }
+	steps := func(s ...func(*world)) []func(*world) { return s }
+	tests := []struct {
+		name     string
+		steps    []func(*world)
+		table    network.ID
+		doubtful bool
+		want     string // what to read, or the words of the finding
+	}{
+		{"the config names it", steps(func(w *world) { w.configs[0].Spec.RouteTableID = string(tableA) }), tableA, false, ""},
+		{"the config names it, the nodes have another: ask the log", steps(names(hub)), "", false, "written"},
+		{"the config names it, the log shows nothing", steps(names(hub), log()), hub, false, ""},
+		{"the config names it, and so does the log", steps(names(hub), log(hub, tableA)), hub, false, ""},
+		{"the config names one, the log another that carries", steps(names(hub), log(tableA)), "", false, "the config names hub-rt, but its identity wrote shop-rt"},
+		{"the config names one, the log another cluster's", steps(names(hub), log(tableB), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), hub, false, ""},
+		{"memory before an association that carries nothing", steps(remembers(tableB), table(tableA)), tableB, false, ""},
+		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "", false, "written"},
+		{"memory against an association that carries, the log knows", steps(remembers(tableB), log(tableA)), tableA, false, ""},
+		{"memory against an association that carries, the log does not know", steps(remembers(tableB), log()), "", false, "seen with several tables that hold routes to its nodes: play-rt, shop-rt"},
+		{"proven memory before any association", steps(remembers(tableB), func(w *world) { w.s.Learn(clusterA).LastProven = true }), tableB, false, ""},
+
+		{"the association", nil, tableA, false, ""},
+		{"the association, its table not read yet", steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
+		{"the association with a table that carries nothing: ask the log", steps(table(tableA)), "", false, "written"},
+		{"and the log knows the right one", steps(table(tableA), table(tableB, carried), log(tableB)), tableB, false, ""},
+		{"and the log does not: doubtful", steps(table(tableA), log()), tableA, true, ""},
+		{"no nodes, no routes: the association counts", steps(table(tableA), func(w *world) { w.s.Clusters[clusterA.Key()].Pools[0].Count = 0 }), tableA, false, ""},
+		{"the association is a target, which is no candidate", steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(), managedRead()), "", false, "holds no managed one"},
+		{"two associations, one of which carries", steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
+		{"two that carry: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
+		{"two that carry, the log decides", steps(both, table(tableB, carried), log(tableB)), tableB, false, ""},
+		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false, "its node subnets have several tables that hold routes to its nodes: play-rt, shop-rt"},
+		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false, "its node subnets have different tables, none of which holds a route to its nodes"},
+
+		{"stripped: ask the log", steps(none), "", false, "written"},
+		{"the log, its tables not read yet", steps(none, log(tableB)), "", false, "tables"},
+		{"the log", steps(none, log(tableA)), tableA, false, ""},
+		{"the log of an identity shared with another cluster", steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA, false, ""},
+		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)), "", false, "its identity wrote several that hold routes to its nodes: play-rt, shop-rt"},
+		{"another config names it as its own", steps(none, log(tableB, tableA), table(tableB, carried), func(w *world) {
+			w.config("play", clusterB).Spec.RouteTableID = string(tableB)
+		}), tableA, false, ""},
+		{"the log, a table that is gone, and then one that is there", steps(none, log(tableB, tableA), absent(tableB)), tableA, false, ""},
+		{"the log, nothing that carries so far: read on", steps(none, log(tableB), table(tableB), func(w *world) {
+			w.s.Learn(clusterA).LogNext = []string{"more"}
+		}), "", false, "written"},
+		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false, "managed"},
+		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "", false, "of those its identity wrote none holds a route to its nodes: play-rt"},
+
+		{"the log says nothing: ask for managed tables", steps(none, log()), "", false, "managed"},
+		{"the only managed one, not read yet", steps(none, log(), managedRead(managed)), "", false, "tables"},
+		{"the only managed one, with routes of the cluster", steps(none, log(), managedRead(managed), table(managed, carried)), managed, false, ""},
+		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed), table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false, "holds no route to a node of this cluster, so a brought table must be in use"},
+		{"a managed one that is a target", steps(none, log(), managedRead(managed), table(managed, carried), func(w *world) {
+			w.configs[0].Spec.Targets[0].RouteTableID = string(managed)
+		}), "", false, "holds no managed one"},
+		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {
+			w.cluster(clusterA, "10.244.0.0/16")
+			w.s.Learn(clusterA).OwnSubnets = []network.ID{nodesA}
+		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
+		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"), table(managed), table(managed+"x")), "", false, "several managed tables"},
+		{"several managed ones, one of which carries", steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried), table(managed+"x")), managed, false, ""},
+		{"none at all", steps(none, log(), managedRead()), "", false, "no node subnet has a table that can be its own, the activity log shows none"},
+		{"not kubenet: nothing to look for", steps(none, func(w *world) { w.s.Clusters[clusterA.Key()].Plugin = "azure" }), "", false, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := shop(t)
+			for _, step := range tt.steps {
+				step(w)
+			}
+			d := Discover(w.s, &w.configs[0], TakenBy(w.configs))
+			if d.Table != tt.table || d.Doubtful != tt.doubtful {
+				t.Errorf("table %q (%s), doubtful %v, want %q, %v", d.Table, d.How, d.Doubtful, tt.table, tt.doubtful)
+			}
+			got := ""
+			switch {
+			case d.Finding != nil:
+				got = d.Finding.Message
+			case len(d.Want.Written) > 0:
+				got = "written"
+			case len(d.Want.Managed) > 0:
+				got = "managed"
+			case len(d.Want.Tables) > 0:
+				got = "tables"
+			}
+			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if p := Make(w.s, w.configs); tt.table == "" && len(p.Changes) > 0 {
+				t.Errorf("writes without knowing the table: %s", changes(p))
+			}
+		})
+	}
+}
+
+// TestDoubtfulTableIsNotSpread: one node subnet has a table that holds none of the cluster's routes, the other was
+// stripped. The wrong table is not put on the second one.
+func TestDoubtfulTableIsNotSpread(t *testing.T) {
+	second := vnet + "/subnets/shop-nodes2"
+	w := quiet(t)
+	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(nodesA, "10.240.0.0/24", hub).subnet(second, "10.240.1.0/24", "")
+	w.table(hub, "egress 0.0.0.0/0 10.1.0.4")
+	w.s.Learn(clusterA).LogRead = true
+	w.expect("", "source-empty")
+	w.s.Learn(clusterA).Written = []network.ID{tableA} // the log knows better
+	w.expect("associate vnet/shop-nodes2 - shop-rt", "association-other-table")
+}

@@ -1,0 +1,147 @@
+// Package plan decides: from what was read (a network.Snapshot) and what is configured (ClusterRoutes) it tells what should
+// be, which Changes lead there, and what stands in the way, as Findings.
+//
+// It is pure: no context, clock, logger or network, and the same input gives the same output in the same order. It never
+// proposes a write to a cluster's own route table, nor a change of a route that is not the cluster's.
+package plan
+
+import (
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Plan is what to do in one round.
+type Plan struct {
+	// Desired are the target tables and associations as they should be.
+	Desired  State             `json:"-"`
+	Changes  []Change          `json:"changes"`
+	Findings []finding.Finding `json:"findings"`
+	// NeedNICs names clusters whose deletes are held back until the addresses of their nodes were read: read them and
+	// plan again.
+	NeedNICs []network.ID `json:"-"`
+	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
+	// whose routes they are. A target that could not be looked at is in neither.
+	Held, Released []Part `json:"-"`
+}
+
+// Part is one cluster's part in one target.
+type Part struct{ Cluster, Target network.ID }
+
+// Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
+// that was read anew. It may be used by several goroutines at once.
+type Planner struct {
+	s        *network.Snapshot
+	configs  []v1alpha1.ClusterRoutes
+	taken    Taken
+	views    []*view
+	findings []finding.Finding // about the clusters and their own tables
+
+	// by ID.Key()
+	parts     map[string][]part   // the clusters' parts in a target, in the order of their names
+	ownTables map[string]ownTable // tables not to be written because they are or may be a cluster's own
+	wishes    []wish              // for subnets, in the order of their keys
+}
+
+// part is what one config says of one target.
+type part struct {
+	*view
+	policy    v1alpha1.Policy
+	maxRoutes int
+}
+
+// New looks at the configured clusters.
+func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
+	p := &Planner{s: s, configs: configs, taken: TakenBy(configs), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+	p.makeViews()
+	p.makeWishes()
+	return p
+}
+
+// Make plans for all configs in one step.
+func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return New(s, configs).Plan() }
+
+// Plan plans for everything that is configured.
+func (p *Planner) Plan() Plan {
+	w := work{Planner: p}
+	w.found = append(w.found, p.findings...)
+	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
+	for _, id := range p.targetIDs() {
+		if t := w.target(id, p.s.Table(id)); t != nil {
+			state.Tables = append(state.Tables, *t)
+		}
+	}
+	return w.plan(state, Diff(p.s, state))
+}
+
+// Again plans for one target that was read anew, under the same rules.
+func (p *Planner) Again(table *network.RouteTable) Plan {
+	w := work{Planner: p}
+	var state State
+	var changes []Change
+	if t := w.target(table.ID, table); t != nil && len(p.parts[table.ID.Key()]) > 0 {
+		state.Tables = append(state.Tables, *t)
+		changes = diffTable(table, *t)
+		sortChanges(changes)
+	}
+	return w.plan(state, changes)
+}
+
+// AgainSubnet plans for one subnet that was read anew, under the same rules.
+func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
+	w := work{Planner: p}
+	var wishes []wish
+	for _, wish := range p.wishes {
+		if wish.subnet.Equal(subnet.ID) {
+			wishes = append(wishes, wish)
+		}
+	}
+	state := State{Associations: w.associations(wishes, func(network.ID) *network.Subnet { return subnet })}
+	var changes []Change
+	for _, a := range state.Associations {
+		changes = append(changes, diffSubnet(subnet, a)...)
+	}
+	return w.plan(state, changes)
+}
+
+// Sources returns the own tables of the clusters whose routes go into a target.
+func (p *Planner) Sources(target network.ID) []network.ID {
+	var ids []network.ID
+	for _, part := range p.parts[target.Key()] {
+		if part.source != "" {
+			ids = append(ids, part.source)
+		}
+	}
+	return network.SortIDs(ids)
+}
+
+// work is one call of a Planner: what it found on its way.
+type work struct {
+	*Planner
+	found          []finding.Finding
+	needNICs       []network.ID
+	held, released []Part
+}
+
+func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
+
+func (w *work) plan(state State, changes []Change) Plan {
+	if changes == nil {
+		changes = []Change{}
+	}
+	return Plan{
+		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
+		NeedNICs: network.SortIDs(w.needNICs), Held: w.held, Released: w.released,
+	}
+}
+
+// targetIDs returns the targets of all configs, each once, sorted.
+func (p *Planner) targetIDs() []network.ID {
+	var ids []network.ID
+	for _, c := range p.configs {
+		for _, t := range c.Spec.Targets {
+			ids = append(ids, network.ID(t.RouteTableID))
+		}
+	}
+	return network.SortIDs(ids)
+}

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// randomWorld draws one or two clusters with their tables, and two targets in any state: true routes, stale ones, wrong
+// next hops, foreign routes that look much like pod routes, taken names.
+func randomWorld(t *rapid.T) *world {
+	w := &world{t: new(testing.T), s: network.NewSnapshot()}
+	prefix := rapid.Custom(func(t *rapid.T) string {
+		return rapid.OneOf(
+			rapid.Map(rapid.IntRange(0, 9), func(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }),
+			rapid.SampledFrom([]string{"10.244.0.0/16", "10.244.3.0/25", "10.244.2.0/23", "0.0.0.0/0", "10.245.1.0/24", "192.168.0.0/16", "Storage"}),
+		).Draw(t, "prefix")
+	})
+	hop := rapid.OneOf(
+		rapid.Map(rapid.IntRange(4, 12), func(i int) string { return fmt.Sprintf("10.240.0.%d", i) }),
+		rapid.SampledFrom([]string{"10.250.0.4", "10.250.0.5", "10.1.0.4", "Internet", "None"}),
+	)
+	name := rapid.Map(rapid.IntRange(0, 14), func(i int) string { return fmt.Sprintf("aks-n-%d", i) })
+	routes := func(label string) []string {
+		var out []string
+		names, prefixes := map[string]bool{}, map[string]bool{}
+		for range rapid.IntRange(0, 10).Draw(t, label) {
+			n, p, h := name.Draw(t, "name"), prefix.Draw(t, "prefix"), hop.Draw(t, "hop")
+			if names[n] || prefixes[p] {
+				continue
+			}
+			names[n], prefixes[p] = true, true
+			out = append(out, n+" "+p+" "+h)
+		}
+		return out
+	}
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", rapid.SampledFrom([]network.ID{tableA, "", hub, gateway}).Draw(t, "association"))
+	w.table(tableA, routes("source")...).table(gateway, routes("gateway")...).table(hub, routes("hub")...)
+	w.config("shop", clusterA, gateway, hub)
+	if rapid.Bool().Draw(t, "second cluster") {
+		w.cluster(clusterB, rapid.SampledFrom([]string{"10.244.0.0/16", "10.245.0.0/16", "10.244.0.0/20"}).Draw(t, "podCIDR"), nodesB)
+		w.subnet(nodesB, rapid.SampledFrom([]string{"10.250.0.0/24", "10.240.0.8/29"}).Draw(t, "nodes"), tableB).table(tableB, routes("second source")...)
+		w.config("play", clusterB, gateway)
+	}
+	for i := range w.configs {
+		spec := &w.configs[i].Spec
+		if rapid.Bool().Draw(t, "named") {
+			spec.RouteTableID = string(map[string]network.ID{"shop": tableA, "play": tableB}[w.configs[i].Metadata.Name])
+		}
+		percent := rapid.SampledFrom([]int{0, 30, 50, 100}).Draw(t, "percent")
+		spec.MaxDeletePercent = &percent
+		for j := range spec.Targets {
+			spec.Targets[j].Policy = rapid.SampledFrom([]v1alpha1.Policy{v1alpha1.PolicySync, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve}).Draw(t, "policy")
+			spec.Targets[j].MaxRoutes = rapid.SampledFrom([]int{3, 8, 400}).Draw(t, "limit")
+		}
+		if rapid.Bool().Draw(t, "NICs read") {
+			var held []string
+			for i := range 9 {
+				if rapid.Bool().Draw(t, "alive") {
+					held = append(held, fmt.Sprintf("10.240.0.%d", i+4))
+				}
+			}
+			w.nics(network.ID(spec.ClusterID), held...)
+		}
+		known := w.s.Learn(network.ID(spec.ClusterID))
+		known.Fresh, known.Steady = map[string]bool{gateway.Key(): rapid.Bool().Draw(t, "fresh")}, rapid.Bool().Draw(t, "steady")
+		known.LogRead, known.ManagedRead = true, true
+	}
+	return w
+}
+
+// TestProperties: whatever the tables hold, applying the plan gives the desired table, foreign routes come through byte
+// for byte, no cluster's own table is touched, nothing is doubled or overfilled, and planning again gives nothing.
+func TestProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := randomWorld(t)
+		before := map[string]*network.RouteTable{}
+		for k, v := range w.s.Tables {
+			before[k] = v
+		}
+		p := Make(w.s, w.configs)
+		if again := Make(w.s, w.configs); !reflect.DeepEqual(p, again) {
+			t.Fatalf("the same input gives another plan:\n%+v\n%+v", p, again)
+		}
+		for _, c := range p.Changes {
+			if c.Resource.Equal(tableA) || c.Resource.Equal(tableB) {
+				t.Fatalf("writes a cluster's own table: %+v", c)
+			}
+		}
+		for _, desired := range p.Desired.Tables {
+			now := before[desired.ID.Key()]
+			raw, err := network.SetRoutes(now.Raw, desired.Routes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := network.DecodeRouteTable(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := byName(table.Routes), apply(now.Routes, p.Changes, desired.ID); !reflect.DeepEqual(got, want) {
+				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
+			}
+			checkTable(t, w, now, table)
+			w.s.Tables[desired.ID.Key()] = table
+		}
+		for _, a := range p.Desired.Associations {
+			w.subnet(a.Subnet, w.s.Subnet(a.Subnet).Prefixes[0].String(), a.Table)
+		}
+		for _, h := range p.Held {
+			known := w.s.Learn(h.Cluster)
+			if known.Held == nil {
+				known.Held = map[string]bool{}
+			}
+			known.Held[h.Target.Key()] = true
+		}
+		for i := range w.configs {
+			w.s.Learn(network.ID(w.configs[i].Spec.ClusterID)).Fresh = nil
+		}
+		if again := Make(w.s, w.configs); len(again.Changes) > 0 {
+			t.Fatalf("planning again gives more:\n%s\nfirst:\n%s", changes(again), changes(p))
+		}
+	})
+}
+
+// byName is what a table says, without the bytes.
+func byName(routes []network.Route) map[string]string {
+	out := map[string]string{}
+	for _, r := range routes {
+		out[strings.ToLower(r.Name)] = r.Destination() + ">" + r.NextHop()
+	}
+	return out
+}
+
+// apply is a second, naive way to carry out changes.
+func apply(routes []network.Route, changes []Change, table network.ID) map[string]string {
+	out := byName(routes)
+	for _, c := range changes {
+		if !c.Resource.Equal(table) {
+			continue
+		}
+		if c.New == nil {
+			delete(out, strings.ToLower(c.Route))
+		} else {
+			out[strings.ToLower(c.Route)] = c.New.AddressPrefix + ">" + c.New.NextHopIPAddress
+		}
+	}
+	return out
+}
+
+// checkTable compares a target before and after with rules written down a second time.
+func checkTable(t *rapid.T, w *world, now, then *network.RouteTable) {
+	after := map[string]network.Route{}
+	prefixes := map[netip.Prefix]bool{}
+	for _, r := range then.Routes {
+		if prefixes[r.Prefix] && r.Prefix.IsValid() {
+			t.Fatalf("%s holds %s twice", then.ID, r.Prefix)
+		}
+		prefixes[r.Prefix] = true
+		after[r.Name] = r
+	}
+	added := 0
+	for _, r := range then.Routes {
+		if byName(now.Routes)[strings.ToLower(r.Name)] == "" {
+			added++
+		}
+	}
+	limit := 400
+	for _, c := range w.configs {
+		for _, target := range c.Spec.Targets {
+			if now.ID.Equal(network.ID(target.RouteTableID)) {
+				limit = min(limit, target.MaxRoutes)
+			}
+		}
+	}
+	if added > 0 && len(then.Routes) > limit {
+		t.Fatalf("%d routes, %d of them added, in a table for %d", len(then.Routes), added, limit)
+	}
+	ours := func(r network.Route) bool {
+		for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."}, {"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
+			if strings.HasPrefix(r.Destination(), side.pods) && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.NextHop(), side.nodes) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, r := range now.Routes {
+		if ours(r) {
+			continue
+		}
+		if !bytes.Equal(after[r.Name].Raw, r.Raw) {
+			t.Fatalf("the foreign route %s became %s", r.Raw, after[r.Name].Raw)
+		}
+	}
+	if paths, err := network.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
+		t.Fatalf("other fields changed: %v %v", paths, err)
+	}
+}

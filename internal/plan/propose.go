@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Proposal is a config for a cluster that was found, with the reasons for each part of it.
+type Proposal struct {
+	Config v1alpha1.ClusterRoutes
+	// About says what the cluster is, Table how its own table is known.
+	About, Table string
+	// SubnetWhy and TargetWhy go with Spec.Guard.Subnets and Spec.Targets, one each.
+	SubnetWhy, TargetWhy []string
+	// Notes are what a person has to see to.
+	Notes []string
+	// Want is what to read to find the cluster's own table; propose again afterwards.
+	Want network.Wanted
+	// Skip is set when there is nothing to configure, and says why.
+	Skip string
+}
+
+// Propose makes a config for every cluster in the snapshot: with its own table, the gateway subnets that can reach it and
+// all other tables that hold its pod routes. Sorted by cluster.
+func Propose(s *network.Snapshot) []Proposal {
+	var out []Proposal
+	names := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		out = append(out, propose(s, s.Clusters[key], names))
+	}
+	return out
+}
+
+func propose(s *network.Snapshot, cluster *network.Cluster, names map[string]bool) Proposal {
+	var pools []string
+	for _, pool := range cluster.Pools {
+		pools = append(pools, fmt.Sprintf("%s (nodes: %d)", pool.Name, pool.Count))
+	}
+	p := Proposal{About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s", cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
+	if !cluster.Kubenet() {
+		p.Skip = fmt.Sprintf("its network plugin is %s: no route table holds its pod routes", cluster.PluginName())
+		return p
+	}
+	c := &p.Config
+	c.APIVersion, c.Kind = v1alpha1.APIVersion, v1alpha1.Kind
+	c.Metadata.Name = uniqueName(cluster.ID, names)
+	c.Spec.ClusterID = string(cluster.ID)
+	c.SetDefaults()
+	d := Discover(s, c, Taken{})
+	c.Spec.RouteTableID, p.Table, p.Want = string(d.Table), d.How, d.Want
+	if d.Finding != nil {
+		p.Notes = append(p.Notes, d.Finding.Message)
+	}
+	p.proposeTargets(s, cluster)
+	c.SetDefaults()
+	return p
+}
+
+// proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables that hold pod routes.
+func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster) {
+	spec := &p.Config.Spec
+	own := network.ID(spec.RouteTableID)
+	v := newView(s, &p.Config, cluster)
+	near := nearNetworks(s, cluster)
+	isTarget := map[string]bool{}
+	target := func(id network.ID, why string) {
+		if !isTarget[id.Key()] {
+			isTarget[id.Key()] = true
+			spec.Targets = append(spec.Targets, v1alpha1.Target{RouteTableID: string(id)})
+			p.TargetWhy = append(p.TargetWhy, why)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
+		subnet := s.Subnets[key]
+		if len(subnet.Gateways) == 0 || !near[subnet.ID.Parent().Key()] {
+			continue
+		}
+		who := fmt.Sprintf("Application Gateway %s sits in subnet %s", shortNames(subnet.Gateways), subnet.ID.Short())
+		switch {
+		case subnet.RouteTable == "":
+			p.Notes = append(p.Notes, who+", which has no route table: make one for it and add it to the targets")
+		case subnet.RouteTable.Equal(own):
+			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the way to Azure CNI Overlay")
+		case network.IsManagedTable(subnet.RouteTable):
+			p.Notes = append(p.Notes, who+", which has the own table of another cluster, "+subnet.RouteTable.Short()+": it is never written")
+		default:
+			target(subnet.RouteTable, who)
+			spec.Guard.Subnets = append(spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(subnet.RouteTable)})
+			p.SubnetWhy = append(p.SubnetWhy, who)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		table := s.Tables[key]
+		if table.ID.Equal(own) || network.IsManagedTable(table.ID) {
+			continue
+		}
+		if n := len(v.podRoutes(table)); n > 0 {
+			target(table.ID, fmt.Sprintf("it holds %d pod routes of the cluster", n))
+		}
+	}
+}
+
+// nearNetworks are the virtual networks of the node subnets and those peered with them.
+func nearNetworks(s *network.Snapshot, cluster *network.Cluster) map[string]bool {
+	near := map[string]bool{}
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		near[id.Parent().Key()] = true
+		if vnet := s.VNets[id.Parent().Key()]; vnet != nil {
+			for _, peer := range vnet.Peers() {
+				near[peer.Key()] = true
+			}
+		}
+	}
+	return near
+}
+
+func prefixList(cluster *network.Cluster) string {
+	texts := make([]string, len(cluster.PodCIDRs))
+	for i, p := range cluster.PodCIDRs {
+		texts[i] = p.String()
+	}
+	if len(texts) == 0 {
+		return "none"
+	}
+	return strings.Join(texts, " and ")
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// uniqueName makes a metadata.name of a cluster's: lower case, letters, digits and hyphens, taken only once.
+func uniqueName(id network.ID, taken map[string]bool) string {
+	clean := func(s string) string {
+		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "-"), "-")
+		return strings.Trim(s[:min(len(s), 50)], "-")
+	}
+	name := clean(id.Name())
+	if name == "" {
+		name = "cluster"
+	}
+	if taken[name] {
+		name = strings.Trim(clean(id.ResourceGroup()+"-"+id.Name()), "-")
+	}
+	for base, n := name, 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	taken[name] = true
+	return name
+}

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// addGateway puts an Application Gateway into a subnet.
+func (w *world) addGateway(subnet network.ID, name string) *world {
+	w.s.Subnet(subnet).Gateways = append(w.s.Subnet(subnet).Gateways, network.ResourceID(sub, "net-rg", network.TypeGateway, name))
+	return w
+}
+
+func targetsOf(p Proposal) []string {
+	var out []string
+	for _, t := range p.Config.Spec.Targets {
+		out = append(out, network.ID(t.RouteTableID).Name())
+	}
+	return out
+}
+
+func TestPropose(t *testing.T) {
+	w := shop(t)
+	peer := network.ID("/subscriptions/" + sub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")
+	far := network.ID("/subscriptions/" + sub + "/resourceGroups/far-rg/providers/Microsoft.Network/virtualNetworks/far")
+	w.s.VNets[vnet.Key()] = &network.VNet{Document: network.Document{ID: vnet}, Peerings: []network.Peering{{Remote: peer}}}
+	farTable, spoke, plain := tables+"/far-rt", tables+"/spoke-rt", vnet+"/subnets/plain"
+	w.table(hub).table(farTable).table(spoke, "copied 10.244.1.0/24 10.240.0.5", "stale 10.244.9.0/24 10.240.0.9").
+		subnet(peer+"/subnets/agw", "10.1.0.0/24", hub).addGateway(peer+"/subnets/agw", "hub-agw").
+		subnet(far+"/subnets/agw", "10.2.0.0/24", farTable).addGateway(far+"/subnets/agw", "far-agw"). // not peered: out of reach
+		subnet(plain, "10.240.8.0/24", "").addGateway(plain, "bare-agw").
+		addGateway(gatewayIn, "shop-agw")
+	w.cluster(clusterB, "10.245.0.0/16", nodesB)
+	w.s.Clusters[clusterB.Key()].Plugin, w.s.Clusters[clusterB.Key()].PluginMode = "azure", "overlay"
+	proposals := Propose(w.s)
+	if len(proposals) != 2 {
+		t.Fatalf("%d proposals", len(proposals))
+	}
+	if p := proposals[0]; !strings.Contains(p.Skip, "overlay") {
+		t.Errorf("the overlay cluster: %+v", p)
+	}
+	p := proposals[1]
+	if got, want := targetsOf(p), []string{"hub-rt", "gw-rt", "spoke-rt"}; !slices.Equal(got, want) {
+		t.Errorf("targets %v, want %v", got, want)
+	}
+	if got := p.TargetWhy[2]; got != "it holds 2 pod routes of the cluster" {
+		t.Errorf("why spoke-rt: %s", got)
+	}
+	if network.ID(p.Config.Spec.RouteTableID) != tableA || p.Table != "the node subnets are associated with it" || len(p.Config.Spec.Guard.Subnets) != 2 || len(p.SubnetWhy) != 2 {
+		t.Errorf("%+v", p)
+	}
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "bare-agw sits in subnet vnet/plain, which has no route table") {
+		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+func TestProposeWhatIsNotToBeWritten(t *testing.T) {
+	w := shop(t)
+	w.subnet(gatewayIn, "10.240.9.0/24", tableA).addGateway(gatewayIn, "agw") // shares the cluster's own table
+	other := network.ResourceID(sub, "MC_x", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+	second := vnet + "/subnets/gw2"
+	w.table(other, "x 10.244.0.0/24 10.240.0.4").subnet(second, "10.240.7.0/24", other).addGateway(second, "agw2")
+	delete(w.s.Tables, gateway.Key())
+	p := Propose(w.s)[0]
+	if len(p.Config.Spec.Targets) != 0 || len(p.Config.Spec.Guard.Subnets) != 0 {
+		t.Errorf("targets %v, guarded %v", p.Config.Spec.Targets, p.Config.Spec.Guard.Subnets)
+	}
+	notes := strings.Join(p.Notes, "\n")
+	for _, want := range []string{"shares the cluster's own table", "has the own table of another cluster, aks-agentpool-12345678-routetable"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no note says %q:\n%s", want, notes)
+		}
+	}
+	// Without any table it asks for what would tell.
+	w.subnet(nodesA, "10.240.0.0/24", "")
+	if p := Propose(w.s)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
+		t.Errorf("%+v", p)
+	}
+}

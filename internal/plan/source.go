@@ -1,0 +1,296 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Discovery says which route table is a cluster's own.
+type Discovery struct {
+	// Table is the table, or "" when it cannot be told (yet).
+	Table network.ID
+	// How says in words how it is known.
+	How string
+	// Proven is set where what the cluster itself did speaks for the table: more than a config or an association, which
+	// somebody may have got wrong.
+	Proven bool
+	// Doubtful is set where nothing better was found than a table without a route to any of the cluster's nodes. It is read,
+	// and put on no subnet.
+	Doubtful bool
+	// Want is what has to be read before it can be told. Empty when there is an answer, be it that there is none.
+	Want network.Wanted
+	// Finding says why there is no answer.
+	Finding *finding.Finding
+}
+
+// Taken are tables that cannot be a cluster's own: the targets of all configs (after one sync a target looks the same), and
+// the tables that other configs name as their clusters' own.
+type Taken struct {
+	targets map[string]bool
+	owner   map[string]string // cluster's key by the table's
+}
+
+// TakenBy collects them.
+func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
+	t := Taken{map[string]bool{}, map[string]string{}}
+	for _, c := range configs {
+		for _, target := range c.Spec.Targets {
+			t.targets[network.ID(target.RouteTableID).Key()] = true
+		}
+		if c.Spec.RouteTableID != "" {
+			t.owner[network.ID(c.Spec.RouteTableID).Key()] = network.ID(c.Spec.ClusterID).Key()
+		}
+	}
+	return t
+}
+
+// from reports whether a table is taken from a cluster's candidates.
+func (t Taken) from(cluster, table network.ID) bool {
+	owner, owned := t.owner[table.Key()]
+	return t.targets[table.Key()] || owned && owner != cluster.Key()
+}
+
+// Discover finds the cluster's own table: the one the config names, the one the node subnets were last seen with, the one
+// they are associated with, one that the cluster's identity wrote (activity log), or the only managed one of the node
+// resource group, in this order. From the third on a table must hold a route to one of the cluster's nodes: somebody
+// may have put a wrong one on a subnet, and identities that write a table may be shared by clusters.
+func Discover(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
+	cluster := s.Cluster(network.ID(config.Spec.ClusterID))
+	if id := config.Spec.RouteTableID; id != "" {
+		d := Discovery{Table: network.ID(id), How: "the config names it"}
+		if cluster == nil || !cluster.Kubenet() {
+			return d
+		}
+		return candidates{s, config, cluster, taken}.named(d)
+	}
+	if cluster == nil || !cluster.Kubenet() {
+		return Discovery{}
+	}
+	c := candidates{s, config, cluster, taken}
+	known := s.Known(cluster.ID)
+	if known.LastTable != "" && !taken.from(cluster.ID, known.LastTable) {
+		return c.remembered(known)
+	}
+
+	associated, want := c.present(c.associated())
+	if len(want) > 0 {
+		return Discovery{Want: network.Wanted{Tables: want}}
+	}
+	carrying := c.carrying(associated)
+	if len(carrying) == 1 || len(associated) == 1 && cluster.Nodes() == 0 {
+		return Discovery{Table: append(carrying, associated...)[0], How: "the node subnets are associated with it"}
+	}
+
+	if !known.LogRead {
+		return Discovery{Want: network.Wanted{Written: []network.ID{cluster.ID}}}
+	}
+	written, want := c.present(known.Written)
+	if len(want) > 0 {
+		return Discovery{Want: network.Wanted{Tables: want}}
+	}
+	inLog := c.carrying(written)
+	if len(carrying) > 1 { // several fit, and the log may tell which of them the cluster writes
+		inLog = slices.DeleteFunc(inLog, func(id network.ID) bool { return !slices.ContainsFunc(carrying, id.Equal) })
+	}
+	const byLog = "the cluster's identity wrote it"
+	switch {
+	case len(inLog) == 0 && len(known.LogNext) > 0:
+		return Discovery{Want: network.Wanted{Written: []network.ID{cluster.ID}}}
+	case len(inLog) == 1:
+		return Discovery{Table: inLog[0], How: byLog, Proven: true}
+	case len(inLog) > 1:
+		return c.unknown("its identity wrote several that hold routes to its nodes: %s", shortNames(inLog))
+	case len(carrying) > 1:
+		return c.unknown("its node subnets have several tables that hold routes to its nodes: %s", shortNames(carrying))
+	case len(associated) == 1:
+		return Discovery{Table: associated[0], How: "the node subnets are associated with it", Doubtful: true}
+	case len(associated) > 1:
+		return c.unknown("its node subnets have different tables, none of which holds a route to its nodes: %s", shortNames(associated))
+	}
+	if !known.ManagedRead {
+		return Discovery{Want: network.Wanted{Managed: []network.ID{cluster.ID}}}
+	}
+	managed, want := c.present(known.Managed)
+	if len(want) > 0 {
+		return Discovery{Want: network.Wanted{Tables: want}}
+	}
+	return c.managed(managed, written)
+}
+
+// named holds the table that the config names against what the cluster does, where its node subnets are not associated with it: a
+// config can have mixed two tables up. Where the cluster's identity wrote another table that leads to its nodes, and not
+// this one, nothing is believed.
+func (c candidates) named(d Discovery) Discovery {
+	present := c.associated()
+	if len(c.s.NodeSubnetIDs(c.cluster)) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
+		return d
+	}
+	known := c.s.Known(c.cluster.ID)
+	if !known.LogRead {
+		return Discovery{Want: network.Wanted{Written: []network.ID{c.cluster.ID}}}
+	}
+	if slices.ContainsFunc(known.Written, d.Table.Equal) {
+		d.Proven = true
+		return d
+	}
+	var want, others []network.ID
+	for _, id := range known.Written {
+		unread, tried := c.s.Unread[id.Key()]
+		switch table := c.s.Table(id); {
+		case unread.Absent:
+		case table == nil && !tried:
+			want = append(want, id)
+		case table != nil && Carries(c.s, c.config, table):
+			others = append(others, id)
+		}
+	}
+	switch {
+	case len(want) > 0:
+		return Discovery{Want: network.Wanted{Tables: want}}
+	case len(others) > 0:
+		return c.unknown("the config names %s, but its identity wrote %s, which holds routes to its nodes", d.Table.Short(), shortNames(others))
+	}
+	return d
+}
+
+// bare reports whether one of the node subnets has no table.
+func (c candidates) bare() bool {
+	for _, id := range c.s.NodeSubnetIDs(c.cluster) {
+		if subnet := c.s.Subnet(id); subnet != nil && subnet.RouteTable == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// remembered answers with the table that the node subnets were last seen with. What was only seen, and not proven by what
+// the cluster did, is not believed against another table that leads to its nodes: one of the two is somebody's copy, and only
+// the activity log can tell which.
+func (c candidates) remembered(known network.Known) Discovery {
+	d := Discovery{Table: known.LastTable, How: "the node subnets were last seen with it", Proven: known.LastProven}
+	if d.Proven {
+		return d
+	}
+	others, want := c.present(slices.DeleteFunc(c.associated(), known.LastTable.Equal))
+	if len(want) > 0 {
+		return Discovery{Want: network.Wanted{Tables: want}}
+	}
+	rivals := c.carrying(others)
+	if len(rivals) == 0 {
+		return d
+	}
+	if !known.LogRead {
+		return Discovery{Want: network.Wanted{Written: []network.ID{c.cluster.ID}}}
+	}
+	all := append(rivals, known.LastTable)
+	written := slices.DeleteFunc(slices.Clone(all), func(id network.ID) bool { return !slices.ContainsFunc(known.Written, id.Equal) })
+	if len(written) == 1 {
+		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
+	}
+	return c.unknown("its node subnets were seen with several tables that hold routes to its nodes: %s", shortNames(network.SortIDs(all)))
+}
+
+// candidates looks for a cluster's own table.
+type candidates struct {
+	s       *network.Snapshot
+	config  *v1alpha1.ClusterRoutes
+	cluster *network.Cluster
+	taken   Taken
+}
+
+// associated returns the tables on the cluster's node subnets now.
+func (c candidates) associated() []network.ID {
+	var ids []network.ID
+	for _, id := range c.s.NodeSubnetIDs(c.cluster) {
+		if subnet := c.s.Subnet(id); subnet != nil && subnet.RouteTable != "" {
+			ids = append(ids, subnet.RouteTable)
+		}
+	}
+	return network.SortIDs(ids)
+}
+
+// present returns those of the tables that may be the cluster's own and are not known to be absent, and those of them
+// that have to be read.
+func (c candidates) present(ids []network.ID) (there, want []network.ID) {
+	for _, id := range ids {
+		unread, tried := c.s.Unread[id.Key()]
+		switch {
+		case c.taken.from(c.cluster.ID, id) || unread.Absent:
+			continue
+		case c.s.Table(id) == nil && !tried:
+			want = append(want, id)
+		}
+		there = append(there, id)
+	}
+	return there, want
+}
+
+// carrying returns those of the tables that hold a route to one of the cluster's nodes.
+func (c candidates) carrying(ids []network.ID) []network.ID {
+	var out []network.ID
+	for _, id := range ids {
+		if table := c.s.Table(id); table != nil && Carries(c.s, c.config, table) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Carries reports whether a table holds a route to one of the cluster's nodes.
+func Carries(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) bool {
+	return len(newView(s, config, s.Cluster(network.ID(config.Spec.ClusterID))).podRoutes(table)) > 0
+}
+
+// managed answers with the only managed table of the node resource group. Beside a table that the customer brought an
+// unused, empty managed one can stand (AKS#1460), so with brought subnets it must hold the cluster's routes.
+func (c candidates) managed(managed, written []network.ID) Discovery {
+	const how = "it is the only managed table of the node resource group"
+	switch carrying := c.carrying(managed); {
+	case len(carrying) == 1:
+		return Discovery{Table: carrying[0], How: how}
+	case len(managed) == 1 && len(c.cluster.BroughtSubnets()) == 0:
+		return Discovery{Table: managed[0], How: how}
+	case len(managed) > 1:
+		return c.unknown("the node resource group %s holds several managed tables: %s", c.cluster.NodeResourceGroup, shortNames(managed))
+	case len(written) > 0:
+		return c.unknown("no node subnet has a table that can be its own, and of those its identity wrote none holds a route to its nodes: %s", shortNames(written))
+	case len(managed) == 1:
+		return c.unknown("the managed table %s holds no route to a node of this cluster, so a brought table must be in use", managed[0].Short())
+	}
+	return c.unknown("no node subnet has a table that can be its own, the activity log shows none, and the node resource group %s holds no managed one", c.cluster.NodeResourceGroup)
+}
+
+func (c candidates) unknown(format string, args ...any) Discovery {
+	f := finding.New(finding.TableUnknown, c.config.Metadata.Name, c.config.Spec.ClusterID,
+		"it cannot be told which route table is the own table of cluster %s: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+		WithFix("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
+	known := c.s.Known(c.cluster.ID)
+	if known.LogCut {
+		f = f.With("only the newest part of the activity log was read")
+	}
+	for _, id := range known.Written {
+		if c.s.Unread[id.Key()].Absent {
+			f = f.With("the cluster's identity wrote " + string(id) + ", which does not exist any more")
+		}
+	}
+	// What could not be looked at may hold the answer.
+	for _, scope := range []network.ID{c.cluster.NodeGroup(), network.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
+		if u, failed := c.s.Unread[scope.Key()]; failed {
+			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())
+		}
+	}
+	return Discovery{Finding: &f}
+}
+
+func shortNames(ids []network.ID) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.Short()
+	}
+	return strings.Join(names, ", ")
+}

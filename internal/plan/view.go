@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// view is one configured cluster in the eyes of a plan: its addresses, its own table and the routes in it.
+type view struct {
+	config  *v1alpha1.ClusterRoutes
+	name    string           // metadata.name
+	cluster *network.Cluster // nil when it was not read
+	cidrs   []netip.Prefix   // pod CIDRs, narrowed by the config
+	nodes   []netip.Prefix   // node subnets, present and remembered
+	anyHop  bool
+	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
+	blind bool
+	masks map[netip.Prefix]int // length of node prefixes, for each of cidrs
+
+	// of the Discovery of the cluster's own table; source is "" when it is unknown
+	source           network.ID
+	how              string
+	proven, doubtful bool
+	// wanted are the pod routes of the source by prefix; nil when they could not be read, and then nothing in a target is
+	// believed to be stale.
+	wanted map[netip.Prefix]network.Route
+}
+
+func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cluster) *view {
+	v := &view{config: c, name: c.Metadata.Name, cluster: cluster, masks: map[netip.Prefix]int{}}
+	if cluster == nil {
+		return v
+	}
+	v.nodes = s.NodePrefixes(cluster)
+	v.anyHop = s.Known(cluster.ID).AnyHop
+	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
+	for _, cidr := range v.cidrs {
+		v.masks[cidr] = network.NodeMask(cidr)
+	}
+	return v
+}
+
+// narrow returns the parts of the cluster's pod CIDRs that the config allows. Whatever is too wide to be meant is left
+// out: everybody's routes would lie inside.
+func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, cidr := range podCIDRs {
+		if _, err := config.PodCIDR(cidr.String()); err != nil {
+			continue
+		}
+		if len(allowed) == 0 {
+			out = append(out, cidr)
+		}
+		for _, text := range allowed {
+			a, err := netip.ParsePrefix(text)
+			if err != nil || !a.Overlaps(cidr) {
+				continue
+			}
+			if a.Bits() < cidr.Bits() {
+				a = cidr
+			}
+			out = append(out, a)
+		}
+	}
+	return network.SortPrefixes(out)
+}
+
+// owns reports whether a route is this cluster's: to the pod CIDR of one node, by way of an address in one of its node
+// subnets.
+func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
+
+func (v *view) isNodePrefix(p netip.Prefix) bool {
+	for _, cidr := range v.cidrs {
+		if p.IsValid() && p.Bits() == v.masks[cidr] && cidr.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) isNodeHop(r network.Route) bool {
+	return r.Hop.IsValid() && (v.anyHop || slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
+}
+
+// podRoutes returns the cluster's routes in its own table by prefix.
+func (v *view) podRoutes(table *network.RouteTable) map[netip.Prefix]network.Route {
+	v.learnMasks(table)
+	routes := make(map[netip.Prefix]network.Route, len(table.Routes))
+	for _, r := range table.Routes {
+		if _, twice := routes[r.Prefix]; !twice && v.owns(r) {
+			routes[r.Prefix] = r
+		}
+	}
+	return routes
+}
+
+// learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure documents it by an
+// example only (configure-kubenet-dual-stack).
+func (v *view) learnMasks(table *network.RouteTable) {
+	for _, cidr := range v.cidrs {
+		if !cidr.Addr().Is6() {
+			continue
+		}
+		seen := map[int]bool{}
+		for _, r := range table.Routes {
+			if r.Prefix.IsValid() && r.Prefix.Bits() > cidr.Bits() && cidr.Contains(r.Prefix.Addr()) && v.isNodeHop(r) {
+				seen[r.Prefix.Bits()] = true
+			}
+		}
+		if len(seen) == 1 {
+			for bits := range seen {
+				v.masks[cidr] = bits
+			}
+		}
+	}
+}

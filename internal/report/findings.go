@@ -1,0 +1,63 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// FindingsText writes findings for a terminal, an empty line before each.
+func FindingsText(findings []finding.Finding, style Style) string {
+	var b strings.Builder
+	for _, f := range findings {
+		severity := f.Severity.String()
+		switch f.Severity {
+		case finding.Error:
+			severity = style.Red(severity)
+		case finding.Warning:
+			severity = style.Yellow(severity)
+		default:
+			severity = style.Dim(severity)
+		}
+		who := ""
+		if f.Cluster != "" {
+			who = " (" + f.Cluster + ")"
+		}
+		fmt.Fprintf(&b, "\n%s %s%s: %s\n", severity, style.Bold(string(f.Code)), who, plain(f.Message))
+		if f.Resource != "" {
+			fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
+		}
+		for _, line := range f.Evidence {
+			fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "  next: %s\n", f.Fix)
+		}
+	}
+	return b.String()
+}
+
+// FindingLine writes a finding on one line.
+func FindingLine(f finding.Finding) string {
+	who := ""
+	if f.Cluster != "" {
+		who = f.Cluster + ": "
+	}
+	return fmt.Sprintf("%s %s %s%s", f.Severity, f.Code, who, plain(f.Message))
+}
+
+// FindingsMarkdown writes findings as a list, an empty line before it.
+func FindingsMarkdown(findings []finding.Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "\n- **%s** `%s`: %s\n", f.Severity, f.Code, plain(f.Message))
+		for _, line := range f.Evidence {
+			fmt.Fprintf(&b, "  - %s\n", plain(line))
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "\n  `%s`\n", f.Fix)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// ConfigYAML writes proposed configs as commented YAML documents, ready to be read back and edited. unseen says what could
+// not be looked at, a line each.
+func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n# Read it, correct it, and see what it would do:  routekeeper sync -f <this file> --dry-run\n", from)
+	for _, line := range unseen {
+		fmt.Fprintf(&b, "# NOTE: not seen, so there may be more targets: %s\n", plain(line))
+	}
+	for _, p := range proposals {
+		if p.Skip != "" {
+			fmt.Fprintf(&b, "---\n# %s\n# Not configured: %s.\n", p.About, p.Skip)
+			continue
+		}
+		c := p.Config
+		fmt.Fprintf(&b, "---\n# %s\n", p.About)
+		if len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
+			b.WriteString("# NOTE: no other route table seems to need the pod routes: add to targets what does.\n")
+		}
+		for _, note := range p.Notes {
+			fmt.Fprintf(&b, "# NOTE: %s.\n", note)
+		}
+		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n", c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
+		b.WriteString("  source: RouteTable            # where the pod routes are read: the cluster's own table\n")
+		if c.Spec.RouteTableID != "" {
+			fmt.Fprintf(&b, "  # The cluster's own table, which is only read: %s.\n  routeTableID: %s\n", p.Table, scalar(c.Spec.RouteTableID))
+		} else {
+			b.WriteString("  routeTableID: \"\"              # the cluster's own table; empty: looked for at every start\n")
+		}
+		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Enforce puts a lost association back, Observe reports it, Off does not look\n", c.Spec.Guard.Mode)
+		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do when a node subnet has a table that is not the cluster's: Report or Replace\n", c.Spec.Guard.OnOtherTable)
+		if len(c.Spec.Guard.Subnets) > 0 {
+			b.WriteString("    subnets:                    # further associations to keep: the same redeploy strips them too\n")
+		}
+		for i, s := range c.Spec.Guard.Subnets {
+			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n", p.SubnetWhy[i], scalar(s.SubnetID), scalar(s.RouteTableID))
+		}
+		if len(c.Spec.Targets) == 0 {
+			b.WriteString("  targets: []                   # route tables to copy the pod routes to\n")
+		} else {
+			b.WriteString("  targets:                      # route tables to copy the pod routes to\n")
+		}
+		for i, t := range c.Spec.Targets {
+			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s              # Sync, UpsertOnly (never deletes) or Observe (only reports)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
+		}
+		fmt.Fprintf(&b, "  maxDeletePercent: %d          # deletes of more than this need proof that the nodes are gone\n", *c.Spec.MaxDeletePercent)
+	}
+	return b.String()
+}
+
+// scalar writes a string as YAML, quoted where that is needed.
+func scalar(s string) string {
+	out, err := yaml.Marshal(s)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,248 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Round is what one look at the network led to: a plan, or what became of it.
+type Round struct {
+	Changes  []plan.Outcome    `json:"changes"`
+	Findings []finding.Finding `json:"findings"`
+	// Clusters is how many were looked at; 0 for saved files.
+	Clusters int `json:"clusters,omitempty"`
+	// ElapsedMs is how long the round took, in milliseconds; absent for saved files.
+	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
+	// ARM counts the calls; absent for saved files.
+	ARM *Calls `json:"arm,omitempty"`
+}
+
+// Calls counts ARM calls: GETs of resources and lists, PUTs, and GETs of running operations.
+type Calls struct {
+	Reads  int `json:"reads"`
+	Writes int `json:"writes"`
+	Polls  int `json:"polls"`
+}
+
+// String returns 12 reads, 1 write, 2 polls.
+func (c Calls) String() string {
+	return Count(c.Reads, "read") + ", " + Count(c.Writes, "write") + ", " + Count(c.Polls, "poll")
+}
+
+// Planned makes a Round of a plan that nothing was done about.
+func Planned(p plan.Plan) Round {
+	r := Round{Changes: make([]plan.Outcome, len(p.Changes)), Findings: p.Findings}
+	for i, c := range p.Changes {
+		r.Changes[i] = plan.Outcome{Change: c, State: plan.Planned}
+	}
+	return r
+}
+
+// Write writes the round in the given format.
+func (r Round) Write(w io.Writer, format Format, style Style) error {
+	if r.Findings == nil {
+		r.Findings = []finding.Finding{}
+	}
+	if r.Changes == nil {
+		r.Changes = []plan.Outcome{}
+	}
+	var out string
+	switch format {
+	case JSON:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(r)
+	case Short:
+		out = r.short()
+	case Markdown:
+		out = r.markdown()
+	default:
+		out = r.text(style)
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// Summary says in one line what happened.
+func (r Round) Summary() string {
+	counts := map[plan.OutcomeState]map[plan.Verb]int{}
+	for _, c := range r.Changes {
+		if counts[c.State] == nil {
+			counts[c.State] = map[plan.Verb]int{}
+		}
+		counts[c.State][c.Verb]++
+	}
+	var parts []string
+	for _, group := range []struct {
+		state plan.OutcomeState
+		words [4]string // create, update, delete, associate
+		end   string
+	}{
+		{plan.Planned, [4]string{"to create", "to update", "to delete", "to associate"}, ""},
+		{plan.Done, [4]string{"created", "updated", "deleted", "associated"}, ""},
+		{plan.Obsolete, [4]string{"to create", "to update", "to delete", "to associate"}, " no longer needed"},
+		{plan.Failed, [4]string{"to create", "to update", "to delete", "to associate"}, " failed"},
+		{plan.Skipped, [4]string{"to create", "to update", "to delete", "to associate"}, " skipped"},
+	} {
+		for i, verb := range []plan.Verb{plan.Create, plan.Update, plan.Delete, plan.Associate} {
+			if n := counts[group.state][verb]; n > 0 {
+				noun := "route"
+				if verb == plan.Associate {
+					noun = "subnet"
+				}
+				parts = append(parts, Count(n, noun)+" "+group.words[i]+group.end)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		errors := 0
+		for _, f := range r.Findings {
+			if f.Severity == finding.Error {
+				errors++
+			}
+		}
+		if errors > 0 {
+			return "nothing done: " + Count(errors, "error")
+		}
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r Round) text(style Style) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, style.Bold(upperFirst(r.Summary())+"."))
+	for start := 0; start < len(r.Changes); {
+		end := start + 1
+		for end < len(r.Changes) && r.Changes[end].Resource.Equal(r.Changes[start].Resource) {
+			end++
+		}
+		id := r.Changes[start].Resource
+		fmt.Fprintf(&b, "\n%s  %s\n", style.Bold(id.Short()), style.Dim(string(id)))
+		for _, line := range ChangeLines(r.Changes[start:end], style) {
+			fmt.Fprintln(&b, "  "+line)
+		}
+		start = end
+	}
+	b.WriteString(FindingsText(r.Findings, style))
+	if r.ARM != nil && r.ElapsedMs != nil {
+		fmt.Fprintf(&b, "\n%s\n", style.Dim(fmt.Sprintf("%s, %s; ARM: %s", Count(r.Clusters, "cluster"), Duration(time.Duration(*r.ElapsedMs)*time.Millisecond), r.ARM)))
+	}
+	return b.String()
+}
+
+// ChangeLines writes changes for a terminal, one a line, aligned.
+func ChangeLines(changes []plan.Outcome, style Style) []string {
+	var routes, subnets [][]string
+	for _, c := range changes {
+		if c.Verb == plan.Associate {
+			subnets = append(subnets, changeRow(c, style))
+		} else {
+			routes = append(routes, changeRow(c, style))
+		}
+	}
+	return append(Columns(subnets), Columns(routes)...)
+}
+
+// changeRow is one change for the terminal: sign, destination, way, name, why, state.
+func changeRow(c plan.Outcome, style Style) []string {
+	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-", plan.Associate: "~"}[c.Verb]
+	paint := map[plan.Verb]func(string) string{plan.Create: style.Green, plan.Update: style.Yellow, plan.Delete: style.Red, plan.Associate: style.Yellow}[c.Verb]
+	what, way := describe(c.Change)
+	row := []string{paint(sign), paint(what), way, plain(c.Route), style.Dim(c.Why)}
+	if c.Verb == plan.Associate {
+		row = []string{paint(sign), c.Resource.Short(), paint(what), way, style.Dim(c.Why)}
+	}
+	switch c.State {
+	case plan.Failed: // the finding says why, once for the resource
+		row = append(row, style.Red("failed"))
+	case plan.Obsolete, plan.Skipped:
+		row = append(row, style.Dim(string(c.State)))
+	}
+	return row
+}
+
+// describe says what a change concerns, and from where to where it goes.
+func describe(c plan.Change) (what, way string) {
+	what, way = describeRaw(c)
+	return plain(what), plain(way)
+}
+
+func describeRaw(c plan.Change) (what, way string) {
+	if c.Verb == plan.Associate {
+		old := "no table"
+		if c.Old != nil {
+			old = c.Old.RouteTable.Short()
+		}
+		return "route table", old + " -> " + c.New.RouteTable.Short()
+	}
+	switch {
+	case c.Old == nil:
+		return c.New.AddressPrefix, "-> " + hop(c.New)
+	case c.New == nil:
+		return c.Old.AddressPrefix, "-> " + hop(c.Old)
+	case c.Old.AddressPrefix != c.New.AddressPrefix:
+		return c.Old.AddressPrefix + " becomes " + c.New.AddressPrefix, hop(c.Old) + " -> " + hop(c.New)
+	}
+	return c.New.AddressPrefix, hop(c.Old) + " -> " + hop(c.New)
+}
+
+func hop(v *plan.Value) string {
+	if v.NextHopIPAddress != "" {
+		return v.NextHopIPAddress
+	}
+	return v.NextHopType
+}
+
+func (r Round) short() string {
+	var b strings.Builder
+	for _, c := range r.Changes {
+		what, way := describe(c.Change)
+		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb), c.Resource.Short(), what, way}, " "))
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintln(&b, FindingLine(f))
+	}
+	return b.String()
+}
+
+func (r Round) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s.**\n", upperFirst(r.Summary()))
+	if len(r.Changes) > 0 {
+		var rows [][]string
+		for _, c := range r.Changes {
+			what, way := describe(c.Change)
+			rows = append(rows, []string{string(c.State), string(c.Verb), c.Resource.Short(), what, way, plain(c.Route), c.Why})
+		}
+		b.WriteString("\n" + MarkdownTable([]string{"state", "change", "resource", "what", "way", "route", "why"}, rows))
+	}
+	b.WriteString(FindingsMarkdown(r.Findings))
+	return b.String()
+}
+
+// Duration writes a time span as a person reads it: 340 ms, 2.4 s, 3 min 5 s.
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,144 @@
+// Package report turns findings, plans, rounds and plain tables into text for a terminal, one-line text, JSON and Markdown.
+//
+// It is pure and knows nothing else: no command, no Azure. The caller says where it goes and whether colour is wanted.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Format is a way to write things down.
+type Format string
+
+// Text is for eyes, Short is one line an item, JSON is for programs, Markdown for a pull request or ticket, SARIF for
+// code scanning.
+const (
+	Text     Format = "text"
+	Short    Format = "short"
+	JSON     Format = "json"
+	Markdown Format = "markdown"
+	SARIF    Format = "sarif"
+)
+
+// ParseFormat reads a format's name; allowed are the ones a command can write.
+func ParseFormat(name string, allowed ...Format) (Format, error) {
+	if slices.Contains(allowed, Format(name)) {
+		return Format(name), nil
+	}
+	names := make([]string, len(allowed))
+	for i, f := range allowed {
+		names[i] = string(f)
+	}
+	return "", fmt.Errorf("format %q: this command writes %s", name, strings.Join(names, ", "))
+}
+
+// Style says how text may look.
+type Style struct{ Color bool }
+
+func (s Style) paint(code, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Red, Green, Yellow, Bold and Dim colour text where colour is wanted.
+func (s Style) Red(text string) string    { return s.paint("31", text) }
+func (s Style) Green(text string) string  { return s.paint("32", text) }
+func (s Style) Yellow(text string) string { return s.paint("33", text) }
+func (s Style) Bold(text string) string   { return s.paint("1", text) }
+func (s Style) Dim(text string) string    { return s.paint("2", text) }
+
+// Count writes a number with its noun: 1 route, 3 routes.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// plain makes text from outside safe for a terminal and for one line: what could move the cursor is shown as what it is.
+func plain(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
+}
+
+// Truncate cuts text, without colours, to a width in characters, and shows that it did.
+func Truncate(s string, width int) string {
+	if runes := []rune(s); width > 0 && len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return s
+}
+
+// Columns aligns rows for a terminal, two spaces between columns, and nothing behind the last. A cell's width is
+// counted without colours.
+func Columns(rows [][]string) []string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		var b strings.Builder
+		for j, cell := range row {
+			if j > 0 {
+				b.WriteString("  ")
+			}
+			b.WriteString(cell)
+			if j < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[j]-width(cell)))
+			}
+		}
+		lines[i] = strings.TrimRight(b.String(), " ")
+	}
+	return lines
+}
+
+// width counts the characters a terminal shows.
+func width(s string) int {
+	n := utf8.RuneCountInString(s)
+	for {
+		start := strings.Index(s, "\x1b[")
+		if start < 0 {
+			return n
+		}
+		end := strings.IndexByte(s[start:], 'm')
+		if end < 0 {
+			return n
+		}
+		n -= end + 1
+		s = s[start+end+1:]
+	}
+}
+
+// MarkdownTable writes a table; cells are escaped.
+func MarkdownTable(header []string, rows [][]string) string {
+	var b strings.Builder
+	line := func(cells []string) {
+		b.WriteString("|")
+		for _, c := range cells {
+			b.WriteString(" " + strings.NewReplacer("|", `\|`, "\n", " ").Replace(c) + " |")
+		}
+		b.WriteString("\n")
+	}
+	line(header)
+	b.WriteString("|" + strings.Repeat(" --- |", len(header)) + "\n")
+	for _, row := range rows {
+		line(row)
+	}
+	return b.String()
+}

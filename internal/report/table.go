@@ -1,0 +1,50 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Table is a plain table with lines below it. Value is what JSON says in its place.
+type Table struct {
+	Header []string
+	Rows   [][]string
+	Lines  []string
+	Value  any
+}
+
+// Write writes the table in the given format.
+func (t Table) Write(w io.Writer, format Format, style Style) error {
+	if format == JSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(t.Value)
+	}
+	var b strings.Builder
+	switch format {
+	case Short:
+		for _, row := range t.Rows {
+			fmt.Fprintln(&b, strings.Join(row, " "))
+		}
+	case Markdown:
+		b.WriteString(MarkdownTable(t.Header, t.Rows))
+		for _, line := range t.Lines {
+			fmt.Fprintf(&b, "\n%s\n", line)
+		}
+	default:
+		header := make([]string, len(t.Header))
+		for i, h := range t.Header {
+			header[i] = style.Bold(h)
+		}
+		for _, line := range Columns(append([][]string{header}, t.Rows...)) {
+			fmt.Fprintln(&b, line)
+		}
+		if len(t.Lines) > 0 {
+			fmt.Fprintf(&b, "\n%s\n", strings.Join(t.Lines, "\n"))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

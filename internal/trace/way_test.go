@@ -1,0 +1,99 @@
+package trace
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	cluster = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop")
+	gateway = vnet + "/subnets/gateway"
+	bare    = vnet + "/subnets/bare"
+	copied  = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/copied")
+)
+
+// shop is a kubenet cluster of two nodes with egress through a firewall, a gateway's subnet with copied pod routes, and
+// a subnet without any table.
+func shop() *network.Snapshot {
+	first, second := user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")
+	s := world("10.0.0.0/16", "10.1.0.0/16", first, second, user("0.0.0.0/0", "10.0.9.4"))
+	s.Subnets[nodes.Key()].Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")}
+	s.Subnets[gateway.Key()] = &network.Subnet{Document: network.Document{ID: gateway}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")}, RouteTable: copied}
+	s.Subnets[bare.Key()] = &network.Subnet{Document: network.Document{ID: bare}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.3.0/24")}}
+	s.Tables[copied.Key()] = &network.RouteTable{Document: network.Document{ID: copied}, Routes: []network.Route{first, second}}
+	s.Clusters[cluster.Key()] = &network.Cluster{Document: network.Document{ID: cluster}, Plugin: "kubenet", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, Pools: []network.Pool{{Name: "np", Subnet: nodes, Count: 2}}}
+	return s
+}
+
+// twin is a further network, first in order, whose only subnet has the table with copied pod routes.
+func twin(s *network.Snapshot, space, prefix string) *network.VNet {
+	id := network.ID("/subscriptions/s/resourceGroups/a/providers/Microsoft.Network/virtualNetworks/a-twin")
+	v := &network.VNet{Document: network.Document{ID: id}, Prefixes: []netip.Prefix{netip.MustParsePrefix(space)}}
+	s.VNets[id.Key()] = v
+	subnet := id.Child("subnets", "s")
+	s.Subnets[subnet.Key()] = &network.Subnet{Document: network.Document{ID: subnet}, Prefixes: []netip.Prefix{netip.MustParsePrefix(prefix)}, RouteTable: copied}
+	return v
+}
+
+func TestWays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from, to    string
+		change      func(*network.Snapshot)
+		there, back Verdict
+		why         string
+		source      string
+	}{
+		"pod to pod":            {"10.244.0.7", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
+		"on one node":           {"10.244.0.7", "10.244.0.9", nil, Delivered, Delivered, "both pods are on the node 10.0.1.4", "10.244.0.7"},
+		"gateway to pod":        {"10.0.2.4", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
+		"pod to gateway":        {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
+		"no routes, no pods":    {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
+		"pod to its node":       {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
+		"out by the firewall":   {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"to a pod of no node":   {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
+		"nobody knows it":       {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped, "neither in a subnet that was read nor a pod", "172.16.0.1"},
+		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown, "the peered network was not read", "10.0.3.4"},
+		"the association is lost": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }, Dropped, Dropped,
+			"subnet v/nodes has no better route to 10.244.1.9 than 10.0.0.0/8 to None (system route)", "10.244.0.7"},
+		"one route is lost": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1]
+		}, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
+		"a wrong next hop": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) {
+			s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
+		}, Delivered, Delivered, "the pod is on this node", "10.0.2.4"}, // by the other node, which has the right route
+		"the table is unread": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { delete(s.Tables, copied.Key()) }, Unknown, Delivered, "was not read", "10.0.2.4"},
+		"another network with the same addresses": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+			s.Subnets[nodes.Key()].RouteTable = ""
+			twin(s, "10.0.0.0/16", "10.0.1.0/24")
+		}, Dropped, Dropped, "subnet v/nodes has no better route", "10.244.0.7"},
+		"from where two networks overlap": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { twin(s, "10.0.0.0/16", "10.0.2.0/24") }, Unknown, Delivered,
+			"10.0.2.4 lies in several subnets that overlap: a-twin/s, v/gateway", "10.0.2.4"},
+		"a next hop beyond the network": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { twin(s, "10.70.0.0/16", "10.70.0.0/24") }, Dropped, Dropped,
+			"the next hop 10.0.1.5 is in no network that subnet a-twin/s reaches directly", "10.70.0.4"},
+		"a next hop beyond a peering": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) {
+			v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
+			v.Peerings = []network.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true}}
+			s.VNets[vnet.Key()].Peerings = []network.Peering{{Name: "q", Remote: v.ID, Prefixes: v.Prefixes, Connected: true, Access: true}}
+		}, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"to itself": {"10.244.1.9", "10.244.9.9", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.0.0/16", "10.0.1.4"))
+		}, Dropped, Unknown, "the next hop is where it comes from: 10.0.1.4 does not have 10.244.9.9", "10.244.1.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := shop()
+			if tt.change != nil {
+				tt.change(s)
+			}
+			there, back := Ways(s, netip.MustParseAddr(tt.from), netip.MustParseAddr(tt.to), nil)
+			if there.Verdict != tt.there || back.Verdict != tt.back || !strings.Contains(there.Why, tt.why) || there.Source.String() != tt.source {
+				t.Errorf("there %s (%s) as %s, back %s (%s)\n%+v\n%+v", there.Verdict, there.Why, there.Source, back.Verdict, back.Why, there.Hops, back.Hops)
+			}
+			if back.To != there.Source || len(there.Hops) > maxHops+3 {
+				t.Errorf("back to %s, %d hops", back.To, len(there.Hops))
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Azure CLI 2.45 against a local Azure: a network, a kubenet cluster in it, the association lost and put back, all of it deleted.
+# The answer of each step goes to $OUT/<step>.json and the command to $OUT/commands, for the test that runs this.
+#
+# In: HTTPS, TENANT, SUBSCRIPTION, CLIENT_ID, CLIENT_SECRET (of emulator.json), OUT (a folder), and in the environment
+# REQUESTS_CA_BUNDLE=ca.pem, PYTHONPATH=shim, AZURE_CONFIG_DIR=<a folder of its own>, AZURE_CORE_COLLECT_TELEMETRY=no.
+set -eu
+
+call() {
+  echo "az $*" >>"$OUT/commands"
+  az "$@" --only-show-errors || { echo "failed: az $*" >&2; exit 1; }
+}
+said() { # FIELD STEP: a text in a step's answer
+  sed -n "s/^ *\"$1\": \"\(.*\)\",*$/\1/p" "$OUT/$2.json"
+}
+step() {
+  name=$1
+  shift
+  call "$@" --output json >"$OUT/$name.json"
+}
+group="--resource-group shop-rg"
+nodes="$group --vnet-name shop-vnet --name nodes"
+shop="$group --name shop"
+providers=/subscriptions/$SUBSCRIPTION/resourceGroups/shop-rg/providers
+networkContributor=4d97b98b-1d4f-4787-a291-c67834d212e7
+
+# A cloud whose directory ends in /adfs is asked for no instance discovery.
+step cloud-register cloud register --name local --endpoint-resource-manager "$HTTPS" --endpoint-management "$HTTPS" \
+  --endpoint-active-directory "$HTTPS/adfs" --endpoint-active-directory-resource-id https://management.core.windows.net/ \
+  --endpoint-active-directory-graph-resource-id https://graph.windows.net/
+step cloud-set cloud set --name local
+step login login --service-principal --username "$CLIENT_ID" --password "$CLIENT_SECRET" --tenant "$TENANT"
+
+step group group create --name shop-rg --location westeurope
+step vnet network vnet create $group --name shop-vnet --address-prefixes 10.42.0.0/16
+step subnet-nodes network vnet subnet create $nodes --address-prefixes 10.42.1.0/24
+step subnet-appgw network vnet subnet create $group --vnet-name shop-vnet --name appgw --address-prefixes 10.42.2.0/24
+step table network route-table create $group --name shop-rt
+step route network route-table route create $group --route-table-name shop-rt --name egress \
+  --address-prefix 0.0.0.0/0 --next-hop-type VirtualAppliance --next-hop-ip-address 10.42.3.4
+step associate network vnet subnet update $nodes --route-table shop-rt
+
+# `az role` does not work in Debian's package, shim or not; az rest does.
+step identity identity create $group --name shop-identity
+principal=$(said principalId identity)
+step role rest --method put \
+  --url "$providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001?api-version=2022-04-01" \
+  --body "{\"properties\":{\"principalId\":\"$principal\",\"principalType\":\"ServicePrincipal\",\"roleDefinitionId\":\"/subscriptions/$SUBSCRIPTION/providers/Microsoft.Authorization/roleDefinitions/$networkContributor\"}}"
+
+step cluster aks create $shop --network-plugin kubenet --node-count 3 --no-ssh-key --skip-subnet-role-assignment \
+  --vnet-subnet-id "$providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes" \
+  --assign-identity "$providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity"
+step scale aks scale $shop --nodepool-name nodepool1 --node-count 5
+step pools aks nodepool list $group --cluster-name shop
+step credentials aks get-credentials $shop --file "$OUT/kubeconfig"
+managed=$(said nodeResourceGroup scale)
+step scaleset vmss list --resource-group "$managed"
+step nics vmss nic list --resource-group "$managed" --vmss-name "$(said name scaleset | grep ^aks- | uniq)"
+step routes network route-table route list $group --route-table-name shop-rt
+
+step strip network vnet subnet update $nodes --remove routeTable
+step stripped network route-table show $group --name shop-rt
+step restore network vnet subnet update $nodes --route-table shop-rt
+step activity monitor activity-log list $group --offset 1h --max-events 500
+
+step delete-cluster aks delete $shop --yes
+step delete-vnet network vnet delete $group --name shop-vnet
+step delete-table network route-table delete $group --name shop-rt
+step delete-identity identity delete $group --name shop-identity
+step left resource list $group
+step delete-group group delete --name shop-rg --yes
+step groups group list
