@@ -80,8 +80,9 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	interrupted := ctx
 	said := make(chan struct{})
-	uninterrupted := context.AfterFunc(ctx, func() {
+	context.AfterFunc(interrupted, func() {
 		log.Info("stopping: " + leaving)
 		close(said)
 	})
@@ -100,7 +101,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			}
 		}
 	})
-	if !uninterrupted() {
+	if interrupted.Err() != nil { // the keeper may hear of it, and leave, before the log has said so
 		<-said
 	}
 	log.Info("stopped")
