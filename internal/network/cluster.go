@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 	"regexp"
@@ -16,10 +17,25 @@ type Cluster struct {
 	Plugin            string // networkPlugin as ARM says it: kubenet, azure, none
 	PluginMode        string // overlay, or ""
 	PodCIDRs          []netip.Prefix
-	Pools             []Pool
+	ServiceCIDRs      []netip.Prefix
+	// Policy is the network policy engine (calico, azure, cilium) or none, Dataplane cilium or azure, Outbound how nodes reach the
+	// internet: loadBalancer, userDefinedRouting, managedNATGateway, userAssignedNATGateway, none; each "" where the document
+	// does not say.
+	Policy, Dataplane, Outbound string
+	// Locked is set where the node resource group is locked down (nodeResourceGroupProfile.restrictionLevel ReadOnly).
+	Locked bool
+	// Stopped is set where the cluster is stopped: it has no nodes then, whatever its pools count.
+	Stopped bool
+	// Ingress is the Application Gateway that the ingress add-on drives, or "".
+	Ingress ID
+	// Version is Kubernetes' version.
+	Version string
+	Pools   []Pool
 	// Principals are what the activity log may call the cluster's identity: object, client and resource IDs, in
 	// lower case.
 	Principals []string
+	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what roles are assigned to.
+	PrincipalIDs []string
 }
 
 // Pool is a node pool.
@@ -32,6 +48,9 @@ type Pool struct {
 	// PodSubnet is the pods' own subnet, or ""; with StaticBlocks nodes get whole blocks of it.
 	PodSubnet    ID
 	StaticBlocks bool
+	Windows      bool
+	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document does not say.
+	Kind string
 	// MaxSurge is how many nodes more an upgrade makes: 1, or 10%; "" where the document does not say.
 	MaxSurge string
 }
@@ -122,7 +141,23 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			NetworkPluginMode string   `json:"networkPluginMode"`
 			PodCIDR           string   `json:"podCidr"`
 			PodCIDRs          []string `json:"podCidrs"`
+			ServiceCIDR       string   `json:"serviceCidr"`
+			ServiceCIDRs      []string `json:"serviceCidrs"`
+			NetworkPolicy     string   `json:"networkPolicy"`
+			NetworkDataplane  string   `json:"networkDataplane"`
+			OutboundType      string   `json:"outboundType"`
 		} `json:"networkProfile"`
+		KubernetesVersion string `json:"kubernetesVersion"`
+		PowerState        struct {
+			Code string `json:"code"`
+		} `json:"powerState"`
+		NodeResourceGroupProfile struct {
+			RestrictionLevel string `json:"restrictionLevel"`
+		} `json:"nodeResourceGroupProfile"`
+		AddonProfiles map[string]struct {
+			Enabled bool              `json:"enabled"`
+			Config  map[string]string `json:"config"`
+		} `json:"addonProfiles"`
 		AgentPoolProfiles []struct {
 			Name         string `json:"name"`
 			Count        int    `json:"count"`
@@ -132,6 +167,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			Autoscaling  bool   `json:"enableAutoScaling"`
 			PodSubnetID  ID     `json:"podSubnetID"`
 			Allocation   string `json:"podIPAllocationMode"`
+			OSType       string `json:"osType"`
+			Type         string `json:"type"`
 			Upgrade      struct {
 				MaxSurge string `json:"maxSurge"`
 			} `json:"upgradeSettings"`
@@ -151,24 +188,37 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Plugin:            p.NetworkProfile.NetworkPlugin,
 		PluginMode:        p.NetworkProfile.NetworkPluginMode,
 		PodCIDRs:          parsePrefixes(p.NetworkProfile.PodCIDRs, []string{p.NetworkProfile.PodCIDR}),
+		ServiceCIDRs:      parsePrefixes(p.NetworkProfile.ServiceCIDRs, []string{p.NetworkProfile.ServiceCIDR}),
+		Policy:            p.NetworkProfile.NetworkPolicy,
+		Dataplane:         p.NetworkProfile.NetworkDataplane,
+		Outbound:          p.NetworkProfile.OutboundType,
+		Locked:            strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel, "ReadOnly"),
+		Stopped:           strings.EqualFold(p.PowerState.Code, "Stopped"),
+		Version:           p.KubernetesVersion,
+	}
+	for name, addon := range p.AddonProfiles {
+		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
+			c.Ingress = clean(ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
+		}
 	}
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
 			Name: pool.Name, Subnet: clean(pool.VnetSubnetID), Count: pool.Count, MaxPods: pool.MaxPods,
 			PodSubnet: clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation, "StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
+			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
 		}
 		if pool.Autoscaling {
 			p.MaxCount = pool.MaxCount
 		}
 		c.Pools = append(c.Pools, p)
 	}
-	c.Principals, err = principals(h.ID, raw, p.ServicePrincipalProfile.ClientID)
+	c.Principals, c.PrincipalIDs, err = principals(h.ID, raw, p.ServicePrincipalProfile.ClientID)
 	return c, err
 }
 
 // principals collects the names under which the cluster's identity appears in the activity log: caller is the client
 // or object ID, the claim xms_mirid is the cluster's own ID (system-assigned) or the identity's (user-assigned).
-func principals(id ID, raw []byte, clientID string) ([]string, error) {
+func principals(id ID, raw []byte, clientID string) (names, objects []string, err error) {
 	type identity struct {
 		PrincipalID string `json:"principalId"`
 		ClientID    string `json:"clientId"`
@@ -181,9 +231,9 @@ func principals(id ID, raw []byte, clientID string) ([]string, error) {
 		} `json:"identity"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, describeJSON(raw, err)
+		return nil, nil, describeJSON(raw, err)
 	}
-	names := []string{id.Key()}
+	names = []string{id.Key()}
 	// A cluster with a managed identity has "msi" for a client ID.
 	for _, name := range []string{clientID, doc.Identity.PrincipalID, doc.Identity.ClientID} {
 		if name != "" && name != "msi" {
@@ -196,7 +246,10 @@ func principals(id ID, raw []byte, clientID string) ([]string, error) {
 				names = append(names, strings.ToLower(name))
 			}
 		}
+		objects = append(objects, strings.ToLower(i.PrincipalID))
 	}
+	objects = slices.DeleteFunc(append(objects, strings.ToLower(doc.Identity.PrincipalID)), func(s string) bool { return s == "" })
+	slices.Sort(objects)
 	slices.Sort(names)
-	return names, nil
+	return names, objects, nil
 }

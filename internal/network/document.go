@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -28,6 +29,11 @@ type head struct {
 // decode reads a document of the wanted resource type into its head and its properties. In the flattened shape the
 // properties are the document itself.
 func decode(raw []byte, resourceType string, properties any) (head, error) {
+	return decodeAny(raw, properties, resourceType)
+}
+
+// decodeAny reads a document of one of several resource types; the first is the one that is named when it is of none.
+func decodeAny(raw []byte, properties any, resourceTypes ...string) (head, error) {
 	var h head
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(raw) {
@@ -37,14 +43,14 @@ func decode(raw []byte, resourceType string, properties any) (head, error) {
 		return h, describeJSON(raw, err)
 	}
 	if h.ID == "" {
-		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceType)
+		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
 	}
 	id, err := ParseID(string(h.ID))
 	if err != nil {
 		return h, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
 	}
-	if !id.Is(resourceType) {
-		return h, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceType)
+	if !slices.ContainsFunc(resourceTypes, id.Is) {
+		return h, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceTypes[0])
 	}
 	h.ID = id
 	body := h.Properties

@@ -15,6 +15,11 @@ const (
 	TypeScaleSet   = "Microsoft.Compute/virtualMachineScaleSets"
 	TypeGateway    = "Microsoft.Network/applicationGateways"
 
+	TypeSecurityGroup     = "Microsoft.Network/networkSecurityGroups"
+	TypeInterface         = "Microsoft.Network/networkInterfaces"
+	TypeScaleSetInterface = TypeScaleSet + "/virtualMachines/networkInterfaces"
+	TypeLock              = "Microsoft.Authorization/locks"
+
 	TypeSubscription  = "Microsoft.Resources/subscriptions"
 	TypeResourceGroup = "Microsoft.Resources/resourceGroups"
 )

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Snapshot is what was read in one round: all that a decision may rest on. Maps are keyed by ID.Key().
@@ -13,6 +14,24 @@ type Snapshot struct {
 	Subnets  map[string]*Subnet
 	Tables   map[string]*RouteTable
 	VNets    map[string]*VNet // only where a whole scope was looked at
+
+	// Only what a diagnosis reads beside it:
+	SecurityGroups map[string]*SecurityGroup
+	Gateways       map[string]*Gateway
+	Interfaces     map[string]*Interface
+	Locks          map[string]*Lock
+	// Own are the caller's rights, by the scope's key; Rights those of a principal, by its object ID and the scope's key.
+	Own    map[string]Rights
+	Rights map[string]map[string]Rights
+	// Kubernetes is what a cluster's own API says, by the cluster's key.
+	Kubernetes map[string]*Kubernetes
+	// Writers say who wrote a resource last, by its key: a line each, from the activity log.
+	Writers map[string]Writer
+	// Listed are the scopes (subscriptions or resource groups) of which everything that the identity may see was read.
+	Listed []ID
+	// Taken is when it was read.
+	Taken time.Time
+
 	// Unread says of each resource that was asked for and is in none of the maps above, why.
 	Unread map[string]Unread
 
@@ -40,6 +59,12 @@ func (u Unread) Reason() string {
 		return u.Code
 	}
 	return u.Message
+}
+
+// Writer says who wrote a resource last.
+type Writer struct {
+	Line   string `json:"line"` // one sentence, also where it is unknown
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // Known is what a keeper remembers of a cluster, or read beside it for one decision.
@@ -127,6 +152,15 @@ func NewSnapshot() *Snapshot {
 		VNets:    map[string]*VNet{},
 		Unread:   map[string]Unread{},
 		known:    map[string]*Known{},
+
+		SecurityGroups: map[string]*SecurityGroup{},
+		Gateways:       map[string]*Gateway{},
+		Interfaces:     map[string]*Interface{},
+		Locks:          map[string]*Lock{},
+		Own:            map[string]Rights{},
+		Rights:         map[string]map[string]Rights{},
+		Kubernetes:     map[string]*Kubernetes{},
+		Writers:        map[string]Writer{},
 	}
 }
 

@@ -3,6 +3,7 @@ package network
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,10 @@ type Subnet struct {
 	Document
 	Prefixes   []netip.Prefix
 	RouteTable ID // the associated table, or ""
+	// SecurityGroup and NATGateway are the associated ones, or "".
+	SecurityGroup, NATGateway ID
+	// Delegations are the services it is delegated to, such as Microsoft.Network/applicationGateways.
+	Delegations []string
 	// Used is how many addresses are in use, as far as the subnet shows: one for each IP configuration.
 	Used int
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
@@ -23,6 +28,8 @@ type subnetProperties struct {
 	AddressPrefix   string   `json:"addressPrefix"`
 	AddressPrefixes []string `json:"addressPrefixes"`
 	RouteTable      *ref     `json:"routeTable"`
+	SecurityGroup   *ref     `json:"networkSecurityGroup"`
+	NATGateway      *ref     `json:"natGateway"`
 	Delegations     []struct {
 		Properties struct {
 			ServiceName string `json:"serviceName"`
@@ -43,9 +50,12 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	s := &Subnet{
 		Document:   Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Prefixes:   parsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
-		RouteTable: p.RouteTable.id(),
-		Used:       len(p.IPConfigurations),
-		Failed:     strings.EqualFold(p.State, "Failed"),
+		RouteTable: p.RouteTable.id(), SecurityGroup: p.SecurityGroup.id(), NATGateway: p.NATGateway.id(),
+		Used:   len(p.IPConfigurations),
+		Failed: strings.EqualFold(p.State, "Failed"),
+	}
+	for _, d := range p.Delegations {
+		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
 	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as ipConfigurations.
 	seen := map[string]bool{}
@@ -58,6 +68,11 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		}
 	}
 	return s, nil
+}
+
+// DelegatedTo reports whether the subnet is delegated to a service.
+func (s *Subnet) DelegatedTo(service string) bool {
+	return slices.ContainsFunc(s.Delegations, func(d string) bool { return strings.EqualFold(d, service) })
 }
 
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".

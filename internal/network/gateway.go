@@ -1,0 +1,66 @@
+package network
+
+import "strings"
+
+// Gateway is an Application Gateway.
+type Gateway struct {
+	Document
+	Location string
+	Subnets  []ID
+	// Isolated is set where the gateway itself says that it is deployed with network isolation. Its subnet says it too: it is
+	// delegated to Application Gateways then (application-gateway-private-deployment).
+	Isolated bool
+	// Operational is what it says of itself: Running, Stopped.
+	Operational string
+}
+
+// DecodeGateway reads an Application Gateway.
+func DecodeGateway(raw []byte) (*Gateway, error) {
+	var p struct {
+		State          string `json:"operationalState"`
+		Isolation      bool   `json:"enableApplicationGatewayNetworkIsolation"`
+		Configurations []struct {
+			Properties struct {
+				Subnet *ref `json:"subnet"`
+			} `json:"properties"`
+		} `json:"gatewayIPConfigurations"`
+	}
+	h, err := decode(raw, TypeGateway, &p)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation}
+	for _, c := range p.Configurations {
+		if id := c.Properties.Subnet.id(); id != "" {
+			g.Subnets = append(g.Subnets, id)
+		}
+	}
+	return g, nil
+}
+
+// Lock is a management lock.
+type Lock struct {
+	Document
+	// Scope is what is locked, with everything in it.
+	Scope    ID
+	ReadOnly bool // else it only forbids deletes
+	Notes    string
+}
+
+// DecodeLock reads a management lock.
+func DecodeLock(raw []byte) (*Lock, error) {
+	var p struct {
+		Level string `json:"level"`
+		Notes string `json:"notes"`
+	}
+	h, err := decode(raw, TypeLock, &p)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{Document: Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(), ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
+}
+
+// Holds reports whether what happens to a resource is subject to a lock: it is at the resource's own scope, or above it.
+func (l *Lock) Holds(id ID) bool {
+	return l.Scope.Equal(id) || strings.HasPrefix(id.Key(), l.Scope.Key()+"/")
+}

@@ -1,0 +1,69 @@
+package network
+
+import (
+	"net/netip"
+)
+
+// Interface is a network interface (NIC), of a machine or of an instance of a scale set.
+type Interface struct {
+	Document
+	// Forwarding is enableIPForwarding: without it Azure drops what the machine forwards for others, such as its pods.
+	Forwarding    bool
+	SecurityGroup ID // its own, or ""
+	Configs       []IPConfig
+	// Unreadable is set where an address is there and is none: what the NIC holds is not known in full.
+	Unreadable bool
+}
+
+// IPConfig is one address of a NIC.
+type IPConfig struct {
+	Name    string
+	Address netip.Addr // zero where it has none for the moment
+	Subnet  ID
+	// Groups are the application security groups it is in.
+	Groups []ID
+}
+
+// DecodeInterface reads a NIC; those of scale sets have IDs below their instance.
+func DecodeInterface(raw []byte) (*Interface, error) {
+	var p struct {
+		Forwarding       bool `json:"enableIPForwarding"`
+		SecurityGroup    *ref `json:"networkSecurityGroup"`
+		IPConfigurations []struct {
+			Name       string `json:"name"`
+			Properties struct {
+				Address string `json:"privateIPAddress"`
+				Subnet  *ref   `json:"subnet"`
+				Groups  []ref  `json:"applicationSecurityGroups"`
+			} `json:"properties"`
+		} `json:"ipConfigurations"`
+	}
+	h, err := decodeAny(raw, &p, TypeInterface, TypeScaleSetInterface, TypeScaleSet+"/networkInterfaces")
+	if err != nil {
+		return nil, err
+	}
+	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id()}
+	for _, c := range p.IPConfigurations {
+		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.id(), Groups: refIDs(c.Properties.Groups)}
+		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment
+			if config.Address, err = netip.ParseAddr(c.Properties.Address); err != nil {
+				nic.Unreadable = true
+			}
+		}
+		nic.Configs = append(nic.Configs, config)
+	}
+	return nic, nil
+}
+
+// Holder names the machine a NIC belongs to as far as its ID shows it: the instance of a scale set, or the NIC's own name.
+func (n *Interface) Holder() string { return HolderName(n.ID) }
+
+// HolderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
+func HolderName(id ID) string {
+	for at := id; at != ""; at = at.Parent() {
+		if at.Is(TypeScaleSet + "/virtualMachines") {
+			return at.Parent().Name() + " instance " + at.Name()
+		}
+	}
+	return id.Name()
+}
