@@ -55,7 +55,10 @@ type Description struct {
 	Remedy string `json:"remedy"`
 }
 
-var descriptions = []Description{
+// descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
+var descriptions = slices.Concat(keeping, associations, routes, sharing, gateways, filters, permissions, retirement, azureCNI)
+
+var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
 		"ARM answers 404 for the configured cluster. Its routes in the targets are left as they are.",
 		"Correct spec.clusterID, or remove the document if the cluster is gone for good."},

@@ -1,6 +1,8 @@
 package network
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -196,6 +198,54 @@ func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Tables, c.Unread = maps.Clone(s.Tables), maps.Clone(s.Unread)
 	return &c
+}
+
+// Add puts a document into the snapshot, by its type; a virtual network with its subnets. A type that the snapshot has no place for is
+// an error.
+func (s *Snapshot) Add(raw []byte) error {
+	var h head
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return describeJSON(raw, err)
+	}
+	id := clean(h.ID)
+	var err error
+	switch {
+	case id.Is(TypeCluster):
+		err = put(s.Clusters, id, raw, DecodeCluster)
+	case id.Is(TypeVNet):
+		var subnets []*Subnet
+		err = put(s.VNets, id, raw, func(raw []byte) (vnet *VNet, err error) {
+			vnet, subnets, err = DecodeVNet(raw)
+			return vnet, err
+		})
+		for _, subnet := range subnets {
+			s.Subnets[subnet.ID.Key()] = subnet
+		}
+	case id.Is(TypeSubnet):
+		err = put(s.Subnets, id, raw, DecodeSubnet)
+	case id.Is(TypeRouteTable):
+		err = put(s.Tables, id, raw, DecodeRouteTable)
+	case id.Is(TypeSecurityGroup):
+		err = put(s.SecurityGroups, id, raw, DecodeSecurityGroup)
+	case id.Is(TypeGateway):
+		err = put(s.Gateways, id, raw, DecodeGateway)
+	case id.Is(TypeInterface), id.Is(TypeScaleSetInterface):
+		err = put(s.Interfaces, id, raw, DecodeInterface)
+	case id.Is(TypeLock):
+		err = put(s.Locks, id, raw, DecodeLock)
+	default:
+		return fmt.Errorf("id: %q is a %s, of which nothing is kept", h.ID, id.Type())
+	}
+	return err
+}
+
+// put decodes a document and notes it under its ID.
+func put[T any](in map[string]*T, id ID, raw []byte, decode func([]byte) (*T, error)) error {
+	doc, err := decode(raw)
+	if err == nil {
+		in[id.Key()] = doc
+	}
+	return err
 }
 
 // NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those its pools name, and the one AKS made itself

@@ -1,0 +1,126 @@
+// Package diagnose finds what is wrong: from what was read (a network.Snapshot) and the configs of the clusters it makes Findings. A
+// file holds one family of checks: association, routes, targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
+//
+// It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a plan that was never applied. What
+// was not read is never taken for wrong: a check that lacks what it needs is silent.
+package diagnose
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Case is what is looked at.
+type Case struct {
+	Snapshot *network.Snapshot
+	// Clusters are the ones to diagnose; the snapshot may hold others, which count as neighbours.
+	Clusters []network.ID
+	// Configs are those of the kubenet clusters: as they were given, or as they would be proposed.
+	Configs []v1alpha1.ClusterRoutes
+	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
+	Proposed bool
+	// Today is the day of the diagnosis.
+	Today time.Time
+	// RouteLimit is how many routes a table holds; 0: 400.
+	RouteLimit int
+}
+
+// patient is one cluster under diagnosis, with what the checks ask about first.
+type patient struct {
+	*Case
+	s       *network.Snapshot
+	cluster *network.Cluster
+	config  *v1alpha1.ClusterRoutes // nil for clusters that keep no pod routes in a table
+	name    string                  // the config's, or the cluster's own
+	// subnets are the node subnets that were read, in the order of their IDs; prefixes are theirs.
+	subnets  []*network.Subnet
+	prefixes []netip.Prefix
+	// source is where the cluster's own table was found; table is that table, nil where it is unknown, gone or was not read.
+	source plan.Discovery
+	table  *network.RouteTable
+	// kube is what its own API says, nil where it was not asked or did not answer.
+	kube *network.Kubernetes
+}
+
+// family is one file of checks.
+type family struct {
+	name string
+	// of says which clusters it concerns.
+	of    func(*network.Cluster) bool
+	check func(*patient) []finding.Finding
+}
+
+func anyPlugin(*network.Cluster) bool { return true }
+
+func kubenet(c *network.Cluster) bool { return c.Kubenet() }
+
+// families are all checks beyond those that keeping makes itself (package plan).
+var families = []family{}
+
+// Check makes all findings, worst first; what follows from another finding is left out (mute.go).
+func Check(c Case) []finding.Finding {
+	if c.RouteLimit == 0 {
+		c.RouteLimit = network.DefaultRouteLimit
+	}
+	found := slices.Clone(plan.Make(c.Snapshot, c.Configs).Findings)
+	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
+		p := c.patient(id)
+		if p == nil {
+			continue // keeping says so, or whoever listed it
+		}
+		for _, f := range families {
+			if f.of(p.cluster) {
+				found = append(found, f.check(p)...)
+			}
+		}
+	}
+	return Mute(finding.Sort(found))
+}
+
+func (c *Case) patient(id network.ID) *patient {
+	cluster := c.Snapshot.Cluster(id)
+	if cluster == nil {
+		return nil
+	}
+	p := &patient{Case: c, s: c.Snapshot, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster)}
+	for i := range c.Configs {
+		if id.Equal(network.ID(c.Configs[i].Spec.ClusterID)) {
+			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
+			p.source = plan.Discover(c.Snapshot, p.config, plan.TakenBy(c.Configs))
+			p.table = c.Snapshot.Table(p.source.Table)
+		}
+	}
+	for _, subnet := range c.Snapshot.NodeSubnetIDs(cluster) {
+		if s := c.Snapshot.Subnet(subnet); s != nil {
+			p.subnets = append(p.subnets, s)
+		}
+	}
+	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
+		p.kube = k
+	}
+	return p
+}
+
+// found makes a finding about this cluster.
+func (p *patient) found(code finding.Code, resource network.ID, format string, args ...any) finding.Finding {
+	return finding.New(code, p.name, string(resource), format, args...)
+}
+
+// interfaces are the NICs of the cluster's nodes, in the order of their IDs: those in its node resource group.
+func (p *patient) interfaces() []*network.Interface {
+	var nics []*network.Interface
+	for _, nic := range p.s.Interfaces {
+		if nic.ID.Group().Equal(p.cluster.NodeGroup()) {
+			nics = append(nics, nic)
+		}
+	}
+	slices.SortFunc(nics, func(a, b *network.Interface) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	return nics
+}

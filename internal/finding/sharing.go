@@ -1,0 +1,4 @@
+package finding
+
+// sharing are the codes of what several clusters or networks share.
+var sharing = []Description{}
