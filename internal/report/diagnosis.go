@@ -54,3 +54,24 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	_, err := io.WriteString(w, out)
 	return err
 }
+
+// Fixed is a diagnosis, what was done about it, and what is left.
+type Fixed struct {
+	Diagnosis
+	// Fixes is the round that was made, absent where there was nothing to change.
+	Fixes *Round            `json:"fixes,omitempty"`
+	Left  []finding.Finding `json:"left"`
+}
+
+// Write writes it as JSON.
+func (f Fixed) Write(w io.Writer) error {
+	if f.Findings == nil {
+		f.Findings = []finding.Finding{}
+	}
+	if f.Left == nil {
+		f.Left = []finding.Finding{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(f)
+}
