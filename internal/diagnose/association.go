@@ -23,7 +23,7 @@ func checkAssociation(p *patient) []finding.Finding {
 		switch {
 		case s.table != "" && !s.fits(p):
 			found = append(found, s.elsewhere(p))
-		case s.subnet == nil || s.table == "" || s.subnet.RouteTable.Equal(s.table):
+		case s.subnet == nil || s.subnet.RouteTable.Equal(s.table):
 		case s.subnet.RouteTable == "":
 			found = append(found, s.bare(p)...)
 		default:
@@ -96,6 +96,9 @@ func place(id network.ID, location string) string {
 // bare reports a node subnet without a table where others of the cluster have it: it has lost the table like any other, or is a new pool's,
 // which AKS associates only with the cluster's next PUT (AKS#1500).
 func (s seat) bare(p *patient) []finding.Finding {
+	if !s.node || s.table == "" {
+		return nil
+	}
 	var others, pools []string
 	for _, other := range p.subnets {
 		if other.RouteTable.Equal(s.table) {
@@ -107,7 +110,7 @@ func (s seat) bare(p *patient) []finding.Finding {
 			pools = append(pools, "pool "+pool.Name)
 		}
 	}
-	if !s.node || len(others) == 0 {
+	if len(others) == 0 {
 		return nil // keeping says what there is to say
 	}
 	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
@@ -119,16 +122,19 @@ func (s seat) bare(p *patient) []finding.Finding {
 // replaced says who put another table on a subnet, where that can be told.
 func (s seat) replaced(p *patient) []finding.Finding {
 	other := s.subnet.RouteTable
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", "associate the cluster's own table again"
+	if s.table != "" {
+		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
+	}
 	if managerTable.MatchString(string(other)) {
-		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), s.table.Short()).
-			With("present: "+string(other), "expected: "+string(s.table), "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back").
-			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", s.associate())}
+		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
+			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
+			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}
 	}
 	for _, id := range []network.ID{s.id, s.id.Parent()} {
-		if line := p.s.Writers[id.Key()].Line; strings.Contains(strings.ToLower(line), "policy assignment") {
-			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), s.table.Short()).
-				With("present: "+string(other), "expected: "+string(s.table)).
-				WithFix("exempt the subnet from the policy assignment, and then: %s", s.associate())}
+		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
+			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), place).
+				With(evidence...).WithFix("exempt the subnet from the policy assignment, and then: %s", again)}
 		}
 	}
 	return nil

@@ -52,10 +52,14 @@ func TestPoolWithoutTable(t *testing.T) {
 	healthy(t).secondPool(object{"routeTable": link(shopTable)}).finds()
 	// The subnet of all pools has lost it: that is another thing.
 	healthy(t).unset(nodes, "routeTable").also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	// A guarded subnet that shares the table is no pool's.
+	w := healthy(t).unset(appgw, "routeTable")
+	w.c.Configs[0].Spec.Guard.Subnets[0].RouteTableID = string(shopTable)
+	w.finds(finding.AssociationLost)
 	// No subnet was read: nothing is known of its table.
 	healthy(t).secondPool(object{}).also(func(s *network.Snapshot) { delete(s.Subnets, spare.Key()) }).finds()
 	// A table that does not exist cannot be associated.
-	w := healthy(t).secondPool(object{}).absent(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).secondPool(object{}).absent(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
@@ -80,6 +84,11 @@ func TestAnotherTable(t *testing.T) {
 	w := healthy(t).put(table(avnmTable, nodes, podRoute(0), podRoute(1), podRoute(2))).without(shopTable).set(nodes, "routeTable", link(avnmTable))
 	w.c.Configs[0].Spec.RouteTableID = string(avnmTable)
 	w.finds()
+	// The cluster's own table is not known, and this one is not it.
+	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable", link(avnmTable)).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	says(t, w.finds(finding.NetworkManagerTable), "in the place of the cluster's own")
+	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(avnmTable)}).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare", "in the place of shop-rt")
 	// On a guarded subnet, too.
 	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable", link(avnmTable)).finds(finding.NetworkManagerTable)
 	says(t, guarded, "shop-vnet/appgw", "in the place of appgw-rt")
@@ -90,6 +99,12 @@ func TestAnotherTable(t *testing.T) {
 	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
 	says(t, f, "by a policy", "other-rt in the place of shop-rt", "exempt")
+	// Which table it should be is not known: this one may be right.
+	w = healthy(t).put(table(otherTable, nodes)).set(nodes, "routeTable", link(otherTable)).also(func(s *network.Snapshot) {
+		s.Learn(shop).LogRead = true
+		s.Writers[nodes.Key()] = network.Writer{Line: "by the identity of policy assignment force-firewall"}
+	})
+	w.finds(finding.SourceEmpty)
 	wrote("nodes was last written by policy-admin@example.com at 2026-11-20").finds(finding.AssociationOther)
 }
 

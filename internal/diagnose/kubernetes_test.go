@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -37,6 +38,17 @@ func TestNodesDisagree(t *testing.T) {
 	f = lone(t).kubernetes().machine(nicID(3), nodeAddr(3)).finds(finding.NodesDisagree)
 	is(t, f, finding.Info)
 	says(t, f, nodeName(3))
+	// A node that has only just joined may not be in the list of interfaces yet.
+	fourth := func(age time.Duration) *world {
+		return lone(t).kubernetes().also(func(s *network.Snapshot) {
+			n := network.Node{Name: "aks-nodepool1-12345678-vmss000003", Addresses: []netip.Addr{addr(nodeAddr(3))}}
+			born(age)(&n)
+			k := s.Kubernetes[shop.Key()]
+			k.Nodes = append(k.Nodes, n)
+		})
+	}
+	fourth(time.Minute).finds()
+	fourth(time.Hour).finds(finding.NodesDisagree)
 	// Not all machines are seen.
 	lone(t).kubernetes().blind(1).finds()
 	// Kubernetes was not asked for nodes, or did not answer.

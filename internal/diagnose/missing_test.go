@@ -30,6 +30,9 @@ func TestNodeWithoutRoute(t *testing.T) {
 	// A table without any is the same, and says more than that it reads empty.
 	lone(t).routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
 
+	// Nor is it the targets' fault.
+	healthy(t).routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
+
 	// A surge node, or one that is being made: nothing shows its age.
 	surge := nicID(3)
 	f = lone(t).machine(surge, nodeAddr(3)).finds(finding.NodeWithoutRoute)
@@ -39,6 +42,7 @@ func TestNodeWithoutRoute(t *testing.T) {
 	// Kubernetes shows it.
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).finds()
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Hour)).finds(finding.NodeWithoutRoute)
+	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).finds(finding.NodeWithoutRoute)
 	// Not a node of the pools: a machine that somebody put into the subnet.
 	lone(t).machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99").finds()
 	lone(t).machine(nodeGroup+"/providers/Microsoft.Network/networkInterfaces/bastion", "10.42.1.99").finds()
@@ -64,10 +68,25 @@ func born(age time.Duration) func(*network.Node) {
 	return func(n *network.Node) { n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age) }
 }
 
+// TestPoolNames: a Windows pool's name can be the beginning of another's.
+func TestPoolNames(t *testing.T) {
+	w := lone(t)
+	for at, address := range map[network.ID]string{"aksnp/virtualMachines/0": "10.42.1.20", "aksnp1/virtualMachines/0": "10.42.1.21", "aksnp1/virtualMachines/1": "10.42.1.22"} {
+		w.machine(nodeGroup+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+at+"/networkInterfaces/nic", address)
+	}
+	profiles := w.props(shop)["agentPoolProfiles"].(list)
+	for i, name := range []string{"np1", "np"} {
+		profiles = append(profiles, object{"name": name, "count": 2 - i, "vnetSubnetID": string(nodes), "osType": "Windows"})
+	}
+	w.set(shop, "agentPoolProfiles", profiles)
+	is(t, w.finds(finding.NodeWithoutRoute), finding.Error)
+}
+
 func TestRouteUnnoticed(t *testing.T) {
 	f := lacking(t).kubernetes().finds(finding.RouteUnnoticed)
 	is(t, f, finding.Error)
 	says(t, f, nodeName(2), "10.244.2.0/24", "NetworkUnavailable is false (RouteCreated)")
+	lone(t).kubernetes().routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
 }
 
@@ -112,6 +131,7 @@ func TestRouteHalf(t *testing.T) {
 	}
 	prefixes(dual(t)).finds()
 	says(t, prefixes(half).finds(finding.RouteHalf), sixPods(2))
+	prefixes(half).node(2, func(n *network.Node) { n.Addresses = n.Addresses[:1] }).finds()
 
 	// A node takes two routes: 6 of 10 leave room for two nodes.
 	w := dual(t).pool("enableAutoScaling", true).pool("maxCount", 5)

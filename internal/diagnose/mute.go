@@ -14,7 +14,10 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.TableFull:        {finding.NodeWithoutRoute, finding.RouteUnnoticed, finding.RouteHalf},
 	finding.NodeWithoutRoute: {finding.SourceEmpty},
 	finding.RouteUnnoticed:   {finding.SourceEmpty},
-	finding.AzureSilent:      {finding.ReadFailed},
+	finding.SourceEmpty:      {finding.TargetDrift},
+
+	finding.NetworkManagerTable: {finding.SourceEmpty},
+	finding.AzureSilent:         {finding.ReadFailed},
 }
 
 // knockOnThere says the same of findings of one and the same resource, and the same part of it.

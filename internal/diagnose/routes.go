@@ -89,22 +89,28 @@ func (b *book) about(code finding.Code, r network.Route, format string, args ...
 		About(r.Name).WithFix("az network route-table route delete --ids %s", b.table.ID.Child("routes", r.Name))
 }
 
-// look judges one route inside the pod CIDRs. One that merely covers them, such as 10.0.0.0/8 to a firewall, is nobody's business here: the
-// nodes' own routes are longer, and the cloud provider leaves it alone.
+// look judges one route that the cloud provider takes for its own: one that begins or ends inside a pod CIDR (route_controller,
+// isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8 to a firewall, is nobody's business here: the nodes' own routes are longer.
 func (b *book) look(r network.Route) {
-	inside := netip.Prefix{}
 	for _, cidr := range b.own.PodCIDRs() {
-		if r.Prefix.IsValid() && r.Prefix.Bits() >= cidr.Bits() && cidr.Contains(r.Prefix.Addr()) {
-			inside = cidr
+		switch {
+		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) && !cidr.Contains(last(r.Prefix)):
+		case !b.own.NodePrefix(r.Prefix):
+			b.odd(r, cidr)
+		case b.pods[r.Prefix].Name == r.Name:
+			b.pod(r, cidr)
 		}
 	}
-	switch {
-	case !inside.IsValid():
-	case !b.own.NodePrefix(r.Prefix):
-		b.odd(r, inside)
-	case b.pods[r.Prefix].Name == r.Name:
-		b.pod(r, inside)
+}
+
+// last is the last address of a prefix.
+func last(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 1 << (7 - bit%8)
 	}
+	a, _ := netip.AddrFromSlice(bytes)
+	return a
 }
 
 // odd judges a route inside the pod CIDR to what cannot be a node's prefix.
@@ -200,7 +206,11 @@ func (b *book) twice(r, other network.Route) {
 }
 
 func (b *book) unmatched(r network.Route, inside netip.Prefix) {
-	b.add(b.about(finding.RouteInPodCIDR, r, "lies inside its pod CIDR %s: the cloud provider deletes it, whatever its name", inside))
+	where := "lies inside"
+	if r.Prefix.Bits() < inside.Bits() {
+		where = "reaches into"
+	}
+	b.add(b.about(finding.RouteInPodCIDR, r, "%s its pod CIDR %s: the cloud provider deletes it, whatever its name", where, inside))
 }
 
 // isNode reports whether a route leads to one of the nodes.

@@ -66,6 +66,8 @@ func TestRouteToGoneNode(t *testing.T) {
 	// Not all interfaces are seen: who knows whose address it is.
 	with(t, gone).pool("count", 4).finds()
 	lone(t).blind(2).finds()
+	// One of them could not be read.
+	with(t, gone).machine(nicID(2), "?").finds()
 	// None is seen at all.
 	lone(t).blind(0).blind(1).blind(2).pool("count", 0).finds()
 	// A route by an old, bare name is nobody's but its next hop's.
@@ -91,6 +93,9 @@ func TestWrongHop(t *testing.T) {
 		look(wrong("10.99.0.4")).finds(finding.WrongHop)
 		says(t, look(wrong("10.42.1.99").machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(finding.WrongHop), "is held by jump")
 		look(wrong(nodeAddr(2))).finds()
+		// Another route leads outside, too, and is no node's.
+		w := look(wrong("10.99.0.4"))
+		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any), leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
 	}
 	// The node's own address could not be read.
 	lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, "10.42.1.99")).machine(nicID(2)).finds()
@@ -123,6 +128,10 @@ func TestRouteInPodCIDR(t *testing.T) {
 			says(t, f, r["name"].(string), "inside its pod CIDR 10.244.0.0/16", "whatever its name")
 		}
 	}
+	// It reaches beyond, but the cloud provider looks at its first and its last address.
+	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(finding.RouteInPodCIDR), "reaches into its pod CIDR")
+	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs", "10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
+	with(t, route("wide", "10.240.0.0/12", "VirtualAppliance", "10.42.9.4")).finds()
 	// Beside the pod CIDR, or around it, the cloud provider leaves everything alone.
 	with(t, route("to-firewall", "10.245.0.0/24", "VirtualAppliance", "10.42.9.4"), route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
 		route("storage", "Storage", "Internet", "")).finds()
@@ -148,6 +157,8 @@ func TestClaimedTwice(t *testing.T) {
 	f := with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
 	is(t, f, finding.Error)
 	says(t, f, "copy (10.244.1.0/25 to "+nodeAddr(2)+")", "10.244.1.0/24", nodeAddr(1))
+	// Nobody's interface was read, but the address is a node's by its subnet.
+	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).blind(2).finds(finding.ClaimedTwice)
 	// A saved file can hold what Azure does not take.
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(1))).finds()
@@ -193,6 +204,7 @@ func TestForwardingOff(t *testing.T) {
 	alone := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
 	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).pool("count", 4).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).
 		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+string(alone))
+	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState", object{"code": "Stopped"}).finds()
 	// Not a node's: a private endpoint, or a machine of somebody else.
 	endpoint := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic.1234"
 	lone(t).machine(endpoint, "10.42.1.50").set(endpoint, "enableIPForwarding", false).finds()

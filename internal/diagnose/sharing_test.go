@@ -169,6 +169,12 @@ func TestPodCIDRInNetwork(t *testing.T) {
 	cut := lone(t).peer("10.244.0.0/16", false)
 	cut.props(vnet)["virtualNetworkPeerings"].(list)[0].(object)["properties"].(object)["peeringState"] = "Disconnected"
 	cut.finds()
+	closed := lone(t).peer("10.244.0.0/16", false)
+	closed.props(vnet)["virtualNetworkPeerings"].(list)[0].(object)["properties"].(object)["allowVirtualNetworkAccess"] = false
+	closed.finds()
+	inUse := within("10.244.1.0/24")
+	inUse["properties"].(object)["ipConfigurations"] = free["ipConfigurations"]
+	is(t, lone(t).peer("10.244.0.0/16", true, inUse).finds(finding.PodsInNetwork), finding.Warning)
 	// The network was not read.
 	wide().also(func(s *network.Snapshot) { clear(s.VNets) }).finds()
 }
@@ -191,5 +197,9 @@ func TestReservedRange(t *testing.T) {
 	says(t, lone(t).addresses("serviceCidrs", "172.16.0.0/12").finds(finding.ReservedRange), "172.16.0.0/12")
 	is(t, lone(t).set(vnet, "addressSpace", object{"addressPrefixes": list{"10.42.0.0/16", "172.16.0.0/12"}}).finds(finding.ReservedRange), finding.Info)
 	lone(t).addresses("serviceCidrs", "172.29.0.0/16").finds()
-	lone(t).peer("172.31.0.0/16", true).finds()
+	for _, f := range lone(t).peer("172.31.0.0/16", true).check() {
+		if f.Code == finding.ReservedRange {
+			t.Errorf("a peered network's addresses are not the cluster's: %s", f.Message)
+		}
+	}
 }
