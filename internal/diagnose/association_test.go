@@ -100,11 +100,11 @@ func TestAnotherTable(t *testing.T) {
 	is(t, f, finding.Error)
 	says(t, f, "by a policy", "other-rt in the place of shop-rt", "exempt")
 	// Which table it should be is not known: this one may be right.
-	w = healthy(t).put(table(otherTable, nodes)).set(nodes, "routeTable", link(otherTable)).also(func(s *network.Snapshot) {
+	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(otherTable)}).also(func(s *network.Snapshot) {
 		s.Learn(shop).LogRead = true
-		s.Writers[nodes.Key()] = network.Writer{Line: "by the identity of policy assignment force-firewall"}
+		s.Writers[spare.Key()] = network.Writer{Line: "by the identity of policy assignment force-firewall"}
 	})
-	w.finds(finding.SourceEmpty)
+	w.finds(finding.TableUnknown)
 	wrote("nodes was last written by policy-admin@example.com at 2026-11-20").finds(finding.AssociationOther)
 }
 
