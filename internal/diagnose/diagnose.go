@@ -64,6 +64,8 @@ func kubenet(c *network.Cluster) bool { return c.Kubenet() }
 // families are all checks beyond those that keeping makes itself (package plan).
 var families = []family{
 	{"permissions", anyPlugin, checkPermissions},
+	{"retirement", kubenet, checkRetirement},
+	{"azurecni", azureCNI, checkAzureCNI},
 }
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
