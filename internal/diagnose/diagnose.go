@@ -28,7 +28,7 @@ type Case struct {
 	Proposed bool
 	// File is how the configs are named on a command line: routes.yaml.
 	File string
-	// Today is the day of the diagnosis.
+	// Today is the day of the diagnosis; zero: that on which the snapshot was taken.
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
 	RouteLimit int
@@ -74,6 +74,9 @@ var families = []family{
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = network.DefaultRouteLimit
+	}
+	if c.Today.IsZero() {
+		c.Today = c.Snapshot.Taken
 	}
 	if c.File == "" {
 		c.File = "routes.yaml"

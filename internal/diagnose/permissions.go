@@ -242,16 +242,19 @@ func denied(r network.Rights, action string) bool {
 func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.Rights) finding.Finding {
 	actions := make([]string, len(lacking))
 	role, byRole := "Reader", false
-	var lines []string
+	var lines, purposes []string
 	for i, n := range lacking {
 		actions[i] = n.action
+		if !slices.Contains(purposes, n.what) {
+			purposes = append(purposes, n.what)
+		}
 		lines = append(lines, n.action+": "+n.what)
 		if !reads(n.action) {
 			role = "Network Contributor" // the smallest built-in role that writes and joins networks
 		}
 		byRole = byRole || !slices.ContainsFunc(rights, func(r network.Rights) bool { return denied(r, n.action) })
 	}
-	f := finding.New(h.code, h.p.name, string(scope), "%s may not do %s on %s, which it takes %s", h.who, strings.Join(actions, ", "), called(scope), lacking[0].what)
+	f := finding.New(h.code, h.p.name, string(scope), "%s may not do %s on %s, which it takes %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
 	if h.code == finding.CallerLacks && h.p.Proposed {
 		f.Severity = finding.Info
 	}

@@ -17,10 +17,10 @@ const (
 	reading     = "*/read"
 )
 
-// enforce lets the config ask for everything: associations are put back, and the target is synced.
-func (w *world) enforce() *world {
+// watch lets the config ask for nothing to be written.
+func (w *world) watch() *world {
 	spec := &w.c.Configs[0].Spec
-	spec.Guard.Mode, spec.Targets[0].Policy = v1alpha1.GuardEnforce, v1alpha1.PolicySync
+	spec.Guard.Mode, spec.Targets[0].Policy = v1alpha1.GuardObserve, v1alpha1.PolicyObserve
 	return w
 }
 
@@ -75,7 +75,7 @@ func (w *world) managed() *world {
 const managedTable = nodeGroup + "/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable"
 
 func TestScopes(t *testing.T) {
-	w := healthy(t).enforce().set(nodes, "natGateway", link(natGateway)).set(appgw, "serviceEndpointPolicies", list{link(policyOfSub)})
+	w := healthy(t).set(nodes, "natGateway", link(natGateway)).set(appgw, "serviceEndpointPolicies", list{link(policyOfSub)})
 	w.c.Snapshot = w.snapshot()
 	scopes, principals := w.c.Scopes()
 	want := network.SortIDs([]network.ID{shop, shopTable, gwTable, nodes, appgw, nodesNSG, natGateway, policyOfSub, nodeGroup})
@@ -114,12 +114,12 @@ func TestIdentityLacks(t *testing.T) {
 // TestCallerLacks: what the config asks for and the caller may not do; what the config does not ask for is nobody's lack.
 func TestCallerLacks(t *testing.T) {
 	const join = "Microsoft.Network/networkSecurityGroups/join/action"
-	f := healthy(t).enforce().mighty().may(me, nodesNSG, reading).finds(finding.CallerLacks)
+	f := healthy(t).mighty().may(me, nodesNSG, reading).finds(finding.CallerLacks)
 	if f.Severity != finding.Error || f.Resource != string(nodesNSG) || !strings.Contains(f.Message, join) || !strings.Contains(f.Message, "subnet shop-vnet/nodes") ||
 		f.Fix != `az role assignment create --assignee `+me+` --role "Network Contributor" --scope `+string(nodesNSG) {
 		t.Errorf("%v %s: %s fix %s", f.Severity, f.Resource, f.Message, f.Fix)
 	}
-	healthy(t).enforce().mighty().may(me, nodesNSG, join).finds()
+	healthy(t).mighty().may(me, nodesNSG, join).finds()
 
 	for name, tt := range map[string]struct {
 		scope   network.ID
@@ -132,12 +132,12 @@ func TestCallerLacks(t *testing.T) {
 		"the nodes' NICs":       {nodeGroup, nil},
 		"the cluster":           {shop, []string{"Microsoft.Network/*"}},
 	} {
-		if f := healthy(t).enforce().mighty().may(me, tt.scope, tt.actions...).finds(finding.CallerLacks); f.Resource != string(tt.scope) {
+		if f := healthy(t).mighty().may(me, tt.scope, tt.actions...).finds(finding.CallerLacks); f.Resource != string(tt.scope) {
 			t.Errorf("%s: %s %s", name, f.Resource, f.Message)
 		}
 	}
 	// Who only watches needs to read, and no more.
-	watched := healthy(t)
+	watched := healthy(t).watch()
 	for _, scope := range []network.ID{shop, nodes, appgw, shopTable, gwTable} {
 		watched.may(me, scope, reading)
 	}
@@ -147,7 +147,7 @@ func TestCallerLacks(t *testing.T) {
 	}
 
 	// Where nobody has configured anything it is only told.
-	w := healthy(t).enforce().mighty().may(me, gwTable, reading)
+	w := healthy(t).mighty().may(me, gwTable, reading)
 	w.c.Proposed = true
 	if f := w.finds(finding.CallerLacks); f.Severity != finding.Info {
 		t.Errorf("proposed: %v", f.Severity)
@@ -157,15 +157,15 @@ func TestCallerLacks(t *testing.T) {
 // TestDenied: no role helps against a deny assignment.
 func TestDenied(t *testing.T) {
 	denied := network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: []network.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}}, DeniedBy: []string{"stack"}}
-	f := healthy(t).enforce().mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
+	f := healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
 	if strings.Contains(f.Fix, "az role") || !slices.Contains(f.Evidence, "deny assignments there: stack") {
 		t.Errorf("fix %q, evidence %q", f.Fix, f.Evidence)
 	}
 	// It is certain also where the roles could not be read; who may only read is not concerned.
 	denied.Permissions, denied.Failed = nil, "no"
-	healthy(t).enforce().mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
+	healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
 	denied.Permissions, denied.Failed = []network.Permission{{Actions: []string{"*"}}}, ""
-	healthy(t).mighty().rights(me, gwTable, denied).finds()
+	healthy(t).watch().mighty().rights(me, gwTable, denied).finds()
 	// That deny assignments could not be read makes nothing wrong, and nothing sure.
 	healthy(t).mighty().rights(me, gwTable, network.Rights{Permissions: denied.Permissions, Undenied: "no"}).finds(finding.RightsUnread)
 }
@@ -179,48 +179,48 @@ func TestLocks(t *testing.T) {
 		evidence string
 	}{
 		"the own table":                       {healthy(t), shopTable, "ReadOnly", finding.Warning, "the cluster's cloud provider writes route table shop-rt to keep the pod routes there"},
-		"the network of a guarded subnet":     {healthy(t).enforce(), vnet, "ReadOnly", finding.Error, "the keeper writes subnet shop-vnet/nodes to put a lost route table back on subnet shop-vnet/nodes"},
-		"a target":                            {healthy(t).enforce(), gwTable, "ReadOnly", finding.Error, "the keeper writes route table appgw-rt to copy the pod routes there"},
+		"the network of a guarded subnet":     {healthy(t), vnet, "ReadOnly", finding.Error, "the keeper writes subnet shop-vnet/nodes to put a lost route table back on subnet shop-vnet/nodes"},
+		"a target":                            {healthy(t), gwTable, "ReadOnly", finding.Error, "the keeper writes route table appgw-rt to copy the pod routes there"},
 		"the node group":                      {healthy(t), nodeGroup, "ReadOnly", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group MC_shop-rg_shop_westeurope"},
 		"deletes in the node group":           {healthy(t), scaleSet(), "CanNotDelete", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group MC_shop-rg_shop_westeurope"},
-		"the subscription, over all of these": {healthy(t).enforce(), "/subscriptions/" + sub, "ReadOnly", finding.Error, "its notes say: ask Ann"},
+		"the subscription, over all of these": {healthy(t), "/subscriptions/" + sub, "ReadOnly", finding.Error, "its notes say: ask Ann"},
 	} {
 		f := tt.w.lock(tt.scope, tt.level).finds(finding.ResourceLocked)
 		if f.Severity != tt.severity || f.Resource != string(tt.scope) || !slices.Contains(f.Evidence, tt.evidence) || f.Fix != "az lock delete --ids "+string(tt.scope)+"/providers/Microsoft.Authorization/locks/hold" {
 			t.Errorf("%s: %v %s %s %q fix %s", name, f.Severity, f.Resource, f.Message, f.Evidence, f.Fix)
 		}
 	}
-	w := healthy(t).enforce().lock(gwTable, "ReadOnly")
+	w := healthy(t).lock(gwTable, "ReadOnly")
 	w.c.Proposed = true
 	if f := w.finds(finding.ResourceLocked); f.Severity != finding.Info {
 		t.Errorf("proposed: %v", f.Severity)
 	}
 
 	// Routes are removed by writing their table, which a lock against deletes lets pass; what nobody writes may be read-only.
-	healthy(t).enforce().lock(gwTable, "CanNotDelete").finds()
-	healthy(t).enforce().lock(netGroup, "CanNotDelete").finds()
-	healthy(t).lock(vnet, "ReadOnly").finds()
-	healthy(t).enforce().lock(gateway, "ReadOnly").finds()
-	healthy(t).enforce().lock(nodeGroup+"-2", "CanNotDelete").finds()
+	healthy(t).lock(gwTable, "CanNotDelete").finds()
+	healthy(t).lock(netGroup, "CanNotDelete").finds()
+	healthy(t).watch().lock(vnet, "ReadOnly").finds()
+	healthy(t).lock(gateway, "ReadOnly").finds()
+	healthy(t).lock(nodeGroup+"-2", "CanNotDelete").finds()
 }
 
 func TestLockdown(t *testing.T) {
 	locked := func(w *world) *world {
 		return w.set(shop, "nodeResourceGroupProfile", object{"restrictionLevel": "ReadOnly"})
 	}
-	f := locked(healthy(t).managed().enforce()).finds(finding.NodeGroupLocked)
+	f := locked(healthy(t).managed()).finds(finding.NodeGroupLocked)
 	if f.Resource != string(nodeGroup) || f.Fix != "az aks update --subscription "+sub+" --resource-group shop-rg --name shop --yes" || !strings.Contains(f.Message, managedTable.Name()) {
 		t.Errorf("%s %s fix %s", f.Resource, f.Message, f.Fix)
 	}
 	// The deny assignment behind it is the same thing.
-	locked(healthy(t).managed().enforce().mighty().rights(me, managedTable, network.Rights{
+	locked(healthy(t).managed().mighty().rights(me, managedTable, network.Rights{
 		Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: []network.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}},
 	})).finds(finding.NodeGroupLocked)
 	// Who guards nothing loses nothing, and a table that was brought is not in the group.
-	if f := locked(healthy(t).managed()).finds(finding.NodeGroupLocked); f.Severity != finding.Info {
+	if f := locked(healthy(t).watch().managed()).finds(finding.NodeGroupLocked); f.Severity != finding.Info {
 		t.Errorf("without a guard: %v", f.Severity)
 	}
-	for _, f := range locked(healthy(t).enforce()).check() {
+	for _, f := range locked(healthy(t)).check() {
 		if f.Code == finding.NodeGroupLocked {
 			t.Errorf("a table that was brought: %s", f.Message)
 		}

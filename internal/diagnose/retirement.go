@@ -33,7 +33,10 @@ func checkRetirement(p *patient) []finding.Finding {
 func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
-	if days <= 0 {
+	switch {
+	case p.Today.IsZero(): // nobody knows when
+		when, days = "is retired on 31 March 2028", 1
+	case days <= 0:
 		when = fmt.Sprintf("was retired on 31 March 2028, %d days ago", -days)
 	}
 	f := p.found(finding.KubenetRetired, p.cluster.ID, "kubenet %s, and cluster %s has yet to move to Azure CNI Overlay", when, p.cluster.ID.Short())
