@@ -59,7 +59,7 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 				usable += capacity.Usable(prefix)
 			}
 		}
-		used := max(subnet.Used, p.seenIn(subnet.Prefixes))
+		used := max(subnet.UsedIPv4(), p.seenIn(subnet.Prefixes))
 		code, word := finding.AddressesNearly, "nearly all"
 		switch {
 		case usable == 0 || used*100 < usable*nearly:

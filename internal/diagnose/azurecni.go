@@ -22,16 +22,14 @@ func checkAzureCNI(p *patient) []finding.Finding {
 	return append(found, addresses(p)...)
 }
 
-// pools are the pools that a node can be in: its own, or all where Kubernetes does not say.
-func (p *patient) pools(node network.Node) []network.Pool {
+// pool is a node's pool. None is known of nodes that no pool made (virtual nodes, node auto-provisioning), which have subnets of their
+// own, nor where the pool was made or removed between two looks.
+func (p *patient) pool(node network.Node) (pool network.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool network.Pool) bool { return strings.EqualFold(pool.Name, node.Pool) })
-	switch {
-	case i >= 0:
-		return p.cluster.Pools[i : i+1]
-	case node.Pool == "":
-		return p.cluster.Pools
+	if i < 0 {
+		return network.Pool{}, false
 	}
-	return nil // a pool that was made or removed between two looks
+	return p.cluster.Pools[i], true
 }
 
 // place is where the nodes or the pods of a pool have their addresses.
@@ -71,22 +69,21 @@ func prefixList(prefixes []netip.Prefix) string {
 	return strings.Join(words, ", ")
 }
 
-// outside returns the first address that lies in none of the places, and where it should be; nothing where a place is not known. An
-// address of a family that no place has is not judged.
-func (p *patient) outside(addrs []netip.Addr, pools []network.Pool, where func(network.Pool) (place, bool)) (addr netip.Addr, should string) {
-	var prefixes []netip.Prefix
-	for _, pool := range pools {
-		at, known := where(pool)
-		if !known {
-			return netip.Addr{}, ""
-		}
-		prefixes = append(prefixes, at.prefixes...)
-		should = at.name
+// outside returns the first address that is not where those of a node's pool are, and where it should be; nothing where that is not
+// known. An address of a family that is nowhere there is not judged.
+func (p *patient) outside(addrs []netip.Addr, node network.Node, where func(network.Pool) (place, bool)) (addr netip.Addr, should string) {
+	pool, known := p.pool(node)
+	if !known {
+		return netip.Addr{}, ""
+	}
+	at, known := where(pool)
+	if !known {
+		return netip.Addr{}, ""
 	}
 	for _, a := range addrs {
-		family := slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
-		if family && !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			return a, should
+		family := slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
+		if family && !slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return a, at.name
 		}
 	}
 	return netip.Addr{}, ""
@@ -135,7 +132,7 @@ func nodesOutside(p *patient) []finding.Finding {
 	}
 	var out strays
 	for _, node := range p.kube.Nodes {
-		if addr, should := p.outside(node.Addresses, p.pools(node), p.nodePlace); addr.IsValid() {
+		if addr, should := p.outside(node.Addresses, node, p.nodePlace); addr.IsValid() {
 			out.add(should, fmt.Sprintf("node %s (%s)", node.Name, addr))
 		}
 	}
@@ -146,7 +143,7 @@ func nodesOutside(p *patient) []finding.Finding {
 			continue
 		}
 		addrs := slices.DeleteFunc(slices.Clone(pod.Addresses), func(a netip.Addr) bool { return slices.Contains(node.Addresses, a) })
-		if addr, should := p.outside(addrs, p.pools(node), p.nodePlace); addr.IsValid() {
+		if addr, should := p.outside(addrs, node, p.nodePlace); addr.IsValid() {
 			out.add(should, fmt.Sprintf("pod %s/%s on the network of node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
 		}
 	}
@@ -164,7 +161,7 @@ func podsOutside(p *patient) []finding.Finding {
 		if pod.HostNetwork || pod.Ended() || !known {
 			continue
 		}
-		if addr, should := p.outside(pod.Addresses, p.pools(node), p.podPlace); addr.IsValid() {
+		if addr, should := p.outside(pod.Addresses, node, p.podPlace); addr.IsValid() {
 			out.add(should, fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
 		}
 	}
@@ -193,8 +190,12 @@ func subnetRoles(p *patient) []finding.Finding {
 		return subnet
 	}
 	for _, pool := range p.cluster.Pools {
-		if subnet := once(nodeSubnet(p.s, p.cluster, pool), "nodes"); subnet != nil && len(subnet.Delegations) > 0 {
-			found = append(found, p.delegated(subnet, "node", subnet.Delegations[0]))
+		if subnet := once(nodeSubnet(p.s, p.cluster, pool), "nodes"); subnet != nil {
+			for _, service := range subnet.Delegations {
+				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) { // it is used twice then, which is said below
+					found = append(found, p.delegated(subnet, "node", service))
+				}
+			}
 		}
 		subnet := once(pool.PodSubnet, "pods")
 		if subnet == nil {
@@ -221,6 +222,10 @@ func subnetRoles(p *patient) []finding.Finding {
 		}
 	}
 	return found
+}
+
+func (p *patient) holdsPods(subnet network.ID) bool {
+	return slices.ContainsFunc(p.cluster.Pools, func(pool network.Pool) bool { return subnet.Equal(pool.PodSubnet) })
 }
 
 func (p *patient) delegated(subnet *network.Subnet, kind, service string) finding.Finding {

@@ -109,13 +109,13 @@ func TestNodeOutside(t *testing.T) {
 	if !strings.HasPrefix(f.Message, "pod default/pod-2 on the network of node "+nodeName(2)) {
 		t.Errorf("%s", f.Message)
 	}
-	// A node of a pool that came since is not held against the others' subnets; one of which the pool is not told, against all.
+	// A node of a pool that came since, or of none, is not held against the others' subnets.
 	newer := moved(withPodSubnet(t), "10.42.2.5")
 	newer.kube[shop.Key()].Nodes[1].Pool = "newer"
 	newer.finds()
 	untold := moved(withPodSubnet(t), "10.42.2.5")
 	untold.kube[shop.Key()].Nodes[1].Pool = ""
-	untold.finds(finding.NodeOutside)
+	untold.finds()
 }
 
 func TestSubnetRoles(t *testing.T) {
@@ -135,6 +135,7 @@ func TestSubnetRoles(t *testing.T) {
 	if f := once.finds(finding.SubnetUsedTwice); f.Resource != string(nodes) || !strings.Contains(f.Message, "node subnet of pool nodepool1 of cluster shop and the pod subnet of pool nodepool1 of cluster shop") {
 		t.Errorf("%s", f.Message)
 	}
+	onAzureCNI(t).set(nodes, "delegations", list{delegation(aksDelegation)}).pool("podSubnetID", string(nodes)).finds(finding.SubnetUsedTwice)
 	// Clusters may share a pod subnet, or a node subnet, but not the one's with the other's.
 	neighbour := func(nodeSubnet, podSubnet network.ID) object {
 		id := shop + "-2"
@@ -163,6 +164,12 @@ func TestAddresses(t *testing.T) {
 	if f.Severity != finding.Error || f.Resource != string(nodes) || !strings.Contains(f.Message, "251 of 251") {
 		t.Errorf("%v %s %s", f.Severity, f.Resource, f.Message)
 	}
+	// With both families each interface may show in the subnet twice.
+	both := func(n int) *world {
+		return onOverlay(t).set(nodes, "addressPrefixes", list{"10.42.1.0/24", "fd00:42::/64"}).unset(nodes, "addressPrefix").use(nodes, n)
+	}
+	both(400).finds()
+	both(452).finds(finding.AddressesNearly)
 	// What Kubernetes shows in a pod subnet counts where the subnet shows nothing.
 	small := func(pods int) *world {
 		w := withPodSubnet(t).set(podSubnet, "addressPrefix", "10.42.8.0/27").pool("maxPods", 10).pool("count", 1).pool("upgradeSettings", object{"maxSurge": "0"})

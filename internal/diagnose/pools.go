@@ -31,7 +31,7 @@ func Pools(s *network.Snapshot, cluster *network.Cluster, surge capacity.Surge, 
 		pool := capacity.Pool{Name: p.Name, Nodes: p.Count, Autoscaler: p.MaxCount}
 		look := func(id network.ID, prefix *netip.Prefix, used *int) {
 			if found := s.Subnet(id); found != nil {
-				*prefix, *used = firstIPv4(found.Prefixes), found.Used
+				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
 			} else if id != "" {
 				unseen = append(unseen, fmt.Sprintf("Subnet %s of pool %s could not be looked at, and limits nothing here.", id.Short(), p.Name))
 			}

@@ -51,7 +51,25 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	if len(f.Evidence) == 0 {
 		f = f.With("nothing was found in the way, as far as Azure's documentation says what is")
 	}
-	return f.WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
+	return f.With(p.afterwards()...).WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
+}
+
+// afterwards says what the migration does to what is there.
+func (p *patient) afterwards() (lines []string) {
+	switch table := p.source.Table; {
+	case table == "":
+	case p.brought(table):
+		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+" and leave the others in it")
+	default:
+		lines = append(lines, "AKS will delete route table "+table.Short()+", with whatever else is in it")
+	}
+	if p.cluster.Ingress != "" { // AGIC#1524
+		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
+	}
+	if len(p.cluster.PodCIDRs) > 1 {
+		lines = append(lines, "pods have IPv4 and IPv6 addresses: AKS does not say whether it migrates such clusters")
+	}
+	return lines
 }
 
 // othersOnTable: the migration fails while a subnet that is not the nodes' has the cluster's table (azure-aks-docs#334).

@@ -13,8 +13,18 @@ import (
 // TestRetirement: every kubenet cluster is told how many days are left, what stands in the way and what comes then.
 func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
-	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") || !strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") || len(f.Evidence) != 1 {
+	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") || !strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
+		!slices.Equal(f.Evidence, []string{"nothing was found in the way, as far as Azure's documentation says what is", "AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
+	}
+	f = healthy(t).managed().finds(finding.KubenetRetired)
+	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+", with whatever else is in it") {
+		t.Errorf("%q", f.Evidence)
+	}
+	both := healthy(t).set(shop, "addonProfiles", object{"ingressApplicationGateway": object{"enabled": true, "config": object{"effectiveApplicationGatewayId": string(gateway)}}})
+	both.props(shop)["networkProfile"].(object)["podCidrs"] = list{"10.244.0.0/16", "fd00:244::/64"}
+	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 4 || !strings.Contains(f.Evidence[2], "Gateway shop-agw will learn") || !strings.Contains(f.Evidence[3], "IPv6") {
+		t.Errorf("%q", f.Evidence)
 	}
 	w := healthy(t).set(shop, "kubernetesVersion", "1.26.9")
 	w.c.Today = time.Date(2028, 3, 30, 23, 0, 0, 0, time.UTC)

@@ -73,6 +73,15 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	return s, nil
 }
 
+// UsedIPv4 is how many IPv4 addresses are in use at least. Where a subnet has both families a configuration can be of either, and every
+// interface has one of IPv4 first (virtual-network-network-interface-addresses).
+func (s *Subnet) UsedIPv4() int {
+	if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		return (s.Used + 1) / 2
+	}
+	return s.Used
+}
+
 // DelegatedTo reports whether the subnet is delegated to a service.
 func (s *Subnet) DelegatedTo(service string) bool {
 	return slices.ContainsFunc(s.Delegations, func(d string) bool { return strings.EqualFold(d, service) })
