@@ -84,12 +84,12 @@ func (s seat) fits(p *patient) bool {
 
 func (s seat) elsewhere(p *patient) finding.Finding {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
-	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, which is in %s, and its network in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), place(table.ID, table.Location), place(vnet.ID, vnet.Location)).
+	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, which is in %s, and its network in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID, vnet.Location)).
 		With("table: "+string(table.ID), "network: "+string(vnet.ID)).
 		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s", vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
 }
 
-func place(id network.ID, location string) string {
+func whereabouts(id network.ID, location string) string {
 	return fmt.Sprintf("%s of subscription %s", location, id.Subscription())
 }
 
@@ -114,8 +114,7 @@ func (s seat) bare(p *patient) []finding.Finding {
 		return nil // keeping says what there is to say
 	}
 	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
-		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: az aks update --subscription "+
-			p.cluster.ID.Subscription()+" -g "+p.cluster.ID.ResourceGroup()+" -n "+p.cluster.ID.Name()+" --yes").
+		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: " + p.azAKS("update", "--yes")).
 		WithFix("%s", s.associate())}
 }
 

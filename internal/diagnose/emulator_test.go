@@ -1,134 +1,121 @@
-package diagnose
+package diagnose_test
 
 import (
-	"context"
+	"fmt"
+	"net/http"
+	"regexp"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-const api = "2025-05-01"
+type object = map[string]any
 
-// local is the demo's cluster in a local Azure, with its documents as ARM shows them.
-type local struct {
-	t *testing.T
-	e *emulator.Emulator
-	d emulator.Demo
-	c *azure.Client
-}
+const reader = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
 
-func newLocal(t *testing.T) *local {
-	e := emulatortest.New(t, emulator.Options{})
-	d, err := emulator.BuildDemo(e, emulatortest.Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &local{t, e, d, emulatortest.Client(t, e, emulatortest.Keeper)}
-}
-
-// finds reads all that a diagnosis looks at, and checks that exactly the given codes are found, beside those of severity Info.
-func (l *local) finds(codes ...finding.Code) {
-	l.t.Helper()
-	ctx := context.Background()
-	scope := network.ID("/subscriptions/" + l.d.Cluster.Subscription())
-	s, err := l.c.Survey(ctx, scope)
-	if err == nil {
-		err = l.c.Examine(ctx, s)
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	config := v1alpha1.ClusterRoutes{}
-	config.Metadata.Name, config.Spec.ClusterID, config.Spec.RouteTableID = "shop", string(l.d.Cluster), string(l.d.ClusterTable)
-	config.Spec.Guard.Mode = v1alpha1.GuardObserve
-	config.SetDefaults()
-	found := Check(Case{Snapshot: s, Clusters: []network.ID{l.d.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}})
-	var got []finding.Code
-	for _, f := range found {
-		if f.Severity > finding.Info {
-			got = append(got, f.Code)
+// TestRightsThatSuffice: a keeper that may only read, and a cluster's identity without a role, lack on the local Azure what the
+// findings name; with the role assignments that they say to make, nothing is lacking any more, and the local Azure lets the keeper write.
+func TestRightsThatSuffice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := emulator.Principal{Name: "keeper", ClientID: "9e570000-0000-4000-8000-000000000001", Secret: "s", ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
+		e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, keeper}})
+		demo, err := emulator.BuildDemo(e, emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if slices.Sort(got); !slices.Equal(slices.Compact(got), codes) {
-		l.t.Errorf("found %v, want %v", got, codes)
-		for _, f := range found {
-			l.t.Logf("%s %s: %s %q", f.Severity, f.Code, f.Message, f.Evidence)
+		op, err := e.Client(emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// write writes a route into the cluster's own table, as somebody might.
-func (l *local) write(name, prefix, hop string) {
-	l.t.Helper()
-	c, err := l.e.Client(emulatortest.Operator)
-	if err == nil {
-		err = c.Put(l.d.ClusterTable.Child("routes", name), api, object{"properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}})
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// node is the name of one of the nodes, as a route tells it.
-func (l *local) node() string {
-	l.t.Helper()
-	s := network.NewSnapshot()
-	if err := l.c.Read(context.Background(), s, network.Wanted{Tables: []network.ID{l.d.ClusterTable}}); err != nil {
-		l.t.Fatal(err)
-	}
-	for _, r := range s.Table(l.d.ClusterTable).Routes {
-		if r.Prefix.Bits() == 24 {
-			return network.RouteNode(r.Name)
-		}
-	}
-	l.t.Fatal("no pod route")
-	return ""
-}
-
-func (l *local) paused(paused bool) {
-	if !l.e.PauseRoutes(l.d.Cluster, paused) {
-		l.t.Fatal("no such cluster")
-	}
-}
-
-func (l *local) scale(count int) {
-	l.t.Helper()
-	if err := l.e.Scale(l.d.Cluster, l.d.Pool, count); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// TestInTheEmulator: what a local cloud provider leaves behind is found as ARM shows it, and nothing is found once it is well again.
-func TestInTheEmulator(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		spoil func(*local)
-		finds finding.Code
-	}{
-		{"nodes come, and nobody writes their routes", func(l *local) { l.scale(5) }, finding.NodeWithoutRoute},
-		{"nodes go, and nobody deletes their routes", func(l *local) { l.scale(1) }, finding.RouteToGoneNode},
-		{"a node comes back with another address", func(l *local) {
-			if err := l.e.Readdress(l.d.Cluster, l.node()); err != nil {
-				l.t.Fatal(err)
+		made := 0
+		assign := func(scope network.ID, role, principal string) {
+			t.Helper()
+			made++
+			id := scope + network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
+			if err := op.Put(id, "2022-04-01", object{"properties": object{"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": principal}}); err != nil {
+				t.Fatal(err)
 			}
-		}, finding.WrongHop},
-		{"a way to a firewall inside the pod CIDR", func(l *local) { l.write("firewall", "10.244.128.0/17", l.d.Firewall) }, finding.RouteInPodCIDR},
-		{"a way to a firewall past a node", func(l *local) { l.write("firewall", "10.244.1.0/25", l.d.Firewall) }, finding.RouteShadows},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			l := newLocal(t)
-			l.finds()
-			l.paused(true)
-			tt.spoil(l)
-			l.finds(tt.finds)
-			l.paused(false)
-			l.finds()
-		})
-	}
+		}
+		subscription := network.ID("/subscriptions/" + emulator.DefaultSubscription)
+		assign(subscription, reader, keeper.ObjectID)
+		assignment := demo.ClusterTable.Group() + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"
+		if status, answer := op.Do(http.MethodDelete, assignment, "2022-04-01", nil); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+
+		config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}}
+		config.Spec.ClusterID = string(demo.Cluster)
+		config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(demo.GatewayTable)}}
+		config.SetDefaults()
+		check := func() (found []finding.Finding) {
+			t.Helper()
+			client := emulatortest.Client(t, e, keeper)
+			s, err := client.Survey(t.Context(), subscription)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := diagnose.Case{Snapshot: s, Clusters: []network.ID{demo.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}}
+			scopes, principals := c.Scopes()
+			if err := client.ReadRights(t.Context(), s, scopes, principals); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range diagnose.Check(c) {
+				if slices.Contains([]finding.Code{finding.IdentityLacks, finding.CallerLacks, finding.RightsUnread}, f.Code) {
+					found = append(found, f)
+				}
+			}
+			return found
+		}
+		// write puts the documents back as they are, as the keeper: the local Azure is the judge of what that takes.
+		writer, err := e.Client(keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func() (refused int) {
+			t.Helper()
+			for _, id := range []network.ID{demo.NodeSubnet, demo.GatewayTable} {
+				doc, err := writer.Get(id, "2025-05-01")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if writer.Put(id, "2025-05-01", doc) != nil {
+					refused++
+				}
+			}
+			return refused
+		}
+
+		found := check()
+		if n := write(); n != 2 {
+			t.Errorf("%d writes are refused, want both", n)
+		}
+		var where []string
+		command := regexp.MustCompile(`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role "(.*)" --scope (\S+)$`)
+		for _, f := range found {
+			where = append(where, string(f.Code)+" "+network.ID(f.Resource).Name())
+			m := command.FindStringSubmatch(f.Fix)
+			if m == nil {
+				t.Fatalf("%s: fix %s", f.Message, f.Fix)
+			}
+			assign(network.ID(m[3]), map[string]string{"Reader": reader, "Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7"}[m[2]], m[1])
+		}
+		want := []string{"caller-lacks-permission appgw-rt", "caller-lacks-permission nodes", "caller-lacks-permission nodes-nsg", "caller-lacks-permission shop-rt", "identity-lacks-permission nodes", "identity-lacks-permission shop-rt"}
+		slices.Sort(where)
+		if !slices.Equal(where, want) {
+			t.Errorf("found %q, want %q", where, want)
+		}
+		for _, f := range check() {
+			t.Errorf("with the roles: %s %q", f.Message, f.Evidence)
+		}
+		if n := write(); n != 0 {
+			t.Errorf("with the roles, %d writes are refused", n)
+		}
+	})
 }

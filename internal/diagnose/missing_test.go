@@ -134,10 +134,10 @@ func TestRouteHalf(t *testing.T) {
 	prefixes(half).node(2, func(n *network.Node) { n.Addresses = n.Addresses[:1] }).finds()
 
 	// A node takes two routes: 6 of 10 leave room for two nodes.
-	w := dual(t).pool("enableAutoScaling", true).pool("maxCount", 5)
+	w := dual(t).sized("enableAutoScaling", true).sized("maxCount", 5)
 	w.c.RouteLimit = 10
 	w.finds()
-	w.pool("maxCount", 6)
+	w.sized("maxCount", 6)
 	says(t, w.finds(finding.TableFilling), "2 more nodes fit", "two routes")
 	w.c.RouteLimit = 7
 	w.finds(finding.TableFull)

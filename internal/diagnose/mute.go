@@ -17,7 +17,7 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.SourceEmpty:      {finding.TargetDrift},
 
 	finding.NetworkManagerTable: {finding.SourceEmpty},
-	finding.AzureSilent:         {finding.ReadFailed},
+	finding.AzureSilent:         {finding.ReadFailed, finding.RightsUnread},
 }
 
 // knockOnThere says the same of findings of one and the same resource, and the same part of it.

@@ -9,9 +9,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// lone is the healthy world without targets: only the cluster's own table counts.
+// lone is the healthy world without targets: only the cluster's own table counts, and what is in the way of a migration does not.
 func lone(t *testing.T) *world {
 	w := healthy(t)
+	w.aside = "migration-"
 	w.c.Configs[0].Spec.Targets, w.c.Configs[0].Spec.Guard.Subnets = nil, nil
 	return w
 }
@@ -46,8 +47,8 @@ func (w *world) node(i int, change func(*network.Node)) *world {
 // blind takes away the network interface of a node, so that not all of them are seen.
 func (w *world) blind(i int) *world { return w.without(nicID(i)) }
 
-// pool sets a field of the cluster's pool.
-func (w *world) pool(name string, value any) *world {
+// sized sets a field of the cluster's pool.
+func (w *world) sized(name string, value any) *world {
 	w.props(shop)["agentPoolProfiles"].(list)[0].(object)[name] = value
 	return w
 }
@@ -64,12 +65,12 @@ func TestRouteToGoneNode(t *testing.T) {
 	says(t, with(t, passed).finds(finding.RouteToGoneNode), "passed on to "+nodeName(1))
 
 	// Not all interfaces are seen: who knows whose address it is.
-	with(t, gone).pool("count", 4).finds()
+	with(t, gone).sized("count", 4).finds()
 	lone(t).blind(2).finds()
 	// One of them could not be read.
 	with(t, gone).machine(nicID(2), "?").finds()
 	// None is seen at all.
-	lone(t).blind(0).blind(1).blind(2).pool("count", 0).finds()
+	lone(t).blind(0).blind(1).blind(2).sized("count", 0).finds()
 	// A route by an old, bare name is nobody's but its next hop's.
 	bare := podRoute(2)
 	bare["name"] = "some-node"
@@ -180,10 +181,10 @@ func TestTableRoom(t *testing.T) {
 	is(t, f, finding.Warning)
 	says(t, f, "8 of 10 routes", "2 more nodes fit", "az network route-table route list")
 	filled(4).finds()
-	f = filled(4).pool("enableAutoScaling", true).pool("maxCount", 7).finds(finding.TableFilling)
+	f = filled(4).sized("enableAutoScaling", true).sized("maxCount", 7).finds(finding.TableFilling)
 	says(t, f, "3 more nodes fit", "the autoscaler can add 4 nodes")
-	filled(4).pool("enableAutoScaling", true).pool("maxCount", 6).finds()
-	filled(4).pool("enableAutoScaling", false).pool("maxCount", 100).finds()
+	filled(4).sized("enableAutoScaling", true).sized("maxCount", 6).finds()
+	filled(4).sized("enableAutoScaling", false).sized("maxCount", 100).finds()
 
 	f = filled(7).finds(finding.TableFull)
 	is(t, f, finding.Warning)
@@ -202,7 +203,7 @@ func TestForwardingOff(t *testing.T) {
 	is(t, f, finding.Error)
 	says(t, f, "aks-nodepool1-12345678-vmss instance 1", "az vmss update --ids "+string(scaleSet()))
 	alone := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
-	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).pool("count", 4).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).
+	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).sized("count", 4).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).
 		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+string(alone))
 	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState", object{"code": "Stopped"}).finds()
 	// Not a node's: a private endpoint, or a machine of somebody else.

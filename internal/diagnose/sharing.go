@@ -36,7 +36,7 @@ func (p *patient) speaksFor(other *network.Cluster) bool {
 func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	told := func(f finding.Finding) finding.Finding {
-		f = f.About(other.ID.Name()).With("pod CIDRs: "+join(p.cluster.PodCIDRs)+" and "+join(other.PodCIDRs), "the other cluster: "+string(other.ID))
+		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
 			f.Severity = finding.Error
 			f = f.With("their pod CIDRs overlap: each cloud provider deletes the routes of the other")
@@ -48,7 +48,7 @@ func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
 			found = append(found, told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share the node subnet %s, which has one route table", p.cluster.ID.Short(), other.ID.Short(), id.Short()).
-				WithFix("az aks nodepool add --subscription %s -g %s --cluster-name %s -n moved --vnet-subnet-id <a subnet of its own>", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
+				WithFix("az aks nodepool add --subscription %s --resource-group %s --cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
 		}
 	}
 	if len(found) > 0 {
@@ -61,7 +61,7 @@ func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
 	if len(overlap) == 0 || !p.near(other) {
 		return nil
 	}
-	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(), other.ID.Short(), join(overlap)))
+	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(), other.ID.Short(), prefixList(overlap)))
 	if both, said := p.leadsToBoth(other); both != "" {
 		f.Severity = finding.Warning
 		f = f.With("the table " + both.Short() + " leads to nodes of both")
@@ -186,7 +186,7 @@ func (l land) String() string {
 func (l land) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
-			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(), join(s.Prefixes)))
+			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(), prefixList(s.Prefixes)))
 		}
 	}
 	return lines
@@ -201,7 +201,7 @@ func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 		if len(hit) == 0 {
 			continue
 		}
-		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s", join(p.cluster.PodCIDRs), p.cluster.ID.Short(), join(hit), l)
+		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s", prefixList(p.cluster.PodCIDRs), p.cluster.ID.Short(), prefixList(hit), l)
 		taken := l.taken(p.cluster.PodCIDRs)
 		switch {
 		case l.read && len(taken) == 0:
@@ -238,7 +238,7 @@ func (p *patient) servicesOverlap(networks []land) []finding.Finding {
 	severity := finding.Info
 	services := p.cluster.ServiceCIDRs
 	if hit := overlaps(p.cluster.PodCIDRs, services); len(hit) > 0 {
-		lines, severity = append(lines, "pod CIDR "+join(hit)), finding.Warning
+		lines, severity = append(lines, "pod CIDR "+prefixList(hit)), finding.Warning
 	}
 	for _, l := range networks {
 		if hit := overlaps(l.prefixes, services); len(hit) > 0 {
@@ -246,13 +246,13 @@ func (p *patient) servicesOverlap(networks []land) []finding.Finding {
 			if len(taken) > 0 {
 				severity = finding.Warning
 			}
-			lines = append(append(lines, fmt.Sprintf("%s of %s", join(hit), l)), taken...)
+			lines = append(append(lines, fmt.Sprintf("%s of %s", prefixList(hit), l)), taken...)
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ServicesOverlap, p.cluster.ID, "the service CIDR %s of cluster %s overlaps other addresses", join(services), p.cluster.ID.Short()).With(lines...)
+	f := p.found(finding.ServicesOverlap, p.cluster.ID, "the service CIDR %s of cluster %s overlaps other addresses", prefixList(services), p.cluster.ID.Short()).With(lines...)
 	f.Severity = severity
 	return []finding.Finding{f}
 }
@@ -267,7 +267,7 @@ func (p *patient) reserved() []finding.Finding {
 	severity := finding.Info
 	look := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
 		if hit := overlaps(prefixes, forbidden); len(hit) > 0 {
-			lines, severity = append(lines, what+" "+join(hit)), max(severity, worst)
+			lines, severity = append(lines, what+" "+prefixList(hit)), max(severity, worst)
 		}
 	}
 	look("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
@@ -283,7 +283,7 @@ func (p *patient) reserved() []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " + join(forbidden))
+	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " + prefixList(forbidden))
 	f.Severity = severity
 	return []finding.Finding{f}
 }
@@ -291,12 +291,4 @@ func (p *patient) reserved() []finding.Finding {
 // overlaps returns those of the prefixes that overlap one of the others.
 func overlaps(prefixes, others []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return !slices.ContainsFunc(others, p.Overlaps) })
-}
-
-func join(prefixes []netip.Prefix) string {
-	texts := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, " and ")
 }
