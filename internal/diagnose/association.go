@@ -114,7 +114,7 @@ func (s seat) bare(p *patient) []finding.Finding {
 		return nil // keeping says what there is to say
 	}
 	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
-		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: " + p.azAKS("update", "--yes")).
+		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: "+p.azAKS("update", "--yes")).
 		WithFix("%s", s.associate())}
 }
 

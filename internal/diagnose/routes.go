@@ -17,9 +17,10 @@ type book struct {
 	*patient
 	own   plan.Ownership
 	nodes nodeSet
-	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they lead to.
+	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they lead to, held who holds an address.
 	pods map[netip.Prefix]network.Route
 	hops map[netip.Addr]bool
+	held map[netip.Addr]string
 	// claims are the pod CIDRs of the nodes, where Kubernetes says them.
 	claims map[netip.Prefix]*node
 	// misled are the nodes, with the family, that have a route which leads to another address.
@@ -35,7 +36,7 @@ func (p *patient) open() *book {
 		return nil
 	}
 	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(), pods: map[netip.Prefix]network.Route{},
-		hops: map[netip.Addr]bool{}, claims: map[netip.Prefix]*node{}, misled: map[string]bool{}}
+		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{}, misled: map[string]bool{}}
 	if len(b.own.PodCIDRs()) == 0 {
 		return nil
 	}
@@ -223,17 +224,25 @@ func (b *book) holder(a netip.Addr) string {
 	if n := b.nodes.byAddr[a]; n != nil {
 		return n.String()
 	}
-	for _, key := range slices.Sorted(maps.Keys(b.s.Interfaces)) {
-		nic := b.s.Interfaces[key]
+	return b.held[a]
+}
+
+// holders are the machines, of whomever, by their addresses in the node subnets.
+func (p *patient) holders() map[netip.Addr]string {
+	node := map[string]bool{}
+	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
+		node[id.Key()] = true
+	}
+	held := map[netip.Addr]string{}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Interfaces)) {
+		nic := p.s.Interfaces[key]
 		for _, c := range nic.Configs {
-			for _, subnet := range b.subnets {
-				if a.IsValid() && c.Address == a && c.Subnet.Equal(subnet.ID) {
-					return nic.Holder()
-				}
+			if c.Address.IsValid() && node[c.Subnet.Key()] {
+				held[c.Address] = nic.Holder()
 			}
 		}
 	}
-	return ""
+	return held
 }
 
 func familyOf(a netip.Addr) string {
