@@ -42,7 +42,7 @@ func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 	if b == nil {
 		what = "and its own table cannot be looked at"
 	}
-	f := p.found(finding.NetworkUnavailable, p.cluster.ID, "%s of cluster %s with NetworkUnavailable, %s", count(len(lines), "node", "nodes"), p.cluster.ID.Short(), what).
+	f := p.found(finding.NetworkUnavailable, p.cluster.ID, "NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node", "nodes"), p.cluster.ID.Short(), what).
 		With(lines...).WithFix("kubectl describe nodes")
 	f.Severity = severity
 	return []finding.Finding{f}

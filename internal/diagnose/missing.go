@@ -67,20 +67,21 @@ func (b *book) missing() (lines []string, sure bool) {
 		}
 	}
 	sure = b.nodes.asked || b.nodes.exact
-	report := func(code finding.Code, lines []string, what string) {
+	report := func(code finding.Code, lines []string, has, have string) {
 		if len(lines) == 0 {
 			return
 		}
-		f := b.ofTable(code, "%s of cluster %s %s in its own table %s", count(len(lines), "node", "nodes"), b.cluster.ID.Short(), what, b.table.ID.Short()).With(lines...)
+		of := "of cluster " + b.cluster.ID.Short()
+		f := b.ofTable(code, "%s in its own table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
 		if !sure {
 			f.Severity = finding.Warning
 			f = f.With("nothing shows how old they are: a new node has its route within a minute")
 		}
 		b.add(f.WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table", b.table.ID))
 	}
-	report(finding.NodeWithoutRoute, none, "without a route")
-	report(finding.RouteUnnoticed, unnoticed, "without a route, which Kubernetes believes to be there,")
-	report(finding.RouteHalf, half, "with the route of one address family only")
+	report(finding.NodeWithoutRoute, none, "has no route", "have no route")
+	report(finding.RouteUnnoticed, unnoticed, "lacks a route that Kubernetes believes to be there", "lack routes that Kubernetes believes to be there")
+	report(finding.RouteHalf, half, "has the route of one address family only", "have the routes of one address family only")
 	return slices.Concat(none, unnoticed, half), sure
 }
 
