@@ -160,6 +160,11 @@ func checkPermissions(p *patient) []finding.Finding {
 		wanted = slices.DeleteFunc(wanted, func(n need) bool { return !p.brought(n.scope) && !reads(n.action) })
 	}
 	found = append(found, identity.check(p.identityNeeds())...)
+	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
+		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
+			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
+			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
+	}
 	found = append(found, caller.check(wanted)...)
 	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
 }

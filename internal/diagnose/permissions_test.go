@@ -226,3 +226,14 @@ func TestLockdown(t *testing.T) {
 		}
 	}
 }
+
+// TestServicePrincipal: whose object ID is not known has rights that are not known, and that is said.
+func TestServicePrincipal(t *testing.T) {
+	w := healthy(t)
+	delete(w.docs[shop.Key()], "identity")
+	w.set(shop, "servicePrincipalProfile", object{"clientId": "99999999-0000-0000-0000-000000000009"})
+	f := w.finds(finding.RightsUnread, finding.MigrationIdentity)
+	if f.Severity != finding.Info || !strings.Contains(f.Message, "service principal") {
+		t.Errorf("%+v", f)
+	}
+}

@@ -62,7 +62,7 @@ func firstIPv4(prefixes []netip.Prefix) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge, since 2024-01).
+// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge).
 var usualSurge = capacity.Surge{Percent: 10}
 
 func surgeOf(pool network.Pool) capacity.Surge {

@@ -51,7 +51,7 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	if len(f.Evidence) == 0 {
 		f = f.With("nothing was found in the way, as far as Azure's documentation says what is")
 	}
-	return f.With(p.afterwards()...).WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
+	return f.With(p.afterwards()...).WithFix("when it is planned, and nothing is in the way (there is no way back): %s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
 // afterwards says what the migration does to what is there.
