@@ -75,6 +75,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
 			return nil, err
 		}
+		found = diagnose.Check(e.Case) // who changed it can tell causes apart: a policy from a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }

@@ -6,6 +6,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -65,6 +66,10 @@ func kubenet(c *network.Cluster) bool { return c.Kubenet() }
 
 // families are all checks beyond those that keeping makes itself (package plan).
 var families = []family{
+	{"association", kubenet, checkAssociation},
+	{"routes", kubenet, checkRoutes},
+	{"kubernetes", kubenet, checkKubernetes},
+	{"sharing", kubenet, checkSharing},
 	{"permissions", anyPlugin, checkPermissions},
 	{"retirement", kubenet, checkRetirement},
 	{"azurecni", azureCNI, checkAzureCNI},
@@ -150,6 +155,14 @@ func (c *Case) patient(id network.ID) *patient {
 // found makes a finding about this cluster.
 func (p *patient) found(code finding.Code, resource network.ID, format string, args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
+}
+
+// count says how many there are of what.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // interfaces are the NICs of the cluster's nodes, in the order of their IDs: those in its node resource group.

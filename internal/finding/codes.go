@@ -160,7 +160,12 @@ func Describe(code Code) Description {
 }
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
-var breaking = []Code{AssociationLost, AssociationOther, TableMissing}
+var breaking = []Code{
+	AssociationLost, AssociationOther, TableMissing,
+	PoolWithoutTable, NetworkManagerTable, PolicyTable,
+	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
+	SubnetShared, TableShared, PodsInNetwork,
+}
 
 // BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be
 // told or kept.

@@ -57,6 +57,17 @@ type Pool struct {
 	MaxSurge string
 }
 
+// Holds reports whether a machine is one of the pool's, by its name or its NIC's: AKS names scale sets, machines and NICs
+// aks-<pool>-…, and those of Windows pools aks<pool>….
+func (p Pool) Holds(machine string) bool {
+	name := strings.ToLower(machine)
+	if strings.HasPrefix(name, "aks-"+strings.ToLower(p.Name)+"-") {
+		return true
+	}
+	rest, windows := strings.CutPrefix(name, "aks"+strings.ToLower(p.Name))
+	return windows && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
+}
+
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 

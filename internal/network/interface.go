@@ -2,6 +2,8 @@ package network
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 // Interface is a network interface (NIC), of a machine or of an instance of a scale set.
@@ -66,4 +68,21 @@ func HolderName(id ID) string {
 		}
 	}
 	return id.Name()
+}
+
+// Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any other NIC: the scale set's name and the
+// instance's number with six digits to the base 36 (cloud-provider-azure, getScaleSetVMInstanceID).
+func (n *Interface) Node() string {
+	for at := n.ID; at != ""; at = at.Parent() {
+		if !at.Is(TypeScaleSet + "/virtualMachines") {
+			continue
+		}
+		number, err := strconv.ParseUint(at.Name(), 10, 64)
+		if err != nil {
+			return ""
+		}
+		digits := strconv.FormatUint(number, 36)
+		return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
+	}
+	return ""
 }

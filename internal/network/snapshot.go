@@ -116,16 +116,12 @@ type NICs struct {
 	Failed string
 }
 
-// Of counts the nodes of a pool that were seen: AKS names scale sets and NICs aks-<pool>-…, and those of Windows pools
-// aks<pool>….
+// Of counts the nodes of a pool that were seen.
 func (n *NICs) Of(pool string) int {
 	seen := map[string]bool{}
 	for _, holder := range n.Holder {
-		name := strings.ToLower(holder)
-		for _, start := range []string{"aks-" + strings.ToLower(pool) + "-", "aks" + strings.ToLower(pool)} {
-			if rest, ours := strings.CutPrefix(name, start); ours && (strings.HasSuffix(start, "-") || rest == "" || rest[0] < 'a' || rest[0] > 'z') {
-				seen[name] = true
-			}
+		if (Pool{Name: pool}).Holds(holder) {
+			seen[strings.ToLower(holder)] = true
 		}
 	}
 	return len(seen)

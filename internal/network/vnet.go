@@ -10,6 +10,7 @@ import (
 // VNet is a virtual network.
 type VNet struct {
 	Document
+	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
 }
@@ -59,7 +60,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
+	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
 	for _, peering := range p.Peerings {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{
