@@ -62,7 +62,10 @@ func anyPlugin(*network.Cluster) bool { return true }
 func kubenet(c *network.Cluster) bool { return c.Kubenet() }
 
 // families are all checks beyond those that keeping makes itself (package plan).
-var families = []family{}
+var families = []family{
+	{"gateway", anyPlugin, checkGateways},
+	{"egress", anyPlugin, checkEgress},
+}
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
 func Check(c Case) []finding.Finding {

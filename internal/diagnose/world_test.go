@@ -196,6 +196,46 @@ func (w *world) addSubnet(id network.ID, properties object) *world {
 // routes replaces a table's routes.
 func (w *world) routes(id network.ID, routes ...any) *world { return w.set(id, "routes", routes) }
 
+// profile sets a field of the cluster's network profile.
+func (w *world) profile(name string, value any) *world {
+	w.props(shop)["networkProfile"].(object)[name] = value
+	return w
+}
+
+// overlay makes the cluster one of Azure CNI Overlay, of which nothing is configured.
+func (w *world) overlay() *world {
+	w.c.Configs = nil
+	return w.profile("networkPlugin", "azure").profile("networkPluginMode", "overlay")
+}
+
+// unconfigured leaves the config without targets and further subnets to guard.
+func (w *world) unconfigured() *world {
+	w.c.Configs[0].Spec.Targets, w.c.Configs[0].Spec.Guard.Subnets = nil, nil
+	return w
+}
+
+// network adds a virtual network.
+func (w *world) network(name, prefix string) *world {
+	return w.put(object{"id": string(vnet.Parent()) + "/providers/Microsoft.Network/virtualNetworks/" + name, "name": name, "location": "westeurope",
+		"properties": object{"addressSpace": object{"addressPrefixes": list{prefix}}, "subnets": list{}}})
+}
+
+// peered adds the virtual network hub-vnet, 10.50.0.0/16, peered with the nodes'.
+func (w *world) peered(state string, access, forwarded bool) *world {
+	peering := func(name string, remote network.ID, prefix string) list {
+		return list{object{"name": name, "properties": object{"remoteVirtualNetwork": link(remote), "remoteAddressSpace": object{"addressPrefixes": list{prefix}},
+			"peeringState": state, "allowVirtualNetworkAccess": access, "allowForwardedTraffic": forwarded}}}
+	}
+	w.network(hub.Name(), "10.50.0.0/16")
+	return w.set(hub, "virtualNetworkPeerings", peering("to-shop", vnet, "10.42.0.0/16")).set(vnet, "virtualNetworkPeerings", peering("to-hub", hub, "10.50.0.0/16"))
+}
+
+// side sets a property of a network's side of the peering.
+func (w *world) side(of network.ID, name string, value any) *world {
+	w.props(of)["virtualNetworkPeerings"].(list)[0].(object)["properties"].(object)[name] = value
+	return w
+}
+
 // kubernetes lets the cluster's own API say that its nodes are as they should be.
 func (w *world) kubernetes() *world {
 	k := &network.Kubernetes{Nodes: []network.Node{}, Pods: []network.Pod{}}
