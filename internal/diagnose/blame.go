@@ -43,7 +43,9 @@ func unseen(s *network.Snapshot, said []finding.Finding) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		u := s.Unread[key]
-		spoken := slices.ContainsFunc(said, func(f finding.Finding) bool { return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureSilent })
+		spoken := slices.ContainsFunc(said, func(f finding.Finding) bool {
+			return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureSilent
+		})
 		if u.Absent || spoken {
 			continue
 		}

@@ -65,6 +65,7 @@ func kubenet(c *network.Cluster) bool { return c.Kubenet() }
 var families = []family{
 	{"gateway", anyPlugin, checkGateways},
 	{"egress", anyPlugin, checkEgress},
+	{"targets", kubenet, checkCopies},
 }
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
@@ -72,7 +73,8 @@ func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = network.DefaultRouteLimit
 	}
-	found := slices.Clone(plan.Make(c.Snapshot, c.Configs).Findings)
+	planner := plan.New(c.Snapshot, c.Configs)
+	found := slices.Concat(planner.Plan().Findings, planner.Orphans())
 	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {

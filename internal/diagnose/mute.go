@@ -16,8 +16,9 @@ var knockOn = map[finding.Code][]finding.Code{
 
 // knockOnThere says the same of findings of one and the same resource.
 var knockOnThere = map[finding.Code][]finding.Code{
-	finding.AssociationLost:  {finding.EgressRouteMissing, finding.GatewayNoTable},
-	finding.AssociationOther: {finding.EgressRouteMissing},
+	finding.AssociationLost:      {finding.EgressRouteMissing, finding.GatewayNoTable},
+	finding.AssociationOther:     {finding.EgressRouteMissing},
+	finding.GatewayRoutesMissing: {finding.RoutesUnkept},
 }
 
 // Mute leaves out the findings that follow from others.

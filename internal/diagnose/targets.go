@@ -1,0 +1,60 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// checkCopies finds copies of the cluster's pod routes in tables that no config names as a target; in targets keeping looks after them,
+// and of routes whose cluster is gone package plan tells.
+func checkCopies(p *patient) []finding.Finding {
+	if p.config == nil || p.table == nil {
+		return nil
+	}
+	own := plan.PodRoutes(p.s, p.config, p.table)
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
+		table := p.s.Tables[key]
+		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes(table) {
+			continue // on node subnets it is a matter of which table they should have
+		}
+		copied := plan.PodRoutes(p.s, p.config, table)
+		if len(copied) == 0 {
+			continue
+		}
+		missing, stale := drift(own, copied)
+		state := "they agree with its own table still"
+		if len(missing)+len(stale) > 0 {
+			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale", len(missing), len(stale))
+		}
+		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config keeps (%d, where %s has %d): %s",
+			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own), state).
+			With(slices.Concat(missing, stale)...).WithFix("%s", p.keep())
+		switch {
+		case len(table.Subnets) == 0:
+			f.Severity = finding.Info
+			f = f.With("the table is on no subnet, so nothing follows from it")
+		case len(missing)+len(stale) == 0:
+			f.Severity = finding.Info
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// onNodes reports whether a table is on a node subnet of any cluster.
+func (p *patient) onNodes(table *network.RouteTable) bool {
+	for _, cluster := range p.s.Clusters {
+		for _, id := range p.s.NodeSubnetIDs(cluster) {
+			if subnet := p.s.Subnet(id); subnet != nil && subnet.RouteTable.Equal(table.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
