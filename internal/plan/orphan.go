@@ -35,12 +35,13 @@ func podRouteStyle(r network.Route) bool {
 		anyNode.MatchString(network.RouteNode(r.Name)) && strings.EqualFold(r.Name, network.PodRouteName(network.RouteNode(r.Name), r.Prefix))
 }
 
-// orphansIn finds the routes of a table that look orphaned. In a table that is or may be a cluster's own there are none: its cloud
-// provider keeps it.
+// orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's own none is proven: it is never written.
+// Of those that AKS made nothing is said, their clusters may not be seen.
 func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
-	if p.mayBeOwn(table) {
+	if network.IsManagedTable(table.ID) {
 		return nil
 	}
+	own := p.mayBeOwn(table)
 	var out []orphan
 	for _, r := range table.Routes {
 		owner, kept, blind := p.ownerOfRoute(r)
@@ -49,6 +50,8 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 		}
 		o := orphan{route: r}
 		switch {
+		case own != "":
+			o.lacks = own
 		case blind != "":
 			o.lacks = blind
 		case owner != nil && owner.Stopped:
@@ -67,30 +70,33 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 	return out
 }
 
-// mayBeOwn reports whether a table is a cluster's own, or may be: also of a cluster that no config names.
-func (p *Planner) mayBeOwn(table *network.RouteTable) bool {
-	if _, own := p.ownTables[table.ID.Key()]; own || network.IsManagedTable(table.ID) {
-		return true
+// mayBeOwn says why a table is or may be a cluster's own, also one that no config names; "" where it is none. A table on a node subnet
+// counts whatever the plugin, and so does one that a cluster's identity wrote.
+func (p *Planner) mayBeOwn(table *network.RouteTable) string {
+	if own, known := p.ownTables[table.ID.Key()]; known {
+		return fmt.Sprintf("%s may be the own table of the cluster of %s, which is never written: %s", table.ID.Short(), own.v.name, own.how)
 	}
-	for _, cluster := range p.s.Clusters {
+	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
+		cluster := p.s.Clusters[key]
+		may := func(how string) string {
+			return fmt.Sprintf("%s may be the own table of cluster %s, which is never written: %s", table.ID.Short(), cluster.ID.Name(), how)
+		}
 		if table.ID.Group().Equal(cluster.NodeGroup()) {
-			return true
+			return may("it is in its node resource group")
 		}
 		for _, id := range p.s.NodeSubnetIDs(cluster) {
 			if subnet := p.s.Subnet(id); slices.ContainsFunc(table.Subnets, id.Equal) || subnet != nil && subnet.RouteTable.Equal(table.ID) {
-				return true
+				return may("the node subnet " + id.Short() + " is associated with it")
 			}
 		}
-		if !cluster.Kubenet() || p.knowsSource(cluster.ID) {
-			continue
+		if slices.ContainsFunc(p.s.Known(cluster.ID).Written, table.ID.Equal) {
+			return may("the cluster's identity wrote it")
 		}
-		for _, r := range table.Routes { // which table is its own is not known: it can be any that holds its routes
-			if ownsRoute(p.s, cluster, r) {
-				return true
-			}
+		if cluster.Kubenet() && !p.knowsSource(cluster.ID) && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return ownsRoute(p.s, cluster, r) }) {
+			return may("it holds routes to its nodes, and which table is its own is not known")
 		}
 	}
-	return false
+	return ""
 }
 
 // knowsSource reports whether it is beyond doubt which table is a cluster's own.

@@ -54,13 +54,8 @@ type Pruner struct {
 	seen map[string]map[string]network.Route
 }
 
-// Prune makes a Pruner for tables of the snapshot, or for all of them where none are given.
-func (p *Planner) Prune(tables ...network.ID) *Pruner {
-	if len(tables) == 0 {
-		for _, t := range p.s.Tables {
-			tables = append(tables, t.ID)
-		}
-	}
+// Prune makes a Pruner for tables of the snapshot.
+func (p *Planner) Prune(tables []network.ID) *Pruner {
 	pr := &Pruner{p: p, tables: network.SortIDs(slices.Clone(tables)), seen: map[string]map[string]network.Route{}}
 	for _, id := range pr.tables {
 		routes := map[string]network.Route{}
