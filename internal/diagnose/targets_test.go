@@ -98,6 +98,9 @@ func TestRoutesOrphaned(t *testing.T) {
 	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true).also(func(s *network.Snapshot) { delete(s.VNets, hub.Key()) }), "virtual network hub-vnet, which has 10.50.0.4, was not read")
 	proven(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true), "no subnet of hub-vnet has 10.50.0.4 any more")
 	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}), "appgw-rt is on no subnet")
+	old := netGroup + "/providers/Microsoft.Network/routeTables/old-rt"
+	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24", "routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),
+		"old-rt is on shop-vnet/old-nodes, where its next hops are: it is or was the own table of a cluster")
 	info(left(oldRoute(oldName)).also(func(s *network.Snapshot) {
 		id := network.ID("/subscriptions/"+sub+"/providers/") + network.TypeCluster
 		s.Unread[id.Key()] = network.Unread{ID: "/subscriptions/" + sub, Status: 403, Code: "AuthorizationFailed"}

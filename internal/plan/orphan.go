@@ -96,6 +96,12 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 			return may("it holds routes to its nodes, and which table is its own is not known")
 		}
 	}
+	for _, id := range table.Subnets {
+		subnet := p.s.Subnet(id)
+		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
+		}
+	}
 	return ""
 }
 
