@@ -5,6 +5,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 func TestRoutesUnkept(t *testing.T) {
@@ -118,6 +119,11 @@ func TestRoutesLeftByMigration(t *testing.T) {
 	gone := route("by-hand", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	if f := migrated(gone).finds(finding.RoutesOrphaned); f.Severity != finding.Warning {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)
+	}
+	// Of the two only the one whose node is gone would be removed.
+	changes := plan.New(migrated(podRoute(0), gone).snapshot(), nil).Prune([]network.ID{gwTable}).Plan().Changes
+	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete || changes[0].Cluster != "shop" {
+		t.Errorf("would change %+v, want by-hand deleted", changes)
 	}
 	stopped := migrated(gone).set(shop, "powerState", object{"code": "Stopped"})
 	says(t, stopped.finds(finding.RoutesOrphaned), "cluster shop is stopped")
