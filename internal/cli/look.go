@@ -155,6 +155,6 @@ func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, conf
 			break
 		}
 	}
-	need := plan.Make(s, configs).NeedNICs
+	need := plan.Watch(s, configs).NeedNICs
 	return client.Read(ctx, s, network.Wanted{NICs: need})
 }

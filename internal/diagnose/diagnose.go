@@ -26,6 +26,8 @@ type Case struct {
 	Configs []v1alpha1.ClusterRoutes
 	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
 	Proposed bool
+	// File is how the configs are named on a command line: routes.yaml.
+	File string
 	// Today is the day of the diagnosis.
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
@@ -66,6 +68,7 @@ var families = []family{
 	{"gateway", anyPlugin, checkGateways},
 	{"egress", anyPlugin, checkEgress},
 	{"targets", kubenet, checkCopies},
+	{"filters", anyPlugin, checkFilters},
 }
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
@@ -73,8 +76,10 @@ func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = network.DefaultRouteLimit
 	}
-	planner := plan.New(c.Snapshot, c.Configs)
-	found := slices.Concat(planner.Plan().Findings, planner.Orphans())
+	if c.File == "" {
+		c.File = "routes.yaml"
+	}
+	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
 	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {
@@ -88,6 +93,32 @@ func Check(c Case) []finding.Finding {
 	}
 	found = append(found, unseen(c.Snapshot, found)...)
 	return Mute(finding.Sort(found))
+}
+
+// keeping finds what is not as the configs want it, and says how it is put right.
+func (c *Case) keeping() []finding.Finding {
+	found := slices.Clone(plan.Watch(c.Snapshot, c.Configs).Findings)
+	for i, f := range found {
+		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, network.ID(f.Resource)) {
+			continue
+		}
+		if c.Proposed {
+			found[i] = f.WithFix("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", c.clusterOf(f.Cluster), c.File, c.File)
+		} else {
+			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
+		}
+	}
+	return found
+}
+
+// clusterOf is the cluster of a config.
+func (c *Case) clusterOf(name string) string {
+	for _, config := range c.Configs {
+		if config.Metadata.Name == name {
+			return config.Spec.ClusterID
+		}
+	}
+	return ""
 }
 
 func (c *Case) patient(id network.ID) *patient {

@@ -34,19 +34,25 @@ func (g *gatewaySubnet) who() string {
 	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
 }
 
-// createTable and useTable are commands that make a table for the subnet and put it there.
+// newTable is a table that could be made for the subnet; createTable and useTable are the commands for it.
+func (g *gatewaySubnet) newTable() network.ID {
+	return network.ResourceID(g.ID.Subscription(), g.ID.ResourceGroup(), network.TypeRouteTable, g.ID.Name()+"-rt")
+}
+
 func (g *gatewaySubnet) createTable() string {
-	return fmt.Sprintf("az network route-table create --resource-group %s --name %s-rt", g.ID.ResourceGroup(), g.ID.Name())
+	return fmt.Sprintf("az network route-table create --resource-group %s --name %s", g.ID.ResourceGroup(), g.newTable().Name())
 }
 
 func (g *gatewaySubnet) useTable() string {
-	table := network.ResourceID(g.ID.Subscription(), g.ID.ResourceGroup(), network.TypeRouteTable, g.ID.Name()+"-rt")
-	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", g.ID, table)
+	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", g.ID, g.newTable())
 }
 
-// keep are commands that make every table near the cluster a target that needs its pod routes.
-func (p *patient) keep() string {
-	return fmt.Sprintf("routekeeper init --cluster %s --out routes.yaml && routekeeper sync -f routes.yaml", p.cluster.ID)
+// keep says how a table becomes a target, and is filled.
+func (p *patient) keep(table network.ID) string {
+	if p.Proposed {
+		return fmt.Sprintf("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", p.cluster.ID, p.File, p.File)
+	}
+	return fmt.Sprintf("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
 }
 
 // gatewaySubnets are those that have to do with the cluster, in the order of their IDs: of the gateway that its add-on drives, with a
@@ -131,7 +137,7 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.shares {
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithFix("%s; make it a target of %s, so that routekeeper sync copies the pod routes; then %s", g.createTable(), p.name, g.useTable())
+			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", g.createTable(), g.newTable(), p.name, p.File, g.useTable())
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
@@ -171,12 +177,12 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
-			WithFix("%s && %s && %s", g.createTable(), g.useTable(), p.keep())}
+			WithFix("%s && %s && %s", g.createTable(), g.useTable(), p.keep(g.newTable()))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil
 	}
-	own := plan.PodRoutes(p.s, p.config, p.table)
+	own := p.ownRoutes()
 	missing, _ := drift(own, g.pods)
 	if len(missing) == 0 {
 		return nil
@@ -184,7 +190,12 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID, "%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
 		With(missing...).
-		WithFix("%s", p.keep())}
+		WithFix("%s", p.keep(g.table.ID))}
+}
+
+// ownRoutes are the pod routes of the cluster in its own table, which was read.
+func (p *patient) ownRoutes() map[netip.Prefix]network.Route {
+	return plan.PodRoutes(p.s, p.config, p.table)
 }
 
 // drift compares a copy of a cluster's pod routes with its own table: what the copy lacks or has with another next hop, and what it has

@@ -16,7 +16,7 @@ func checkCopies(p *patient) []finding.Finding {
 	if p.config == nil || p.table == nil {
 		return nil
 	}
-	own := plan.PodRoutes(p.s, p.config, p.table)
+	own := p.ownRoutes()
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
@@ -34,7 +34,7 @@ func checkCopies(p *patient) []finding.Finding {
 		}
 		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config keeps (%d, where %s has %d): %s",
 			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own), state).
-			With(slices.Concat(missing, stale)...).WithFix("%s", p.keep())
+			With(slices.Concat(missing, stale)...).WithFix("%s", p.keep(table.ID))
 		switch {
 		case len(table.Subnets) == 0:
 			f.Severity = finding.Info

@@ -17,7 +17,7 @@ func TestRoutesUnkept(t *testing.T) {
 	gone := route("aks-nodepool1-12345678-vmss000009", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	f := copied(podRoute(0), podRoute(1), gone, outside).finds(finding.RoutesUnkept)
 	says(t, f, "vms-rt holds pod routes of cluster shop that no config keeps (3, where shop-rt has 3): 1 are missing or lead to the wrong node, 1 are stale",
-		"10.244.2.0/24 to 10.42.1.6 is missing", "10.244.9.0/24 to 10.42.1.13 (aks-nodepool1-12345678-vmss000009) is stale", "routekeeper init --cluster "+string(shop))
+		"10.244.2.0/24 to 10.42.1.6 is missing", "10.244.9.0/24 to 10.42.1.13 (aks-nodepool1-12345678-vmss000009) is stale", "add "+string(vmTable)+" to spec.targets of shop")
 	wrong := route("n2", nodePods(2), "VirtualAppliance", nodeAddr(1))
 	copied(podRoute(0), podRoute(1), wrong).finds(finding.RoutesUnkept)
 

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,13 @@ func table(id network.ID, subnet network.ID, routes ...any) object {
 	return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"routes": routes, "subnets": list{object{"id": string(subnet)}}}}
 }
 
+func parsed(prefixes ...string) (out []netip.Prefix) {
+	for _, p := range prefixes {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
 func link(id network.ID) object { return object{"id": string(id)} }
 
 // healthy is the world in which nothing is wrong.
@@ -83,8 +91,6 @@ func healthy(t *testing.T) *world {
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(gwTable)}}
 	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(appgw), RouteTableID: string(gwTable)}}
 	config.SetDefaults()
-	config.Spec.Guard.Mode = v1alpha1.GuardObserve
-	config.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 	w.c.Configs = []v1alpha1.ClusterRoutes{config}
 
 	w.put(object{
