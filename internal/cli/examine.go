@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -144,6 +145,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 // read reads what is left to read once it is known which clusters are meant.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
+	s.Taken = time.Now()
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
@@ -155,7 +157,11 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 			}
 		}
 	}
-	return e.client.Examine(ctx, s, groups...)
+	if err := e.client.Examine(ctx, s, groups...); err != nil {
+		return err
+	}
+	scopes, principals := e.Scopes()
+	return e.client.ReadRights(ctx, s, scopes, principals)
 }
 
 // propose looks for the clusters that are meant, and takes for their configs what init would propose.

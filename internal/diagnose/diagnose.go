@@ -28,7 +28,7 @@ type Case struct {
 	Proposed bool
 	// File is how the configs are named on a command line: routes.yaml.
 	File string
-	// Today is the day of the diagnosis.
+	// Today is the day of the diagnosis; zero: that on which the snapshot was taken.
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
 	RouteLimit int
@@ -69,12 +69,18 @@ var families = []family{
 	{"egress", anyPlugin, checkEgress},
 	{"targets", kubenet, checkCopies},
 	{"filters", anyPlugin, checkFilters},
+	{"permissions", anyPlugin, checkPermissions},
+	{"retirement", kubenet, checkRetirement},
+	{"azurecni", azureCNI, checkAzureCNI},
 }
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = network.DefaultRouteLimit
+	}
+	if c.Today.IsZero() {
+		c.Today = c.Snapshot.Taken
 	}
 	if c.File == "" {
 		c.File = "routes.yaml"

@@ -62,8 +62,8 @@ func (p *patient) checkDefault(subnet *network.Subnet, table *network.RouteTable
 		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
 	if table != nil {
 		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s leave by their route table (outboundType userDefinedRouting), but %s has no route for %s", p.name, subnet.ID.Short(), table.ID.Short(), anywhere).
-			WithFix("az network route-table route create --resource-group %s --route-table-name %s --name egress --address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address FIREWALL",
-				table.ID.ResourceGroup(), table.ID.Name(), anywhere)
+			WithFix("az network route-table route create %s --route-table-name %s --name egress --address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address FIREWALL",
+				inGroup(table.ID), table.ID.Name(), anywhere)
 	}
 	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
 		f.Severity = finding.Warning

@@ -122,8 +122,8 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 	if priority == 0 {
 		return f.WithFix("make room for a rule before %s, or remove it: az network nsg rule delete --ids %s", b.rule.Name, b.group.Child("securityRules", b.rule.Name))
 	}
-	return f.WithFix("az network nsg rule create --resource-group %s --nsg-name %s --name %s --priority %d --direction %s --access Allow --protocol '*' --source-address-prefixes %s --source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
-		b.group.ResourceGroup(), b.group.Name(), name, priority, direction, spaced(b.from), spaced(b.to))
+	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d --direction %s --access Allow --protocol '*' --source-address-prefixes %s --source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
+		inGroup(b.group), b.group.Name(), name, priority, direction, spaced(b.from), spaced(b.to))
 }
 
 // before is a free name and the highest free priority for a rule that is asked before the one that blocks, 0 where there is none.

@@ -26,7 +26,7 @@ func TestFilterBlocksPods(t *testing.T) {
 
 	f := nodesWith(onlyVNet, denyAll).finds(finding.FilterBlocksPods)
 	says(t, f, "rule deny-all of network security group nodes-nsg (inbound, priority 4000) blocks pod to pod of cluster shop", "pod to pod: 10.244.0.4 to 10.244.1.4",
-		"az network nsg rule create --resource-group net-rg --nsg-name nodes-nsg --name allow-pods-in --priority 3999 --direction Inbound --access Allow --protocol '*' --source-address-prefixes 10.244.0.0/16 --source-port-ranges '*' --destination-address-prefixes 10.244.0.0/16 ")
+		"az network nsg rule create --subscription "+sub+" --resource-group net-rg --nsg-name nodes-nsg --name allow-pods-in --priority 3999 --direction Inbound --access Allow --protocol '*' --source-address-prefixes 10.244.0.0/16 --source-port-ranges '*' --destination-address-prefixes 10.244.0.0/16 ")
 	f = nodesWith(denyAll).finds(finding.FilterBlocksPods)
 	says(t, f, "blocks pod to pod and node to pod and gateway to pod of cluster shop", "--source-address-prefixes 10.42.1.0/24 10.42.2.0/24 10.244.0.0/16 ")
 	says(t, nodesWith(rule("no-pods-out", 300, "Outbound", "Deny", "*", "10.244.0.0/16", "*", "*")).finds(finding.FilterBlocksPods), "(outbound, priority 300)", "--name allow-pods-out --priority 299 --direction Outbound")

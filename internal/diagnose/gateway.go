@@ -34,17 +34,30 @@ func (g *gatewaySubnet) who() string {
 	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
 }
 
-// newTable is a table that could be made for the subnet; createTable and useTable are the commands for it.
-func (g *gatewaySubnet) newTable() network.ID {
-	return network.ResourceID(g.ID.Subscription(), g.ID.ResourceGroup(), network.TypeRouteTable, g.ID.Name()+"-rt")
+// tableFor names a table that could be made for a subnet: one that is there would lose its routes.
+func (p *patient) tableFor(subnet *network.Subnet) network.ID {
+	name := subnet.ID.Name() + "-rt"
+	for n := 2; ; n++ {
+		id := network.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), network.TypeRouteTable, name)
+		if p.s.Table(id) == nil {
+			return id
+		}
+		name = fmt.Sprintf("%s-rt-%d", subnet.ID.Name(), n)
+	}
 }
 
-func (g *gatewaySubnet) createTable() string {
-	return fmt.Sprintf("az network route-table create --resource-group %s --name %s", g.ID.ResourceGroup(), g.newTable().Name())
+// createTable and useTable are the commands that make a table and put it on a subnet.
+func createTable(table network.ID) string {
+	return fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
 }
 
-func (g *gatewaySubnet) useTable() string {
-	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", g.ID, g.newTable())
+func useTable(subnet, table network.ID) string {
+	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", subnet, table)
+}
+
+// inGroup are the flags that say where something is made.
+func inGroup(id network.ID) string {
+	return fmt.Sprintf("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
 }
 
 // keep says how a table becomes a target, and is filled.
@@ -135,9 +148,10 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	}
 	route := g.table.Routes[i]
 	if g.shares {
+		table := p.tableFor(g.Subnet)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", g.createTable(), g.newTable(), p.name, p.File, g.useTable())
+			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", createTable(table), table, p.name, p.File, useTable(g.ID, table))
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
@@ -174,10 +188,11 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		if !g.drives {
 			return nil
 		}
+		table := p.tableFor(g.Subnet)
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
-			WithFix("%s && %s && %s", g.createTable(), g.useTable(), p.keep(g.newTable()))}
+			WithFix("%s && %s && %s", createTable(table), useTable(g.ID, table), p.keep(table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil

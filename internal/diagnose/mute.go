@@ -11,7 +11,7 @@ import (
 // only hide what is to be done.
 var knockOn = map[finding.Code][]finding.Code{
 	finding.TableMissing: {finding.AssociationLost, finding.TargetDrift, finding.SourceEmpty, finding.EgressRouteMissing},
-	finding.AzureSilent:  {finding.ReadFailed},
+	finding.AzureSilent:  {finding.ReadFailed, finding.RightsUnread},
 }
 
 // knockOnThere says the same of findings of one and the same resource.

@@ -69,8 +69,8 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes network.ID) []finding.Fin
 		case side.vnet == nil:
 		case q == nil:
 			return []finding.Finding{missing("%s has no peering with %s", side.vnet.ID.Name(), side.other.Name()).
-				WithFix("az network vnet peering create --resource-group %s --vnet-name %s --name to-%s --remote-vnet %s --allow-vnet-access --allow-forwarded-traffic, and the same on the other side",
-					side.vnet.ID.ResourceGroup(), side.vnet.ID.Name(), side.other.Name(), side.other)}
+				WithFix("az network vnet peering create %s --vnet-name %s --name to-%s --remote-vnet %s --allow-vnet-access --allow-forwarded-traffic, and the same on the other side",
+					inGroup(side.vnet.ID), side.vnet.ID.Name(), side.other.Name(), side.other)}
 		case !q.Connected:
 			return []finding.Finding{missing("the peering %s of %s is not connected", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
 				WithFix("az network vnet peering delete --ids %s, and make it anew on both sides: az network vnet peering create", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
