@@ -160,7 +160,10 @@ func Describe(code Code) Description {
 }
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
-var breaking = []Code{AssociationLost, AssociationOther, TableMissing}
+var breaking = []Code{
+	AssociationLost, AssociationOther, TableMissing,
+	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing, EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
+}
 
 // BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be
 // told or kept.
