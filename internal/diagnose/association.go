@@ -30,7 +30,7 @@ func checkAssociation(p *patient) []finding.Finding {
 			found = append(found, s.replaced(p)...)
 		}
 	}
-	return append(found, egress(p)...)
+	return append(found, egressInTable(p)...)
 }
 
 // seat is a subnet and the table it should have.
@@ -143,8 +143,8 @@ func (s seat) associate() string {
 	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
-// egress tells of a cluster whose nodes lose their way out with the table.
-func egress(p *patient) []finding.Finding {
+// egressInTable tells of a cluster whose nodes lose their way out with the table.
+func egressInTable(p *patient) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -15,17 +14,6 @@ const (
 	avnmTable    = managerGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_312496641AD74FC994A9D15A92911F72"
 	otherTable   = netGroup + "/providers/Microsoft.Network/routeTables/other-rt"
 )
-
-// says checks that a finding, its evidence or its fix speaks of all of the words.
-func says(t *testing.T, f finding.Finding, words ...string) {
-	t.Helper()
-	text := f.Message + "\n" + strings.Join(f.Evidence, "\n") + "\n" + f.Fix
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s does not say %q:\n%s", f.Code, word, text)
-		}
-	}
-}
 
 // is checks how much a finding matters.
 func is(t *testing.T, f finding.Finding, want finding.Severity) {

@@ -70,6 +70,10 @@ var families = []family{
 	{"routes", kubenet, checkRoutes},
 	{"kubernetes", kubenet, checkKubernetes},
 	{"sharing", kubenet, checkSharing},
+	{"gateway", anyPlugin, checkGateways},
+	{"egress", anyPlugin, checkEgress},
+	{"targets", kubenet, checkCopies},
+	{"filters", anyPlugin, checkFilters},
 	{"permissions", anyPlugin, checkPermissions},
 	{"retirement", kubenet, checkRetirement},
 	{"azurecni", azureCNI, checkAzureCNI},
@@ -86,7 +90,7 @@ func Check(c Case) []finding.Finding {
 	if c.File == "" {
 		c.File = "routes.yaml"
 	}
-	found := c.keeping()
+	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
 	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {

@@ -14,6 +14,7 @@ func lone(t *testing.T) *world {
 	w := healthy(t)
 	w.aside = "migration-"
 	w.c.Configs[0].Spec.Targets, w.c.Configs[0].Spec.Guard.Subnets = nil, nil
+	w.routes(gwTable)
 	return w
 }
 

@@ -56,7 +56,7 @@ type Description struct {
 }
 
 // descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, sharing, gateways, filters, permissions, retirement, azureCNI)
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -165,6 +165,7 @@ var breaking = []Code{
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
 	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,
+	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing, EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
 }
 
 // BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be

@@ -17,8 +17,10 @@ type Subnet struct {
 	EndpointPolicies          []ID // the service endpoint policies
 	// Delegations are the services it is delegated to, such as Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Used is how many addresses are in use, as far as the subnet shows: one for each IP configuration.
-	Used int
+	// Configurations are the IP configurations in it, of network interfaces and others; those of Application Gateways are not. Used is
+	// how many addresses are in use, as far as that shows.
+	Configurations []ID
+	Used           int
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways that sit in it.
@@ -56,6 +58,9 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		EndpointPolicies: refIDs(p.EndpointPolicy),
 		Used:             len(p.IPConfigurations),
 		Failed:           strings.EqualFold(p.State, "Failed"),
+	}
+	for _, c := range p.IPConfigurations {
+		s.Configurations = append(s.Configurations, clean(c.ID))
 	}
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)

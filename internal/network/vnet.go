@@ -22,8 +22,8 @@ type Peering struct {
 	// Prefixes are the address space of the other network as this one knows it.
 	Prefixes []netip.Prefix
 	// Connected is set when both sides are there; Access when this side lets the networks reach each other, Forwarded when it
-	// lets in what the other network only forwards.
-	Connected, Access, Forwarded bool
+	// lets in what the other network only forwards; RemoteGateways when this network uses the other's gateways, and what they learn.
+	Connected, Access, Forwarded, RemoteGateways bool
 }
 
 // Peers returns the networks a virtual network is peered with, sorted.
@@ -53,6 +53,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 				State           string `json:"peeringState"`
 				AllowAccess     *bool  `json:"allowVirtualNetworkAccess"` // true where it is left out
 				AllowForwarding bool   `json:"allowForwardedTraffic"`
+				RemoteGateways  bool   `json:"useRemoteGateways"`
 			} `json:"properties"`
 		} `json:"virtualNetworkPeerings"`
 	}
@@ -65,7 +66,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{
 			Name: peering.Name, Remote: q.Remote.id(), Prefixes: parsePrefixes(q.RemoteSpace.AddressPrefixes),
-			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding,
+			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
 	subnets := make([]*Subnet, len(p.Subnets))
