@@ -32,6 +32,7 @@ var arrows = map[string]map[string]string{
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
 	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it"},
+	"internal/kube":                  {"internal/network": "reads into it"},
 	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
 	"internal/emulator":              {"internal/network": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it"},
