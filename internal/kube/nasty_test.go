@@ -2,10 +2,17 @@ package kube
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -309,4 +316,40 @@ func TestPlugins(t *testing.T) {
 	says(t, read(plugin("exit 1")), "kubelogin does not log in", "az login")
 	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: not-there}"), "not-there does not log in", "not found")
 	says(t, read(plugin("sleep 2")), "patience is over")
+}
+
+// TestClientCertificate logs in with a client certificate, as the admin of an AKS cluster does.
+func TestClientCertificate(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "masterclient"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawKey, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := func(kind string, raw []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) != 1 || r.TLS.PeerCertificates[0].Subject.CommonName != "masterclient" {
+			status(w, 401, "Unauthorized", "Unauthorized")
+			return
+		}
+		apiServer{}.ServeHTTP(w, r)
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	user := "client-certificate-data: " + data("CERTIFICATE", der) + "\n    client-key-data: " + data("EC PRIVATE KEY", rawKey)
+	if k, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user)}).Read(t.Context()); err != nil || k.Nodes == nil {
+		t.Errorf("%+v, %v", k, err)
+	}
+	_, err = load(t, Options{Kubeconfig: kubeconfig(t, server, "{}")}).Read(t.Context())
+	says(t, err, "does not take the login")
 }

@@ -220,8 +220,8 @@ type limited struct {
 
 func (l limited) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	if cause := context.Cause(l.ctx); err != nil && err != io.EOF && cause != nil {
-		err = cause
+	if cause := context.Cause(l.ctx); err != nil && cause != nil {
+		err = cause // also for an end: it may be the server's answer to being hung up on
 	}
 	return n, err
 }
