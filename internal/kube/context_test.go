@@ -101,6 +101,22 @@ func TestNoKubeconfig(t *testing.T) {
 	}
 	_, err = Load(Options{Kubeconfig: garbage})
 	says(t, err, "kubeconfig", garbage)
+
+	_, err = Load(Options{Kubeconfig: writeConfig(t, "half", "server: https://h", "client-certificate: gone.pem\n    client-key: gone.key")})
+	says(t, err, "kubeconfig context half", "gone.pem")
+	_, err = Load(Options{Kubeconfig: writeConfig(t, "old", "server: https://h", "auth-provider: {name: azure}")})
+	says(t, err, "kubeconfig context old", "azure")
+	_, err = Load(Options{Kubeconfig: writeConfig(t, "nowhere", "server: ':::'", "token: t")})
+	says(t, err, "kubeconfig context nowhere", ":::")
+}
+
+// TestInCluster takes a pod's own service account where there is no kubeconfig, and says so where it has none.
+func TestInCluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	_, err := Load(Options{})
+	says(t, err, "context in-cluster", "serviceaccount")
 }
 
 // TestWhoseNodes takes the nodes behind an address that the cluster's document does not name only when their machines are the cluster's.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -60,7 +61,10 @@ func (c *Client) explain(resource string, err error) error {
 		return &explained{whose + " " + fmt.Sprintf(format, args...), err}
 	}
 	var f *failure
-	if !errors.As(err, &f) {
+	switch {
+	case errors.Is(err, context.Canceled): // nobody waits for it any more
+		return err
+	case !errors.As(err, &f):
 		return c.unanswered(whose, err)
 	}
 	switch {

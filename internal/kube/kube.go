@@ -85,13 +85,13 @@ func Load(o Options) (*Client, error) {
 		c.context = "in-cluster"
 		config, err = rest.InClusterConfig()
 	} else {
-		c.context, err = choose(known, o)
-		if err == nil {
-			config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
+		if c.context, err = choose(known, o); err != nil {
+			return nil, err
 		}
+		config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
 	}
 	if config.ExecProvider != nil {
 		c.plugin = filepath.Base(config.ExecProvider.Command)

@@ -37,7 +37,7 @@ func (c *Client) Read(ctx context.Context) (*network.Kubernetes, error) {
 	}
 	pods, podsErr := list(ctx, c, "pods", network.DecodePods, network.Pod.Compare)
 	switch {
-	case ctx.Err() != nil:
+	case podsErr != nil && ctx.Err() != nil:
 		return nil, podsErr
 	case nodesErr != nil && podsErr != nil:
 		return nil, nodesErr
