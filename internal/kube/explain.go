@@ -73,7 +73,7 @@ func (c *Client) explain(resource string, err error) error {
 	case f.location != "":
 		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server, f.location)
 	case f.status == http.StatusUnauthorized:
-		return say("does not take the login (%s): log in anew%s", oneLine(f), c.login())
+		return say("does not take the login (%s): log in anew: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
 		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), grant(f.message))
 	case f.status == http.StatusNotFound:
@@ -97,9 +97,10 @@ func (c *Client) unanswered(whose string, err error) error {
 	var name x509.HostnameError
 	switch {
 	case strings.HasPrefix(reason, "getting credentials:"): // client-go's word for a plugin that failed
-		line = fmt.Sprintf("%s: %s does not log in (%s)%s", whose, c.plugin, strings.TrimPrefix(reason, "getting credentials: "), c.login())
+		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "), " It looks like") // and what plugins are
+		line = fmt.Sprintf("%s: %s does not log in (%s): %s", whose, c.plugin, reason, c.login())
 	case errors.As(err, &authority), errors.As(err, &name):
-		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust (%s): a proxy in between, or a kubeconfig from before the certificates were renewed%s", whose, c.server, reason, getCredentials(c.cluster))
+		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust (%s): a proxy in between, or a kubeconfig from before the certificates were renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
 	}
 	return &explained{line, err}
 }
@@ -110,12 +111,13 @@ func (c *Client) login() string {
 	case "":
 		return getCredentials(c.cluster)
 	case "kubelogin":
-		return ": az login, or kubelogin remove-tokens"
+		return "az login, or kubelogin remove-tokens; az aks install-cli installs kubelogin"
 	}
-	return " (" + c.plugin + ")"
+	return "see the documentation of " + c.plugin
 }
 
-var asker = regexp.MustCompile(`User "([^"\s]+)"`)
+// asker finds whom the API server named, where the name can stand in a command as it is.
+var asker = regexp.MustCompile(`User "([\w@.:/-]+)"`)
 
 // grant is the way to the right to list, for the user whom the API server named.
 func grant(message string) string {

@@ -75,7 +75,7 @@ func Load(o Options) (*Client, error) {
 	known, err := rules.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("kubeconfig %s does not exist%s", o.Kubeconfig, getCredentials(o.Cluster))
+		return nil, fmt.Errorf("kubeconfig %s does not exist: %s", o.Kubeconfig, getCredentials(o.Cluster))
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %s", oneLine(err))
 	}
@@ -139,7 +139,7 @@ func choose(known *api.Config, o Options) (string, error) {
 			}
 		}
 		if o.Kubeconfig == "" {
-			return "", fmt.Errorf("%w: %s has no context for %s%s", ErrNoContext, where, o.Cluster.ID.Name(), getCredentials(o.Cluster))
+			return "", fmt.Errorf("%w: %s has no context for %s: %s", ErrNoContext, where, o.Cluster.ID.Name(), getCredentials(o.Cluster))
 		}
 		// It was asked for, and a tunnel or a proxy has an address of its own: its nodes will show whose it is.
 	}
@@ -175,10 +175,11 @@ func among(names []string) string {
 	return " (of " + strings.Join(names, ", ") + ")"
 }
 
-// getCredentials says how to get a kubeconfig.
+// getCredentials is the command that gets a kubeconfig.
 func getCredentials(c *network.Cluster) string {
-	if c == nil {
-		return ": az aks get-credentials -g GROUP -n NAME makes one"
+	group, name := "GROUP", "NAME"
+	if c != nil {
+		group, name = c.ID.ResourceGroup(), c.ID.Name()
 	}
-	return fmt.Sprintf(": az aks get-credentials -g %s -n %s adds one", c.ID.ResourceGroup(), c.ID.Name())
+	return "az aks get-credentials -g " + group + " -n " + name + " --overwrite-existing"
 }

@@ -142,10 +142,11 @@ func TestRefusals(t *testing.T) {
 		answer http.HandlerFunc
 		says   []string
 	}{
-		"login refused": {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not take the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
-		"right missing": {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", forbidden) }, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
-		"not found":     {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, []string{"404", "check the server"}},
-		"broken":        {func(w http.ResponseWriter, _ *http.Request) { status(w, 500, "InternalError", "etcd is\naway") }, []string{"500 etcd is away", "try again"}},
+		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not take the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
+		"right missing":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", forbidden) }, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
+		"a hostile name": {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "User \"$(reboot)\" cannot") }, []string{"--user=NAME"}},
+		"not found":      {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, []string{"404", "check the server"}},
+		"broken":         {func(w http.ResponseWriter, _ *http.Request) { status(w, 500, "InternalError", "etcd is\naway") }, []string{"500 etcd is away", "try again"}},
 		"a login page": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://login.example/", http.StatusFound)
 		}, []string{"sends on to https://login.example/", "no Kubernetes API"}},

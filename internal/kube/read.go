@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -58,13 +60,13 @@ func (c *Client) prove(nodes []network.Node, failed error) error {
 	ours, told := c.cluster.Holds(nodes)
 	switch {
 	case told && !ours:
-		return fmt.Errorf("context %s leads to another cluster than %s: the machines of its nodes are not in %s%s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
+		return fmt.Errorf("context %s leads to another cluster than %s: the machines of its nodes are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
 	case ours || c.proven:
 		return nil
 	case failed != nil:
 		return failed
 	}
-	return fmt.Errorf("context %s may lead to another cluster than %s: its server %s is not one of the cluster's, and its nodes do not say what machines they are%s", c.context, name, c.server, getCredentials(c.cluster))
+	return fmt.Errorf("context %s may lead to another cluster than %s: its server %s is not one of the cluster's, and its nodes do not say what machines they are: %s", c.context, name, c.server, getCredentials(c.cluster))
 }
 
 // list reads all of a resource, page by page. A list that took so long that its beginning is forgotten (410) is read again.
@@ -100,21 +102,12 @@ func pages[T any](ctx context.Context, c *Client, resource string, decode func([
 			return nil, &failure{garbage: err}
 		}
 		all = append(all, page...)
-		var list struct {
-			Metadata struct {
-				Continue string `json:"continue"`
-			} `json:"metadata"`
-		}
-		if err := json.Unmarshal(body, &list); err != nil {
-			return nil, &failure{garbage: err}
-		}
-		if list.Metadata.Continue == "" {
+		before := next
+		if next = gjson.GetBytes(body, "metadata.continue").String(); next == "" {
 			return all, nil
-		}
-		if list.Metadata.Continue == next {
+		} else if next == before {
 			break
 		}
-		next = list.Metadata.Continue
 	}
 	return nil, &failure{garbage: errors.New("the list has no end")}
 }
