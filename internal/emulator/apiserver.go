@@ -38,7 +38,7 @@ func apiServerURL(base string, cluster network.ID) string {
 	return base + "/" + strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(), cluster.Name()}, "/")
 }
 
-// clusterUsers are those of the kubeconfigs. Without Entra ID each of them may do everything in the cluster.
+// clusterUsers are the local accounts of the kubeconfigs. Each of them may do everything in the cluster.
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
 // clusterToken is the token of a cluster's user: the same one as long as the cluster is there, and also after a restart.
@@ -55,6 +55,9 @@ func (e *Emulator) kubernetesUser(c *call) (Principal, *failure) {
 		if hmac.Equal([]byte(token), []byte(e.clusterToken(c.ofAPIServer(), user))) {
 			return Principal{Name: user}, nil
 		}
+	}
+	if who, known := e.identity.entraUser(token); known {
+		return who, nil
 	}
 	return Principal{}, fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 }
@@ -101,31 +104,22 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	if cl == nil || r == nil {
 		return reply{}, missing(c.ofAPIServer())
 	}
-	switch path {
-	case "version":
-		version := "v" + fullVersion(text(objectAt(r.body, "properties"), "kubernetesVersion"))
-		numbers := strings.Split(version[1:], ".")
-		return ok(object{"major": numbers[0], "minor": numbers[1], "gitVersion": version, "platform": "linux/amd64"}), nil
-	case "healthz", "livez", "readyz":
-		return reply{status: http.StatusOK, body: []byte("ok")}, nil
-	case "api":
-		return ok(object{"kind": "APIVersions", "versions": []string{"v1"}}), nil
-	case "apis":
-		return ok(object{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{}}), nil
-	case "api/v1":
-		return ok(object{"kind": "APIResourceList", "groupVersion": "v1", "resources": []object{
-			{"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node", "verbs": []string{"get", "list"}, "shortNames": []string{"no"}},
-			{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": []string{"get", "list"}, "shortNames": []string{"po"}},
-		}}), nil
+	namespace, words := "", []string{""}
+	if rest, found := strings.CutPrefix(path, "api/v1/"); found {
+		words = strings.Split(rest, "/")
+		if len(words) > 2 && words[0] == "namespaces" {
+			namespace, words = words[1], words[2:]
+		}
 	}
-	rest, found := strings.CutPrefix(path, "api/v1/")
-	if !found {
-		return reply{}, noSuchPath()
+	verb := "list"
+	if len(words) == 2 {
+		verb = "get"
 	}
-	words := strings.Split(rest, "/")
-	namespace := ""
-	if len(words) > 2 && words[0] == "namespaces" {
-		namespace, words = words[1], words[2:]
+	if f := e.admitKubernetes(c.who, r, verb, words[0], namespace); f != nil {
+		return reply{}, f
+	}
+	if answer, known := discovery(path, "v"+fullVersion(text(objectAt(r.body, "properties"), "kubernetesVersion"))); known {
+		return answer, nil
 	}
 	switch {
 	case len(words) > 2:
@@ -136,11 +130,28 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 		pods = slices.DeleteFunc(pods, func(o kubeObject) bool { return namespace != "" && o.namespace != namespace })
 		return e.listKubernetes(c, "Pod", words, pods)
 	}
-	return reply{}, noSuchPath()
+	return reply{}, fail(http.StatusNotFound, "NotFound", "the server could not find the requested resource")
 }
 
-func noSuchPath() *failure {
-	return fail(http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+// discovery answers what clients ask before they ask for anything: the version, and what there is.
+func discovery(path, version string) (reply, bool) {
+	switch path {
+	case "version":
+		numbers := strings.Split(version[1:], ".")
+		return ok(object{"major": numbers[0], "minor": numbers[1], "gitVersion": version, "platform": "linux/amd64"}), true
+	case "healthz", "livez", "readyz":
+		return reply{status: http.StatusOK, body: []byte("ok")}, true
+	case "api":
+		return ok(object{"kind": "APIVersions", "versions": []string{"v1"}}), true
+	case "apis":
+		return ok(object{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{}}), true
+	case "api/v1":
+		return ok(object{"kind": "APIResourceList", "groupVersion": "v1", "resources": []object{
+			{"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node", "verbs": []string{"get", "list"}, "shortNames": []string{"no"}},
+			{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": []string{"get", "list"}, "shortNames": []string{"po"}},
+		}}), true
+	}
+	return reply{}, false
 }
 
 // kubeObject is a node or a pod. Its document is made when it is on the page that is asked for.

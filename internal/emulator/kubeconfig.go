@@ -52,6 +52,10 @@ func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failu
 			server = "https://" + privateName(r.id, properties) + ":443"
 		}
 		name := r.id.Name()
+		login := "token: " + e.clusterToken(r.id, user)
+		if user == "clusterUser" && withEntra(properties) {
+			login = kubelogin(e.tenantOf(r.id.Subscription()))
+		}
 		config := fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters:
@@ -69,9 +73,9 @@ preferences: {}
 users:
 - name: %[4]s
   user:
-    token: %[5]s
+    %[5]s
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})), server,
-			user+"_"+r.id.ResourceGroup()+"_"+name, e.clusterToken(r.id, user))
+			user+"_"+r.id.ResourceGroup()+"_"+name, login)
 		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
 		return ok(object{"kubeconfigs": []object{{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 	}

@@ -2,6 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -133,4 +136,63 @@ func TestAnotherCluster(t *testing.T) {
 
 	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id), Cluster: other}).Read(t.Context())
 	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster", "--from-nodes and --from-pods")
+}
+
+// TestKubelogin logs in to a cluster with Entra ID by a plugin of kubelogin's name, with more and more of Azure's roles.
+func TestKubelogin(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the plugin is a shell script")
+	}
+	guest := emulator.Principal{Name: "guest", ClientID: "0a0a0000-0000-4000-8000-000000000009", ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}
+	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, guest}})
+	client, err := e.Client(emulatortest.Keeper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := network.GroupID(emulator.DefaultSubscription, "shop-rg")
+	id := network.ResourceID(group.Subscription(), group.Name(), network.TypeCluster, "shop")
+	put := func(id network.ID, version string, body map[string]any) {
+		t.Helper()
+		if err := client.Put(id, version, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(group, "2024-03-01", map[string]any{"location": "westeurope"})
+	put(id, "2025-10-01", map[string]any{"location": "westeurope", "properties": map[string]any{
+		"agentPoolProfiles": []any{map[string]any{"name": "np", "mode": "System", "count": 2}},
+		"aadProfile":        map[string]any{"managed": true, "enableAzureRBAC": true},
+	}})
+	l := &local{T: t, e: e, client: client}
+	file := emulatortest.Kubeconfig(t, e, emulatortest.Serve(t, e), id)
+	token, _, err := e.Token(guest, "6dae42f8-4368-4678-94ff-3960e28e3630")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugins := t.TempDir()
+	script := `#!/bin/sh
+case "$*" in "get-token --environment AzurePublicCloud --server-id 6dae42f8-4368-4678-94ff-3960e28e3630 "*) ;; *) echo "called with $*" >&2; exit 1 ;; esac
+echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1","status":{"token":"` + token + `"}}'
+`
+	if err := os.WriteFile(filepath.Join(plugins, "kubelogin"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", plugins+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	read := func() (*network.Kubernetes, error) {
+		return load(t, Options{Kubeconfig: file, Cluster: l.cluster(id)}).Read(t.Context())
+	}
+	_, err = read()
+	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+` --role "Azure Kubernetes Service RBAC Cluster Admin" --scope `+string(id))
+	grant := func(n int, role string) {
+		put(id+network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)), "2022-04-01", map[string]any{"properties": map[string]any{
+			"roleDefinitionId": "/subscriptions/" + id.Subscription() + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID,
+		}})
+	}
+	grant(1, "7f6c6a51-bcf8-42ba-9220-52d62157d7db") // RBAC Reader: pods, but not nodes
+	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 8 || !strings.Contains(k.Note, "does not show nodes") {
+		t.Errorf("a Reader: %+v, %v", k, err)
+	}
+	grant(2, "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b") // RBAC Cluster Admin
+	if k, err := read(); err != nil || len(k.Nodes) != 2 || k.Note != "" {
+		t.Errorf("an admin: %+v, %v", k, err)
+	}
 }

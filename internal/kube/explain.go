@@ -75,7 +75,7 @@ func (c *Client) explain(resource string, err error) error {
 	case f.status == http.StatusUnauthorized:
 		return say("does not take the login (%s): log in anew: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
-		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), grant(f.message))
+		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), c.grant(resource, f.message))
 	case f.status == http.StatusNotFound:
 		return say("is not at %s (%s): check the server in the kubeconfig", c.server, oneLine(f))
 	case f.status == http.StatusGone:
@@ -119,11 +119,22 @@ func (c *Client) login() string {
 // asker finds whom the API server named, where the name can stand in a command as it is.
 var asker = regexp.MustCompile(`User "([\w@.:/-]+)"`)
 
-// grant is the way to the right to list, for the user whom the API server named.
-func grant(message string) string {
+// grant is the way to the right to list, for the user whom the API server named. Where Azure's roles count inside the cluster, the API
+// server says so; the smallest built-in one that shows nodes is the administrator's.
+func (c *Client) grant(resource, message string) string {
 	user := "NAME"
 	if m := asker.FindStringSubmatch(message); m != nil {
 		user = m[1]
+	}
+	if strings.Contains(message, "in Azure") {
+		role, scope := "Azure Kubernetes Service RBAC Reader", "CLUSTER-ID"
+		if resource == "nodes" {
+			role = "Azure Kubernetes Service RBAC Cluster Admin"
+		}
+		if c.cluster != nil {
+			scope = string(c.cluster.ID)
+		}
+		return fmt.Sprintf("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %q --scope %s", resource, user, role, scope)
 	}
 	return "an administrator of the cluster gives it: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
 }
