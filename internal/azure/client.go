@@ -38,6 +38,8 @@ const (
 	scaleSetVersion     = "2025-04-01"
 	scaleSetNICsVersion = "2018-10-01" // the newest at which this list exists (cloud-provider-azure uses it)
 	activityVersion     = "2015-04-01"
+	lockVersion         = "2020-05-01"
+	subscriptionVersion = "2022-12-01"
 )
 
 // apiVersion is the one for a resource type.
@@ -67,9 +69,12 @@ type Client struct {
 	endpoint string
 	origin   *url.URL
 	pipeline runtime.Pipeline
-	log      *slog.Logger
-	calls    Calls
-	pace     *pace
+	// credential logs in for audience: beside what the pipeline does, to learn who the caller is.
+	credential azcore.TokenCredential
+	audience   string
+	log        *slog.Logger
+	calls      Calls
+	pace       *pace
 
 	mu    sync.Mutex
 	lists map[string]listCost
@@ -90,7 +95,10 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{}}
+	c := &Client{
+		endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{},
+		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
+	}
 	options := arm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
 	options.Transport = o.Transport
