@@ -30,7 +30,9 @@ type Cluster struct {
 	Ingress ID
 	// Version is Kubernetes' version.
 	Version string
-	Pools   []Pool
+	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
+	Hosts []string
+	Pools []Pool
 	// Principals are what the activity log may call the cluster's identity: object, client and resource IDs, in
 	// lower case.
 	Principals []string
@@ -87,6 +89,22 @@ func (c *Cluster) PluginName() string {
 		return "none"
 	}
 	return strings.ToLower(c.Plugin)
+}
+
+// Serves reports whether a host is the cluster's API server.
+func (c *Cluster) Serves(host string) bool { return slices.Contains(c.Hosts, strings.ToLower(host)) }
+
+// Holds looks for the cluster's machines among nodes: told is set where any of them names its machine, ours where one does that
+// lies in the cluster's node resource group. So another cluster's nodes are known, wherever they were read.
+func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
+	for _, n := range nodes {
+		group := n.Machine().Group()
+		told = told || group != ""
+		if group != "" && c.NodeResourceGroup != "" && group.Equal(c.NodeGroup()) {
+			return true, true
+		}
+	}
+	return false, told
 }
 
 // Nodes is how many nodes the pools count.
@@ -161,6 +179,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			OutboundType      string   `json:"outboundType"`
 		} `json:"networkProfile"`
 		KubernetesVersion string `json:"kubernetesVersion"`
+		FQDN              string `json:"fqdn"`
+		PrivateFQDN       string `json:"privateFQDN"`
 		PowerState        struct {
 			Code string `json:"code"`
 		} `json:"powerState"`
@@ -208,6 +228,11 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Locked:            strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel, "ReadOnly"),
 		Stopped:           strings.EqualFold(p.PowerState.Code, "Stopped"),
 		Version:           p.KubernetesVersion,
+	}
+	for _, host := range []string{p.FQDN, p.PrivateFQDN} {
+		if host != "" {
+			c.Hosts = append(c.Hosts, strings.ToLower(host))
+		}
 	}
 	for name, addon := range p.AddonProfiles {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
