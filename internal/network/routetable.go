@@ -27,6 +27,8 @@ type RouteTable struct {
 	Subnets  []ID // the subnets it is associated with
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
+	// Unpropagated is disableBgpRoutePropagation: its subnets do not get the routes that gateways have learned.
+	Unpropagated bool
 }
 
 // Route is one user-defined route. Raw holds all of it, also what the other fields do not say.
@@ -67,6 +69,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		Routes  []json.RawMessage `json:"routes"`
 		Subnets []ref             `json:"subnets"`
 		State   string            `json:"provisioningState"`
+		NoBGP   bool              `json:"disableBgpRoutePropagation"`
 	}
 	h, err := decode(raw, TypeRouteTable, &p)
 	if err != nil {
@@ -77,6 +80,8 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		Location: h.Location,
 		Failed:   strings.EqualFold(p.State, "Failed"),
 		Routes:   make([]Route, len(p.Routes)),
+
+		Unpropagated: p.NoBGP,
 	}
 	names := make(map[string]bool, len(p.Routes))
 	for i, rawRoute := range p.Routes {

@@ -38,6 +38,14 @@ func twin(s *network.Snapshot, space, prefix string) *network.VNet {
 	return v
 }
 
+// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering allows.
+func peer(s *network.Snapshot, forwarded bool) *network.VNet {
+	v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
+	v.Peerings = []network.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true, Forwarded: forwarded}}
+	s.VNets[vnet.Key()].Peerings = []network.Peering{{Name: "q", Remote: v.ID, Prefixes: v.Prefixes, Connected: true, Access: true}}
+	return v
+}
+
 func TestWays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to    string
@@ -73,11 +81,8 @@ func TestWays(t *testing.T) {
 			"10.0.2.4 lies in several subnets that overlap: a-twin/s, v/gateway", "10.0.2.4"},
 		"a next hop beyond the network": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { twin(s, "10.70.0.0/16", "10.70.0.0/24") }, Dropped, Dropped,
 			"the next hop 10.0.1.5 is in no network that subnet a-twin/s reaches directly", "10.70.0.4"},
-		"a next hop beyond a peering": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) {
-			v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
-			v.Peerings = []network.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true}}
-			s.VNets[vnet.Key()].Peerings = []network.Peering{{Name: "q", Remote: v.ID, Prefixes: v.Prefixes, Connected: true, Access: true}}
-		}, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"a next hop beyond a peering":                              {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { peer(s, true) }, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"a peering that lets nothing forwarded in, for the answer": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { peer(s, false) }, Delivered, Unknown, "the pod is on this node", "10.70.0.4"},
 		"to itself": {"10.244.1.9", "10.244.9.9", func(s *network.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.0.0/16", "10.0.1.4"))
 		}, Dropped, Unknown, "the next hop is where it comes from: 10.0.1.4 does not have 10.244.9.9", "10.244.1.9"},
@@ -87,7 +92,7 @@ func TestWays(t *testing.T) {
 			if tt.change != nil {
 				tt.change(s)
 			}
-			there, back := Ways(s, netip.MustParseAddr(tt.from), netip.MustParseAddr(tt.to), nil)
+			there, back := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr(tt.from)}, Endpoint{Addr: netip.MustParseAddr(tt.to)})
 			if there.Verdict != tt.there || back.Verdict != tt.back || !strings.Contains(there.Why, tt.why) || there.Source.String() != tt.source {
 				t.Errorf("there %s (%s) as %s, back %s (%s)\n%+v\n%+v", there.Verdict, there.Why, there.Source, back.Verdict, back.Why, there.Hops, back.Hops)
 			}
