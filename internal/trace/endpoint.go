@@ -48,17 +48,9 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return Endpoint{Addr: a.Unmap()}, nil
 	}
-	word, name, _ := strings.Cut(text, "/")
-	at := slices.IndexFunc(kinds, func(k kind) bool { return strings.EqualFold(k.word, word) })
-	switch {
-	case at < 0 && strings.Count(text, "/") == 1:
-		at, name = 0, text
-	case at < 0 || name == "":
-		var forms []string
-		for _, k := range kinds {
-			forms = append(forms, k.form)
-		}
-		return Endpoint{}, fmt.Errorf("%q is not an address, expected one such as 10.244.0.7, or %s", text, strings.Join(forms, ", "))
+	at, name, err := split(text)
+	if err != nil {
+		return Endpoint{}, err
 	}
 	all := kinds[at].named(t)
 	var found []named
@@ -69,7 +61,7 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		}
 		names = append(names, n.name)
 	}
-	word = kinds[at].word
+	word := kinds[at].word
 	switch {
 	case len(all) == 0 && word == "pod":
 		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, which was not read: give the pod's address", text)
@@ -85,6 +77,32 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
 	}
 	return found[0].Endpoint, nil
+}
+
+// CheckName says what is wrong with a text that Resolve could make nothing of, whatever is read.
+func CheckName(text string) error {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return nil
+	}
+	_, _, err := split(text)
+	return err
+}
+
+// split finds the kind that a text names one of, by its index, and the name.
+func split(text string) (at int, name string, err error) {
+	word, name, _ := strings.Cut(text, "/")
+	at = slices.IndexFunc(kinds, func(k kind) bool { return strings.EqualFold(k.word, word) })
+	switch {
+	case at < 0 && strings.Count(text, "/") == 1 && word != "" && name != "":
+		return 0, text, nil
+	case at < 0 || name == "":
+		var forms []string
+		for _, k := range kinds {
+			forms = append(forms, k.form)
+		}
+		return 0, "", fmt.Errorf("%q is not an address, expected one such as 10.244.0.7, or %s", text, strings.Join(forms, ", "))
+	}
+	return at, name, nil
 }
 
 // podNames are the pods that Kubernetes knows.
