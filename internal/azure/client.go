@@ -38,6 +38,8 @@ const (
 	scaleSetVersion     = "2025-04-01"
 	scaleSetNICsVersion = "2018-10-01" // the newest at which this list exists (cloud-provider-azure uses it)
 	activityVersion     = "2015-04-01"
+	lockVersion         = "2020-05-01"
+	subscriptionVersion = "2022-12-01"
 )
 
 // apiVersion is the one for a resource type.

@@ -16,16 +16,7 @@ import (
 func (c *Client) readNICs(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
 	nics := &network.NICs{Holder: map[netip.Addr]string{}}
 	s.Learn(cluster.ID).NICs = nics
-	var sets []network.ID
-	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeScaleSet, scaleSetVersion), func(raw json.RawMessage) bool {
-		var head struct {
-			ID network.ID `json:"id"`
-		}
-		if json.Unmarshal(raw, &head) == nil && head.ID.Is(network.TypeScaleSet) {
-			sets = append(sets, head.ID)
-		}
-		return true
-	})
+	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeScaleSet, scaleSetVersion))
 	if err == nil {
 		lists := []string{c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces", networkVersion)}
 		for _, set := range sets {
@@ -64,39 +55,14 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *network
 
 // addNIC notes a NIC's addresses, and reports whether it was understood.
 func addNIC(nics *network.NICs, raw []byte) bool {
-	var nic struct {
-		ID         network.ID `json:"id"`
-		Properties struct {
-			IPConfigurations []struct {
-				Properties struct {
-					PrivateIPAddress string `json:"privateIPAddress"`
-				} `json:"properties"`
-			} `json:"ipConfigurations"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal(raw, &nic) != nil {
+	nic, err := network.DecodeInterface(raw)
+	if err != nil || nic.Unreadable {
 		return false
 	}
-	for _, configuration := range nic.Properties.IPConfigurations {
-		text := configuration.Properties.PrivateIPAddress
-		if text == "" {
-			continue // a dual-stack NIC may be short of one for a moment
+	for _, c := range nic.Configs {
+		if c.Address.IsValid() {
+			nics.Holder[c.Address] = nic.Holder()
 		}
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
-			return false
-		}
-		nics.Holder[addr] = holderName(nic.ID)
 	}
 	return true
-}
-
-// holderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
-func holderName(id network.ID) string {
-	for at := id; at != ""; at = at.Parent() {
-		if at.Is(network.TypeScaleSet + "/virtualMachines") {
-			return at.Parent().Name() + " instance " + at.Name()
-		}
-	}
-	return id.Name()
 }

@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -11,48 +12,13 @@ import (
 // may see. Scopes that may not be listed are in the snapshot's Unread, by the scope's ID and the type.
 func (c *Client) Survey(ctx context.Context, scopes ...network.ID) (*network.Snapshot, error) {
 	s := network.NewSnapshot()
+	s.Taken = time.Now().UTC().Truncate(time.Second)
 	for _, scope := range network.SortIDs(scopes) {
-		for _, list := range []struct {
-			resourceType, version string
-			add                   func(raw json.RawMessage) error
-		}{
-			{network.TypeCluster, clusterVersion, func(raw json.RawMessage) error {
-				cluster, err := network.DecodeCluster(raw)
-				if err == nil {
-					s.Clusters[cluster.ID.Key()] = cluster
-				}
-				return err
-			}},
-			{network.TypeVNet, networkVersion, func(raw json.RawMessage) error {
-				vnet, subnets, err := network.DecodeVNet(raw)
-				if err == nil {
-					s.VNets[vnet.ID.Key()] = vnet
-				}
-				for _, subnet := range subnets {
-					s.Subnets[subnet.ID.Key()] = subnet
-				}
-				return err
-			}},
-			{network.TypeRouteTable, networkVersion, func(raw json.RawMessage) error {
-				table, err := network.DecodeRouteTable(raw)
-				if err == nil {
-					s.Tables[table.ID.Key()] = table
-				}
-				return err
-			}},
+		s.Listed = append(s.Listed, scope)
+		for _, list := range []struct{ resourceType, version string }{
+			{network.TypeCluster, clusterVersion}, {network.TypeVNet, networkVersion}, {network.TypeRouteTable, networkVersion},
 		} {
-			where := scope + network.ID("/providers/"+list.resourceType)
-			var garbage error
-			err := c.listAll(ctx, c.address(scope, "/providers/"+list.resourceType, list.version), func(raw json.RawMessage) bool {
-				if err := list.add(raw); err != nil {
-					garbage = err
-				}
-				return true
-			})
-			if garbage != nil {
-				garbled(s, where, garbage)
-			}
-			if err := noted(s, where, err); err != nil {
+			if err := c.listInto(ctx, s, scope, list.resourceType, list.version); err != nil {
 				return nil, err
 			}
 		}
@@ -69,4 +35,29 @@ func (c *Client) Survey(ctx context.Context, scopes ...network.ID) (*network.Sna
 		}
 	}
 	return s, nil
+}
+
+// Subscriptions lists those that the identity sees.
+func (c *Client) Subscriptions(ctx context.Context) ([]network.ID, error) {
+	return c.listIDs(ctx, c.endpoint+"/subscriptions?api-version="+subscriptionVersion)
+}
+
+// Clusters lists the clusters of a subscription that the identity sees.
+func (c *Client) Clusters(ctx context.Context, subscription network.ID) ([]network.ID, error) {
+	return c.listIDs(ctx, c.address(subscription, "/providers/"+network.TypeCluster, clusterVersion))
+}
+
+// listIDs reads the IDs of a list, sorted.
+func (c *Client) listIDs(ctx context.Context, address string) ([]network.ID, error) {
+	var ids []network.ID
+	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
+		var head struct {
+			ID network.ID `json:"id"`
+		}
+		if json.Unmarshal(raw, &head) == nil && head.ID != "" {
+			ids = append(ids, head.ID)
+		}
+		return true
+	})
+	return network.SortIDs(ids), err
 }

@@ -2,50 +2,47 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"io"
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
 type doctorOptions struct {
-	initOptions
-	paths  []string
-	failOn string
+	examineOptions
+	failOn   string
+	fix, yes bool
 }
 
 func (a *app) newDoctor() *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
-		Use:   "doctor {--subscription ID | --cluster ID | -f FILE}",
-		Short: "Say what is wrong with the routes and associations of clusters",
-		Long: `Looks at kubenet clusters, their node subnets, route tables and the tables their pod routes are copied to, and says what is
-wrong: lost or other tables, routes that are missing, stale or wrong in targets, other people's routes in the way, tables that are full,
-missing, or cannot be told; and who changed them last, as far as the activity log knows. With -f it looks at what the config names; otherwise at what init would propose. Nothing is written.
+		Use:   "doctor [CLUSTER]",
+		Short: "Say what is wrong with the network of clusters, who did it, and what to type",
+		Long: `Looks at clusters, their networks, route tables, security groups, gateways, nodes' network interfaces and permissions, and says
+what breaks the traffic of pods or soon will: what it means, who changed it last as far as the activity log knows, and what to do. Nothing
+is written, unless --fix is given: then what the config allows is put right, as sync does it, after showing it and asking.
+
+CLUSTER is a name or a resource ID; with -f it looks at what the config names; with --subscription at all clusters there. Without a config it
+takes for one what init would propose.
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
-		Example: `  routekeeper doctor --subscription 11111111-1111-1111-1111-111111111111
-  routekeeper doctor --cluster /subscriptions/…/managedClusters/shop
-  routekeeper doctor -f routes.yaml --fail-on error -o json`,
-		Args: noArgs,
+		Example: `  routekeeper doctor shop
+  routekeeper doctor --subscription 11111111-1111-1111-1111-111111111111
+  routekeeper doctor -f routes.yaml --fail-on error -o json
+  routekeeper doctor -f routes.yaml --fix
+  routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
 	}
-	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at all clusters of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "look at this cluster (resource `ID`)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "look at what this config `FILE`, folder, or - names (repeatable)")
-	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
+	examineFlags(cmd, &o.examineOptions, true)
+	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.MarkFlagsOneRequired("subscription", "cluster", "file")
-	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster", "file")
+	cmd.Flags().BoolVar(&o.fix, "fix", false, "put right what the config (-f) allows, after showing it and asking")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
@@ -55,65 +52,26 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	if err := failOn.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
-	var configs []v1alpha1.ClusterRoutes
-	var err error
-	if len(o.paths) > 0 {
-		configs, err = a.readConfig(o.paths)
-	} else {
-		_, _, err = o.scope() // what is wrong with it is said before anything else
-	}
-	if err != nil {
-		return err
+	if o.fix && len(o.paths) == 0 {
+		return errors.New("--fix: expected a config (-f): it says what may be written; routekeeper init makes one")
 	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at the network")
-	defer progress.stop()
-	client, err := a.connect(ctx, progress.logger())
+	if o.fix && !o.yes && (format == report.JSON || !terminal(a.in)) {
+		return errors.New("--fix: nobody can be asked here: expected --yes")
+	}
+	e, d, err := a.diagnose(ctx, o.examineOptions)
 	if err != nil {
 		return err
 	}
-	d := report.Diagnosis{Clusters: []string{}}
-	var hidden []finding.Finding
-	if len(o.paths) == 0 {
-		scope, one, err := o.scope()
-		if err != nil {
-			return err
-		}
-		s, err := survey(ctx, client, scope, one)
-		if err != nil {
-			return err
-		}
-		for _, line := range notSeen(s) {
-			id, _, _ := strings.Cut(line, ": ")
-			hidden = append(hidden, finding.New(finding.ReadFailed, "", id, "not seen, so there may be more clusters, subnets or targets: %s", line))
-		}
-		proposed, err := proposals(ctx, client, s, one)
-		if err != nil {
-			return err
-		}
-		for _, p := range proposed {
-			if p.Skip == "" {
-				configs = append(configs, p.Config)
-			}
-		}
-		if len(configs) == 0 {
-			return fmt.Errorf("no kubenet cluster in %s: with other network plugins no route table holds pod routes", scope)
-		}
+	if o.fix {
+		d, err = a.doctorFix(ctx, o, e, d, w, format, style)
+	} else {
+		err = d.Write(w, format, style)
 	}
-	for i := range configs {
-		d.Clusters = append(d.Clusters, configs[i].Metadata.Name)
-		watchOnly(&configs[i].Spec)
-	}
-	round, err := keeper.New(client, configs, keeper.Options{DryRun: true, Log: progress.logger()}).Round(ctx)
 	if err != nil {
-		return err
-	}
-	d.Findings = finding.Sort(append(blame(ctx, client, round.Findings), hidden...))
-	progress.stop()
-	if err := d.Write(w, format, style); err != nil {
 		return err
 	}
 	if worst, any := finding.Worst(d.Findings); any && worst >= failOn {
@@ -122,43 +80,49 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	return nil
 }
 
-// changed are the findings behind which is a change of the resource that somebody made.
-var changed = []finding.Code{finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift, finding.PrefixTaken, finding.NameTaken, finding.ForeignShadow, finding.Unsettled}
-
-// blame adds to findings who changed the resource last. Where the activity log does not say, that is said: a guess would
-// accuse somebody.
-func blame(ctx context.Context, client *azure.Client, findings []finding.Finding) []finding.Finding {
-	known := map[string]string{}
-	for i, f := range findings {
-		id := network.ID(f.Resource)
-		if !slices.Contains(changed, f.Code) || id == "" {
-			continue
-		}
-		line, asked := known[id.Key()]
-		if !asked {
-			ids := []network.ID{id}
-			if id.Is(network.TypeSubnet) {
-				ids = append(ids, id.Parent())
-			}
-			switch last, found, err := client.LastWrite(ctx, ids...); {
-			case err != nil:
-				line = "who changed it is unknown: " + err.Error()
-			case !found:
-				line = "who changed it is unknown: the activity log, which is minutes late, shows no write of it"
-			default:
-				line = last.String()
-			}
-			known[id.Key()] = line
-		}
-		findings[i] = f.With(line)
+// diagnose reads, and says what is wrong.
+func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis, error) {
+	progress := a.progress(ctx, "looking at the network")
+	defer progress.stop()
+	e, err := a.examine(ctx, o, progress)
+	if err != nil {
+		return nil, report.Diagnosis{}, err
 	}
-	return findings
+	found, err := e.diagnosis(ctx)
+	return e, report.Diagnosis{Clusters: e.names(), Findings: found}, err
 }
 
-// watchOnly makes a config that reports what is not true instead of changing it.
-func watchOnly(spec *v1alpha1.Spec) {
-	spec.Guard.Mode = v1alpha1.GuardObserve
-	for i := range spec.Targets {
-		spec.Targets[i].Policy = v1alpha1.PolicyObserve
+// doctorFix shows what is wrong, puts right what may be, and returns what is left.
+func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis, w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
+	whole := format == report.JSON // one object at the end
+	if !whole {
+		if err := d.Write(w, format, style); err != nil {
+			return d, err
+		}
 	}
+	made, err := a.fix(ctx, e.client, e.given, o.yes, func(r report.Round) error {
+		if whole {
+			return nil
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		return r.Write(w, format, style)
+	})
+	if err != nil {
+		return d, err
+	}
+	left := d
+	if made != nil {
+		if _, left, err = a.diagnose(ctx, o.examineOptions); err != nil {
+			return d, err
+		}
+	}
+	if whole {
+		return left, report.Fixed{Diagnosis: d, Fixes: made, Left: left.Findings}.Write(w)
+	}
+	if made != nil {
+		_, err = fmt.Fprintf(w, "\nNow: %s.\n", left.Sentence())
+	}
+	return left, err
 }

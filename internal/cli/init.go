@@ -2,20 +2,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
-	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -68,11 +63,11 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := survey(ctx, client, scope, one)
+	s, err := surveyOne(ctx, client, scope, one)
 	if err != nil {
 		return err
 	}
-	proposals, err := proposals(ctx, client, s, one)
+	proposals, err := proposals(ctx, client, s, only(one))
 	if err != nil {
 		return err
 	}
@@ -112,82 +107,10 @@ func (o initOptions) scope() (scope, cluster network.ID, err error) {
 	return network.ID("/subscriptions/" + id.Subscription()), id, nil
 }
 
-// survey looks at a scope. Where a subscription cannot be listed, a cluster's own surroundings may be: its group, its node
-// resource group, and the groups of its node subnets; and those may be in other subscriptions in any case.
-func survey(ctx context.Context, client *azure.Client, scope, one network.ID) (*network.Snapshot, error) {
+// only is the list of the one cluster that is meant, empty where all are.
+func only(one network.ID) []network.ID {
 	if one == "" {
-		s, err := client.Survey(ctx, scope)
-		if err == nil && len(s.Clusters) == 0 {
-			err = errors.New("no AKS cluster is seen in " + string(scope))
-			if lines := notSeen(s); len(lines) > 0 { // one of them says why; the others mostly say the same
-				err = fmt.Errorf("%w; not seen: %s", err, lines[0])
-			}
-		}
-		return s, err
+		return nil
 	}
-	read := network.NewSnapshot()
-	if err := client.Read(ctx, read, network.Wanted{Clusters: []network.ID{one}}); err != nil {
-		return nil, err
-	}
-	cluster := read.Cluster(one)
-	if cluster == nil {
-		u := read.Unread[one.Key()]
-		return nil, fmt.Errorf("cluster %s: %s", one, u.Reason())
-	}
-	scopes := []network.ID{scope}
-	for _, subnet := range cluster.BroughtSubnets() {
-		scopes = append(scopes, network.ID("/subscriptions/"+subnet.Subscription()))
-	}
-	s, err := client.Survey(ctx, scopes...)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.Unread) > 0 {
-		groups := []network.ID{one.Group(), cluster.NodeGroup()}
-		for _, subnet := range cluster.BroughtSubnets() {
-			groups = append(groups, subnet.Group())
-		}
-		if s, err = client.Survey(ctx, groups...); err != nil {
-			return nil, err
-		}
-	}
-	s.Clusters[one.Key()] = cluster
-	return s, nil
-}
-
-// notSeen says what could not be looked at, and why, one line each.
-func notSeen(s *network.Snapshot) []string {
-	var lines []string
-	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
-		if u := s.Unread[key]; !u.Absent {
-			lines = append(lines, fmt.Sprintf("%s: %s", u.ID, u.Reason()))
-		}
-	}
-	return lines
-}
-
-// proposals makes the proposals, reading what it takes to find the clusters' own tables.
-func proposals(ctx context.Context, client *azure.Client, s *network.Snapshot, one network.ID) ([]plan.Proposal, error) {
-	if one != "" {
-		for key, c := range s.Clusters {
-			if !c.ID.Equal(one) {
-				delete(s.Clusters, key)
-			}
-		}
-	}
-	for {
-		all := plan.Propose(s)
-		var want network.Wanted
-		for _, p := range all {
-			want.Written = append(want.Written, p.Want.Written...)
-			want.Managed = append(want.Managed, p.Want.Managed...)
-			want.Tables = append(want.Tables, p.Want.Tables...)
-		}
-		if want.Empty() {
-			return all, nil
-		}
-		if err := client.Read(ctx, s, want); err != nil {
-			return nil, err
-		}
-	}
+	return []network.ID{one}
 }

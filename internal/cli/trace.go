@@ -161,7 +161,7 @@ func (a *app) lookAround(ctx context.Context, scope, one network.ID) (*network.S
 	if err != nil {
 		return nil, err
 	}
-	return survey(ctx, client, scope, one)
+	return surveyOne(ctx, client, scope, one)
 }
 
 func verdictPaint(v trace.Verdict, style report.Style) func(string) string {

@@ -81,6 +81,7 @@ func Check(c Case) []finding.Finding {
 			}
 		}
 	}
+	found = append(found, unseen(c.Snapshot, found)...)
 	return Mute(finding.Sort(found))
 }
 

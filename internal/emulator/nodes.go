@@ -279,6 +279,9 @@ func (e *Emulator) Scale(clusterID network.ID, poolName string, count int) error
 	if _, err := countOf(p); err != nil {
 		return fmt.Errorf("count %d is %w", count, err)
 	}
+	if count == 0 && strings.EqualFold(text(p, "mode"), "System") {
+		return fmt.Errorf("pool %s is a system pool: it has at least one node", poolName)
+	}
 	pools[at] = p
 	properties := objectAt(r.body, "properties")
 	f := e.checkSizes(r.id, object{"networkProfile": properties["networkProfile"], "agentPoolProfiles": items(pools)})

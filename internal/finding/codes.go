@@ -159,6 +159,13 @@ func Describe(code Code) Description {
 	return Description{Code: code, Severity: Error}
 }
 
+// breaking are the codes that, as errors, mean that packets of pods are lost now.
+var breaking = []Code{AssociationLost, AssociationOther, TableMissing}
+
+// BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be
+// told or kept.
+func BreaksTraffic(code Code) bool { return slices.Contains(breaking, code) }
+
 // All returns the descriptions of all codes, sorted by code.
 func All() []Description {
 	all := slices.Clone(descriptions)

@@ -31,6 +31,8 @@ type Snapshot struct {
 	Writers map[string]Writer
 	// Listed are the scopes (subscriptions or resource groups) of which everything that the identity may see was read.
 	Listed []ID
+	// InterfacesOf are the scopes of which all network interfaces were read, those of scale sets too.
+	InterfacesOf []ID
 	// Taken is when it was read.
 	Taken time.Time
 

@@ -13,7 +13,8 @@ import (
 
 // Proposal is a config for a cluster that was found, with the reasons for each part of it.
 type Proposal struct {
-	Config v1alpha1.ClusterRoutes
+	Cluster network.ID
+	Config  v1alpha1.ClusterRoutes
 	// About says what the cluster is, Table how its own table is known.
 	About, Table string
 	// SubnetWhy and TargetWhy go with Spec.Guard.Subnets and Spec.Targets, one each.
@@ -42,7 +43,7 @@ func propose(s *network.Snapshot, cluster *network.Cluster, names map[string]boo
 	for _, pool := range cluster.Pools {
 		pools = append(pools, fmt.Sprintf("%s (nodes: %d)", pool.Name, pool.Count))
 	}
-	p := Proposal{About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s", cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
+	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s", cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
 	if !cluster.Kubenet() {
 		p.Skip = fmt.Sprintf("its network plugin is %s: no route table holds its pod routes", cluster.PluginName())
 		return p

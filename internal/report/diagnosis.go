@@ -16,19 +16,36 @@ type Diagnosis struct {
 	Findings []finding.Finding `json:"findings"`
 }
 
-// Sentence says how it stands: 2 problems on shop, worst: …
+// Sentence says how it stands: 2 problems break pod traffic on shop, 1 more needs a look.
 func (d Diagnosis) Sentence() string {
-	problems := 0
+	breaking, more := 0, 0
 	for _, f := range d.Findings {
-		if f.Severity > finding.Info {
-			problems++
+		switch {
+		case f.Severity == finding.Error && finding.BreaksTraffic(f.Code):
+			breaking++
+		case f.Severity > finding.Info:
+			more++
 		}
 	}
 	where := strings.Join(d.Clusters, ", ")
-	if problems == 0 {
-		return "no problem found on " + where
+	if len(d.Clusters) > 5 {
+		where = Count(len(d.Clusters), "cluster")
 	}
-	return Count(problems, "problem") + " on " + where
+	verb := func(n int, one, many string) string {
+		if n == 1 {
+			return one
+		}
+		return many
+	}
+	switch {
+	case breaking == 0 && more == 0:
+		return "no problem found on " + where
+	case breaking == 0:
+		return Count(more, "problem") + " on " + where
+	case more == 0:
+		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"), verb(breaking, "breaks", "break"), where)
+	}
+	return fmt.Sprintf("%s %s pod traffic on %s, %d more %s a look", Count(breaking, "problem"), verb(breaking, "breaks", "break"), where, more, verb(more, "needs", "need"))
 }
 
 // Write writes the diagnosis in the given format.
@@ -49,8 +66,43 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + FindingsText(d.Findings, style)
+		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err
+}
+
+// explained writes findings with what they mean; what a code means is said once.
+func explained(findings []finding.Finding, style Style) string {
+	var b strings.Builder
+	said := map[finding.Code]bool{}
+	for _, f := range findings {
+		meaning := ""
+		if !said[f.Code] {
+			said[f.Code], meaning = true, finding.Describe(f.Code).Meaning
+		}
+		b.WriteString(findingText(f, meaning, style))
+	}
+	return b.String()
+}
+
+// Fixed is a diagnosis, what was done about it, and what is left.
+type Fixed struct {
+	Diagnosis
+	// Fixes is the round that was made, absent where there was nothing to change.
+	Fixes *Round            `json:"fixes,omitempty"`
+	Left  []finding.Finding `json:"left"`
+}
+
+// Write writes it as JSON.
+func (f Fixed) Write(w io.Writer) error {
+	if f.Findings == nil {
+		f.Findings = []finding.Finding{}
+	}
+	if f.Left == nil {
+		f.Left = []finding.Finding{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(f)
 }

@@ -11,29 +11,39 @@ import (
 func FindingsText(findings []finding.Finding, style Style) string {
 	var b strings.Builder
 	for _, f := range findings {
-		severity := f.Severity.String()
-		switch f.Severity {
-		case finding.Error:
-			severity = style.Red(severity)
-		case finding.Warning:
-			severity = style.Yellow(severity)
-		default:
-			severity = style.Dim(severity)
-		}
-		who := ""
-		if f.Cluster != "" {
-			who = " (" + f.Cluster + ")"
-		}
-		fmt.Fprintf(&b, "\n%s %s%s: %s\n", severity, style.Bold(string(f.Code)), who, plain(f.Message))
-		if f.Resource != "" {
-			fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
-		}
-		for _, line := range f.Evidence {
-			fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
-		}
-		if f.Fix != "" {
-			fmt.Fprintf(&b, "  next: %s\n", f.Fix)
-		}
+		b.WriteString(findingText(f, "", style))
+	}
+	return b.String()
+}
+
+// findingText writes a finding for a terminal, an empty line before it; with what it means, unless that is "".
+func findingText(f finding.Finding, meaning string, style Style) string {
+	var b strings.Builder
+	severity := f.Severity.String()
+	switch f.Severity {
+	case finding.Error:
+		severity = style.Red(severity)
+	case finding.Warning:
+		severity = style.Yellow(severity)
+	default:
+		severity = style.Dim(severity)
+	}
+	who := ""
+	if f.Cluster != "" {
+		who = " (" + f.Cluster + ")"
+	}
+	fmt.Fprintf(&b, "\n%s %s%s: %s\n", severity, style.Bold(string(f.Code)), who, plain(f.Message))
+	if meaning != "" {
+		fmt.Fprintf(&b, "  means: %s\n", meaning)
+	}
+	if f.Resource != "" {
+		fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
+	}
+	for _, line := range f.Evidence {
+		fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
+	}
+	if f.Fix != "" {
+		fmt.Fprintf(&b, "  next: %s\n", f.Fix)
 	}
 	return b.String()
 }

@@ -1,0 +1,164 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Examine adds to a surveyed snapshot what a diagnosis looks at beside clusters, networks and tables: peered networks elsewhere,
+// security groups, gateways, locks, and the network interfaces in the given resource groups, or, where none are given, everywhere in
+// the scopes that were surveyed. What cannot be read becomes Unread.
+func (c *Client) Examine(ctx context.Context, s *network.Snapshot, groups ...network.ID) error {
+	if err := c.readPeers(ctx, s); err != nil {
+		return err
+	}
+	if err := c.readLocks(ctx, s); err != nil {
+		return err
+	}
+	if len(groups) == 0 {
+		groups = s.Listed
+	}
+	for _, scope := range network.SortIDs(slices.Clone(groups)) {
+		if err := c.readInterfaces(ctx, s, scope); err != nil {
+			return err
+		}
+	}
+	var gateways, filters, tables []network.ID
+	for _, cluster := range s.Clusters {
+		gateways = append(gateways, cluster.Ingress)
+	}
+	for _, subnet := range s.Subnets {
+		gateways = append(gateways, subnet.Gateways...)
+		filters = append(filters, subnet.SecurityGroup)
+		tables = append(tables, subnet.RouteTable)
+	}
+	for _, nic := range s.Interfaces {
+		filters = append(filters, nic.SecurityGroup)
+	}
+	// What was listed is there already; what stands elsewhere is asked for.
+	tables = slices.DeleteFunc(tables, func(id network.ID) bool { return id == "" || s.Table(id) != nil })
+	if err := c.Read(ctx, s, network.Wanted{Tables: network.SortIDs(tables)}); err != nil {
+		return err
+	}
+	if err := c.readInto(ctx, s, network.TypeGateway, gateways); err != nil {
+		return err
+	}
+	return c.readInto(ctx, s, network.TypeSecurityGroup, filters)
+}
+
+// readInto reads documents of a type that the snapshot has a place for.
+func (c *Client) readInto(ctx context.Context, s *network.Snapshot, resourceType string, ids []network.ID) error {
+	ids = slices.DeleteFunc(network.SortIDs(ids), func(id network.ID) bool { return !id.Is(resourceType) })
+	return c.read(ctx, resourceType, networkVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
+		if fault != nil {
+			unread(s, id, fault)
+		} else if err := s.Add(body); err != nil {
+			garbled(s, id, err)
+		}
+	})
+}
+
+// readPeers reads the networks that those of the snapshot are peered with, where they stand outside of what was surveyed.
+func (c *Client) readPeers(ctx context.Context, s *network.Snapshot) error {
+	var peers []network.ID
+	for _, vnet := range s.VNets {
+		for _, id := range vnet.Peers() {
+			if s.VNets[id.Key()] == nil {
+				peers = append(peers, id)
+			}
+		}
+	}
+	return c.readInto(ctx, s, network.TypeVNet, peers)
+}
+
+func (c *Client) readLocks(ctx context.Context, s *network.Snapshot) error {
+	var subscriptions []network.ID
+	for _, id := range s.Listed {
+		subscriptions = append(subscriptions, network.ID("/subscriptions/"+id.Subscription()))
+	}
+	for _, subscription := range network.SortIDs(subscriptions) {
+		if err := c.listInto(ctx, s, subscription, network.TypeLock, lockVersion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listInto lists a type in a scope into the snapshot.
+func (c *Client) listInto(ctx context.Context, s *network.Snapshot, scope network.ID, resourceType, version string) error {
+	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
+}
+
+// listSerial is listInto for several lists at once: only who is in the channel touches the snapshot.
+func (c *Client) listSerial(ctx context.Context, s *network.Snapshot, scope network.ID, below, version string, serial chan struct{}) error {
+	var documents []json.RawMessage
+	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
+		documents = append(documents, raw)
+		return true
+	})
+	serial <- struct{}{}
+	defer func() { <-serial }()
+	where := scope + network.ID(below)
+	for _, raw := range documents {
+		if err := s.Add(raw); err != nil {
+			garbled(s, where, err)
+		}
+	}
+	return noted(s, where, err)
+}
+
+// readInterfaces reads all network interfaces in a scope, those of scale sets too. The scope counts as seen only if all of it was.
+func (c *Client) readInterfaces(ctx context.Context, s *network.Snapshot, scope network.ID) error {
+	before := len(s.Unread)
+	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+network.TypeScaleSet, scaleSetVersion))
+	if err := noted(s, scope+"/providers/"+network.TypeScaleSet, err); err != nil {
+		return err
+	}
+	serial := make(chan struct{}, 1)
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	g.Go(func() error {
+		return c.listSerial(inner, s, scope, "/providers/"+network.TypeInterface, networkVersion, serial)
+	})
+	for _, set := range sets {
+		g.Go(func() error { return c.listSerial(inner, s, set, "/networkInterfaces", scaleSetNICsVersion, serial) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if len(s.Unread) == before {
+		s.InterfacesOf = append(s.InterfacesOf, scope)
+	}
+	return nil
+}
+
+// ReadWriters notes who wrote resources last. Where the activity log does not say, that is said: a guess would accuse somebody.
+func (c *Client) ReadWriters(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
+	for _, id := range network.SortIDs(slices.Clone(ids)) {
+		if _, known := s.Writers[id.Key()]; known || id == "" {
+			continue
+		}
+		asked := []network.ID{id}
+		if id.Is(network.TypeSubnet) {
+			asked = append(asked, id.Parent()) // written with the whole network
+		}
+		last, found, err := c.LastWrite(ctx, asked...)
+		fault, fatal := asFault(err)
+		switch {
+		case fatal != nil:
+			return fatal
+		case fault != nil:
+			s.Writers[id.Key()] = network.Writer{Line: "who changed it is unknown: " + fault.Error(), Failed: true}
+		case !found:
+			s.Writers[id.Key()] = network.Writer{Line: "who changed it is unknown: the activity log, which is minutes late, shows no write of it", Failed: true}
+		default:
+			s.Writers[id.Key()] = network.Writer{Line: last.String()}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+// Package bundle writes all that a diagnosis read into one file, and reads it again: so that somebody else can diagnose what one has
+// no access to, and a bundle from before can be held against one from after.
+//
+// A bundle is a .tar.gz of text files that a person can look through before giving it away: manifest.json, the ARM documents under
+// arm/ by their IDs, and what Kubernetes says under kubernetes/. It holds no secrets (redact.go), but names, addresses and IDs as they are.
+// The package is pure: it does not care where the bytes come from or go.
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// format is the version of the layout. A later one may add files and fields; what is in this one keeps its meaning.
+const format = 1
+
+// maxFile and maxTotal bound what is unpacked, in bytes: a bundle comes from somebody else.
+const (
+	maxFile  = 64 << 20
+	maxTotal = 1 << 30
+)
+
+// Bundle is a snapshot, and what was asked of it.
+type Bundle struct {
+	Snapshot *network.Snapshot
+	// Program is the version that made it.
+	Program string
+	// Clusters are those to diagnose, Configs what is configured for them, or, where Proposed is set, what would be proposed.
+	Clusters []network.ID
+	Configs  []v1alpha1.ClusterRoutes
+	Proposed bool
+}
+
+// manifest is manifest.json: everything that is no document of its own.
+type manifest struct {
+	Format       int                                  `json:"format"`
+	Program      string                               `json:"program"`
+	Taken        time.Time                            `json:"taken"`
+	Clusters     []network.ID                         `json:"clusters"`
+	Proposed     bool                                 `json:"proposed,omitempty"`
+	Configs      []v1alpha1.ClusterRoutes             `json:"configs,omitempty"`
+	Listed       []network.ID                         `json:"listed,omitempty"`
+	InterfacesOf []network.ID                         `json:"interfacesOf,omitempty"`
+	Unread       map[string]network.Unread            `json:"unread,omitempty"`
+	Known        map[string]known                     `json:"known,omitempty"`
+	Own          map[string]network.Rights            `json:"ownRights,omitempty"`
+	Rights       map[string]map[string]network.Rights `json:"rights,omitempty"`
+	Writers      map[string]network.Writer            `json:"writers,omitempty"`
+}
+
+// known is what of network.Known a diagnosis reads.
+type known struct {
+	OwnSubnets  []network.ID  `json:"ownSubnets,omitempty"`
+	LogRead     bool          `json:"logRead,omitempty"`
+	LogNext     []string      `json:"logNext,omitempty"`
+	LogCut      bool          `json:"logCut,omitempty"`
+	Written     []network.ID  `json:"written,omitempty"`
+	ManagedRead bool          `json:"managedRead,omitempty"`
+	Managed     []network.ID  `json:"managed,omitempty"`
+	NICs        *network.NICs `json:"nics,omitempty"`
+}
+
+// Write writes a bundle. The same bundle gives the same bytes.
+func Write(w io.Writer, b Bundle) error {
+	compressed := gzip.NewWriter(w)
+	archive := tar.NewWriter(compressed)
+	err := writeFiles(b, func(name string, data []byte) error {
+		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: b.Snapshot.Taken, Format: tar.FormatPAX}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err := archive.Write(data)
+		return err
+	})
+	return errors.Join(err, archive.Close(), compressed.Close())
+}
+
+func writeFiles(b Bundle, file func(name string, data []byte) error) error {
+	s := b.Snapshot
+	m := manifest{
+		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters, Proposed: b.Proposed, Configs: b.Configs,
+		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{}, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
+	}
+	for key, c := range s.Clusters {
+		k := s.Known(c.ID)
+		m.Known[key] = known{k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead, k.Managed, k.NICs}
+	}
+	if err := writeJSON("manifest.json", m, file); err != nil {
+		return err
+	}
+	for _, document := range documents(s) {
+		clean, err := redact(document.Raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", document.ID, err)
+		}
+		if err := file("arm"+document.ID.Key()+".json", clean); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Kubernetes)) {
+		if err := writeJSON("kubernetes"+key+".json", s.Kubernetes[key], file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeJSON(name string, value any, file func(string, []byte) error) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return file(name, append(data, '\n'))
+}
+
+// documents are all documents of a snapshot, sorted by ID; subnets come with their networks, where those were read.
+func documents(s *network.Snapshot) []network.Document {
+	var all []network.Document
+	for _, d := range s.Clusters {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.VNets {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.Subnets {
+		if s.VNets[d.ID.Parent().Key()] == nil {
+			all = append(all, d.Document)
+		}
+	}
+	for _, d := range s.Tables {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.SecurityGroups {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.Gateways {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.Interfaces {
+		all = append(all, d.Document)
+	}
+	for _, d := range s.Locks {
+		all = append(all, d.Document)
+	}
+	slices.SortFunc(all, func(a, b network.Document) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	return all
+}
+
+// Read reads a bundle. Files it does not know are passed over: a later program may have added them.
+func Read(r io.Reader) (Bundle, error) {
+	compressed, err := gzip.NewReader(r)
+	if err != nil {
+		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected one that routekeeper collect wrote")
+	}
+	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))
+	b := Bundle{Snapshot: network.NewSnapshot()}
+	found := false
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Bundle{}, fmt.Errorf("it cannot be unpacked, it may be cut off: %w", err)
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		if header.Size > maxFile {
+			return Bundle{}, fmt.Errorf("%s: it is larger than %d MiB", header.Name, maxFile>>20)
+		}
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			return Bundle{}, fmt.Errorf("%s: it cannot be unpacked, it may be cut off: %w", header.Name, err)
+		}
+		if err := b.add(path.Clean(header.Name), data, &found); err != nil {
+			return Bundle{}, fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+	if !found {
+		return Bundle{}, errors.New("it has no manifest.json: expected a file that routekeeper collect wrote")
+	}
+	return b, nil
+}
+
+// add puts one file of a bundle in its place.
+func (b *Bundle) add(name string, data []byte, manifested *bool) error {
+	s := b.Snapshot
+	kind, rest, _ := strings.Cut(name, "/")
+	switch {
+	case name == "manifest.json":
+		*manifested = true
+		return b.addManifest(data)
+	case kind == "arm":
+		return s.Add(data)
+	case kind == "kubernetes":
+		k := &network.Kubernetes{}
+		if err := json.Unmarshal(data, k); err != nil {
+			return err
+		}
+		s.Kubernetes["/"+strings.TrimSuffix(rest, ".json")] = k
+	}
+	return nil
+}
+
+func (b *Bundle) addManifest(data []byte) error {
+	var m manifest
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&m); err != nil {
+		return err
+	}
+	if m.Format != format {
+		return fmt.Errorf("format %d, expected %d: it was written by routekeeper %s", m.Format, format, m.Program)
+	}
+	b.Program, b.Clusters, b.Configs, b.Proposed = m.Program, m.Clusters, m.Configs, m.Proposed
+	s := b.Snapshot
+	s.Taken, s.Listed, s.InterfacesOf = m.Taken, m.Listed, m.InterfacesOf
+	maps.Copy(s.Unread, m.Unread)
+	maps.Copy(s.Own, m.Own)
+	maps.Copy(s.Rights, m.Rights)
+	maps.Copy(s.Writers, m.Writers)
+	for key, k := range m.Known {
+		learnt := s.Learn(network.ID(key))
+		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut
+		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead, k.Managed, k.NICs
+	}
+	return nil
+}

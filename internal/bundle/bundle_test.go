@@ -1,0 +1,182 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	group   = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
+	cluster = group + "/providers/Microsoft.ContainerService/managedClusters/Shop"
+	vnet    = group + "/providers/Microsoft.Network/virtualNetworks/shop-vnet"
+)
+
+func full(t testing.TB) Bundle {
+	s := network.NewSnapshot()
+	s.Taken = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	s.Listed, s.InterfacesOf = []network.ID{group}, []network.ID{group}
+	for _, raw := range []string{
+		`{"id":"` + string(cluster) + `","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
+			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},"weight":12345678901234567890}}`,
+		`{"id":"` + string(vnet) + `","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"subnets":[{"id":"` + string(vnet) + `/subnets/nodes","properties":{"addressPrefix":"10.42.1.0/24"}}]}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/virtualNetworks/far/subnets/alone","properties":{"addressPrefix":"10.9.0.0/24"}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/routeTables/rt","etag":"e2","properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.1.4"}}]}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkSecurityGroups/nsg","properties":{}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw","properties":{}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkInterfaces/nic","properties":{"enableIPForwarding":true}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Authorization/locks/l","properties":{"level":"ReadOnly"}}`,
+	} {
+		if err := s.Add([]byte(raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Unread[vnet.Key()] = network.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed", Message: "no"}
+	s.Own[group.Key()] = network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}}
+	s.Rights["p"] = map[string]network.Rights{group.Key(): {Roles: []string{"Reader"}}}
+	s.Writers[vnet.Key()] = network.Writer{Line: "somebody"}
+	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: []network.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []network.Pod{}}
+	k := s.Learn(cluster)
+	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []network.ID{vnet}, []string{"next"}, true
+	k.NICs = &network.NICs{Holder: map[netip.Addr]string{netip.MustParseAddr("10.42.1.4"): "nic"}}
+	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
+	config.Metadata.Name, config.Spec.ClusterID = "shop", string(cluster)
+	return Bundle{Snapshot: s, Program: "test", Clusters: []network.ID{cluster}, Configs: []v1alpha1.ClusterRoutes{config}, Proposed: true}
+}
+
+func pack(t testing.TB, b Bundle) []byte {
+	var out bytes.Buffer
+	if err := Write(&out, b); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// plain takes the bytes of documents out of a snapshot: they come back laid out in another way.
+func plain(s *network.Snapshot) string {
+	text, err := json.Marshal(struct {
+		A, B, C, D, E, F, G, H, I, J, K, L any
+	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks, s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Own, s.Rights, s.Writers, s.Listed, s.InterfacesOf, s.Taken}})
+	if err != nil {
+		panic(err)
+	}
+	var all any
+	if json.Unmarshal(text, &all) != nil {
+		panic("no JSON")
+	}
+	var strip func(any)
+	strip = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			delete(v, "Raw")
+			for _, inner := range v {
+				strip(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				strip(inner)
+			}
+		}
+	}
+	strip(all)
+	text, _ = json.MarshalIndent(all, "", " ")
+	return string(text)
+}
+
+func TestRoundTrip(t *testing.T) {
+	b := full(t)
+	data := pack(t, b)
+	if !bytes.Equal(data, pack(t, b)) {
+		t.Error("the same bundle gives other bytes")
+	}
+	got, err := Read(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, got := plain(b.Snapshot), plain(got.Snapshot); want != got {
+		t.Errorf("the snapshot came back as\n%s\nwant\n%s", got, want)
+	}
+	got.Snapshot = b.Snapshot
+	if !reflect.DeepEqual(got, b) {
+		t.Errorf("%+v\n%+v", got, b)
+	}
+}
+
+func TestNoSecrets(t *testing.T) {
+	unpacked, err := gzip.NewReader(bytes.NewReader(pack(t, full(t))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"hunter", "tell nobody"} {
+		if strings.Contains(string(all), secret) {
+			t.Errorf("%q is in the bundle", secret)
+		}
+	}
+	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`, `12345678901234567890`, `"adminPassword": "(removed)"`} {
+		if !strings.Contains(string(all), kept) {
+			t.Errorf("%s is not in the bundle", kept)
+		}
+	}
+}
+
+func archive(files ...string) []byte {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	a := tar.NewWriter(compressed)
+	for i := 0; i < len(files); i += 2 {
+		_ = a.WriteHeader(&tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: 0o600})
+		_, _ = io.WriteString(a, files[i+1])
+	}
+	a.Close()
+	compressed.Close()
+	return out.Bytes()
+}
+
+func TestReadRefuses(t *testing.T) {
+	good := pack(t, full(t))
+	for name, tt := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"text":         {[]byte("kind: ClusterRoutes"), "not a .tgz file"},
+		"cut off":      {good[:len(good)/2], "cut off"},
+		"empty":        {archive(), "no manifest.json"},
+		"other format": {archive("manifest.json", `{"format":2,"program":"v9"}`), "manifest.json: format 2, expected 1: it was written by routekeeper v9"},
+		"no JSON":      {archive("manifest.json", `{`), "manifest.json: unexpected EOF"},
+		"bad document": {archive("manifest.json", `{"format":1}`, "arm/x.json", `{"id":"x"}`), "arm/x.json: id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read(bytes.NewReader(tt.data))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want one line with %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := Read(bytes.NewReader(archive("manifest.json", `{"format":1}`, "later/thing.json", `?`))); err != nil {
+		t.Errorf("a file of a later program: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"format":1,"clusters":["/subscriptions/x"]}`), []byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","properties":{}}`))
+	f.Fuzz(func(t *testing.T, manifest, document []byte) {
+		b, err := Read(bytes.NewReader(archive("manifest.json", string(manifest), "arm/x.json", string(document), "kubernetes/x.json", string(document))))
+		if err == nil {
+			pack(t, b) // what can be read can be written
+		}
+	})
+}

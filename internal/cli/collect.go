@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/bundle"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func (a *app) newCollect() *cobra.Command {
+	var o examineOptions
+	cmd := &cobra.Command{
+		Use:   "collect [CLUSTER] --out bundle.tgz",
+		Short: "Save all that a diagnosis reads, to be diagnosed anywhere",
+		Long: `Reads what doctor reads and saves it in one file, for doctor --from-bundle and trace --from-bundle: on a machine without
+access, by somebody else, or later. The file is a .tar.gz of JSON documents that you can look through. It holds no secrets, no
+tokens, no tags, and of nodes and pods only names and addresses; but the names, addresses and IDs are the real ones.`,
+		Example: `  routekeeper collect shop --out shop.tgz
+  routekeeper collect -f routes.yaml --out before.tgz
+  routekeeper doctor --from-bundle shop.tgz`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runCollect(cmd.Context(), o) },
+	}
+	examineFlags(cmd, &o, false)
+	a.outFlag(cmd)
+	return cmd
+}
+
+func (a *app) runCollect(ctx context.Context, o examineOptions) error {
+	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
+		return errors.New("--out: expected a file to write to, such as bundle.tgz: a bundle is nothing for a terminal")
+	}
+	w, _, _, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "looking at the network")
+	defer progress.stop()
+	e, err := a.examine(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	found, err := e.diagnosis(ctx) // what is found says whose changes to ask about
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	if err := bundle.Write(w, bundle.Bundle{Snapshot: e.Snapshot, Program: version(), Clusters: e.Clusters, Configs: e.Configs, Proposed: e.Proposed}); err != nil {
+		return err
+	}
+	if a.outPath != "" && a.outPath != "-" {
+		d := report.Diagnosis{Clusters: e.names(), Findings: found}
+		fmt.Fprintf(a.err, "wrote %s (%s); next: routekeeper doctor --from-bundle %s\n", a.outPath, d.Sentence(), a.outPath)
+	}
+	return nil
+}

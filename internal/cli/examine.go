@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/bundle"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// examineOptions say what to look at, and where from.
+type examineOptions struct {
+	initOptions
+	name   string // of the cluster, or its ID
+	paths  []string
+	bundle string
+	// nodes and pods are files with what kubectl prints.
+	nodes, pods string
+}
+
+// examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
+func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
+	f := cmd.Flags()
+	f.StringVar(&o.subscription, "subscription", "", "look at this subscription (`ID`); without it, at the only one that is seen")
+	f.StringVar(&o.cluster, "cluster", "", "look at this cluster (resource `ID`)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "look at what this config `FILE`, folder, or - names (repeatable)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
+	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
+	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
+	f.StringVar(&o.nodes, "from-nodes", "", "take the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
+	f.StringVar(&o.pods, "from-pods", "", "take the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	if fromBundle {
+		f.StringVar(&o.bundle, "from-bundle", "", "look at what routekeeper collect saved in this `FILE`, and at no network")
+		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
+		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
+		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("expected one cluster at most, found %d arguments", len(args))
+		}
+		if len(args) == 1 {
+			o.name = args[0]
+		}
+		if o.name != "" && (o.cluster != "" || len(o.paths) > 0) {
+			return fmt.Errorf("unexpected argument %q: the cluster is named by a flag", o.name)
+		}
+		return nil
+	}
+}
+
+// examination is what was read, and what it was read with.
+type examination struct {
+	diagnose.Case
+	client *azure.Client // nil where it came from a bundle
+	// given are the configs as they are, where Configs only watches.
+	given []v1alpha1.ClusterRoutes
+}
+
+// diagnosis is what is found, with who changed what, as far as the activity log says.
+func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
+	found := diagnose.Check(e.Case)
+	if e.client != nil {
+		if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
+			return nil, err
+		}
+	}
+	return diagnose.Blame(found, e.Snapshot), nil
+}
+
+// names are those of the clusters looked at.
+func (e *examination) names() []string {
+	names := []string{}
+	for _, id := range e.Clusters {
+		name := id.Name()
+		for _, c := range e.Configs {
+			if id.Equal(network.ID(c.Spec.ClusterID)) {
+				name = c.Metadata.Name
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// examine reads all that a diagnosis looks at.
+func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
+	e, err := a.examineAzure(ctx, o, progress)
+	if err == nil {
+		err = a.examineKubernetes(o, e)
+	}
+	return e, err
+}
+
+func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
+	if o.bundle != "" {
+		return a.openBundle(o)
+	}
+	var configs []v1alpha1.ClusterRoutes
+	var err error
+	if len(o.paths) > 0 {
+		if configs, err = a.readConfig(o.paths); err != nil {
+			return nil, err
+		}
+	}
+	if id, err := network.ParseID(o.name); err == nil {
+		o.cluster, o.name = string(id), ""
+	}
+	if o.cluster != "" || o.subscription != "" { // what is wrong with it is said before anything else
+		if _, _, err := o.scope(); err != nil {
+			return nil, err
+		}
+	}
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return nil, err
+	}
+	e := &examination{client: client}
+	e.Configs, e.Proposed = configs, len(configs) == 0
+	for _, c := range configs {
+		e.Clusters = append(e.Clusters, network.ID(c.Spec.ClusterID))
+	}
+	if e.Proposed {
+		err = e.propose(ctx, o)
+	} else {
+		e.Snapshot, err = survey(ctx, client, "", e.Clusters)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.given = e.Configs
+	e.Configs = watching(e.given)
+	return e, e.read(ctx, o)
+}
+
+// read reads what is left to read once it is known which clusters are meant.
+func (e *examination) read(ctx context.Context, o examineOptions) error {
+	s := e.Snapshot
+	if err := settle(ctx, e.client, s, e.Configs); err != nil {
+		return err
+	}
+	var groups []network.ID
+	if o.subscription == "" { // of other clusters' nodes nothing is asked
+		for _, id := range e.Clusters {
+			if cluster := s.Cluster(id); cluster != nil {
+				groups = append(groups, cluster.NodeGroup())
+			}
+		}
+	}
+	return e.client.Examine(ctx, s, groups...)
+}
+
+// propose looks for the clusters that are meant, and takes for their configs what init would propose.
+func (e *examination) propose(ctx context.Context, o examineOptions) error {
+	scope, one, err := e.find(ctx, o)
+	if err != nil {
+		return err
+	}
+	if e.Snapshot, err = surveyOne(ctx, e.client, scope, one); err != nil {
+		return err
+	}
+	proposed, err := proposals(ctx, e.client, e.Snapshot, only(one))
+	if err != nil {
+		return err
+	}
+	for _, p := range proposed {
+		e.Clusters = append(e.Clusters, p.Cluster)
+		if p.Skip == "" {
+			e.Configs = append(e.Configs, p.Config)
+		}
+	}
+	return nil
+}
+
+// find says what is meant: a cluster by its ID, or by its name in a subscription; all of a subscription; or of the only one that is seen.
+func (e *examination) find(ctx context.Context, o examineOptions) (scope, one network.ID, err error) {
+	subscriptions := []network.ID{}
+	if o.cluster != "" || o.subscription != "" {
+		if scope, one, err = o.scope(); err != nil || o.name == "" {
+			return scope, one, err
+		}
+		subscriptions = append(subscriptions, scope)
+	} else if subscriptions, err = e.client.Subscriptions(ctx); err != nil {
+		return "", "", err
+	}
+	if o.name == "" {
+		switch len(subscriptions) {
+		case 0:
+			return "", "", errors.New("no subscription is seen with this login")
+		case 1:
+			return subscriptions[0], "", nil
+		}
+		names := make([]string, len(subscriptions))
+		for i, id := range subscriptions {
+			names[i] = id.Name()
+		}
+		return "", "", fmt.Errorf("several subscriptions are seen: name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
+	}
+	var found, others []string
+	for _, subscription := range subscriptions {
+		clusters, err := e.client.Clusters(ctx, subscription)
+		if err != nil {
+			return "", "", err
+		}
+		for _, id := range clusters {
+			if strings.EqualFold(id.Name(), o.name) {
+				scope, one = subscription, id
+				found = append(found, string(id))
+			} else {
+				others = append(others, id.Name())
+			}
+		}
+	}
+	switch len(found) {
+	case 1:
+		return scope, one, nil
+	case 0:
+		slices.Sort(others)
+		if len(others) == 0 {
+			return "", "", fmt.Errorf("no cluster named %s is seen, nor any other", o.name)
+		}
+		return "", "", fmt.Errorf("no cluster named %s is seen; there are %s", o.name, strings.Join(others[:min(len(others), 20)], ", "))
+	}
+	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name, strings.Join(found, ", "))
+}
+
+// examineKubernetes reads what kubectl printed into files.
+func (a *app) examineKubernetes(o examineOptions, e *examination) error {
+	if o.nodes == "" && o.pods == "" {
+		return nil
+	}
+	if len(e.Clusters) != 1 {
+		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
+	}
+	k := &network.Kubernetes{}
+	if known := e.Snapshot.Kubernetes[e.Clusters[0].Key()]; known != nil {
+		*k = *known
+	}
+	if o.nodes != "" {
+		data, err := a.readFile(o.nodes)
+		if err == nil {
+			k.Nodes, err = network.DecodeNodes(data)
+		}
+		if err != nil {
+			return fmt.Errorf("--from-nodes: %s: %w", o.nodes, reason(err))
+		}
+	}
+	if o.pods != "" {
+		data, err := a.readFile(o.pods)
+		if err == nil {
+			k.Pods, err = network.DecodePods(data)
+		}
+		if err != nil {
+			return fmt.Errorf("--from-pods: %s: %w", o.pods, reason(err))
+		}
+	}
+	e.Snapshot.Kubernetes[e.Clusters[0].Key()] = k
+	return nil
+}
+
+// openBundle takes what was read from a bundle.
+func (a *app) openBundle(o examineOptions) (*examination, error) {
+	f, err := os.Open(o.bundle)
+	if err != nil {
+		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, reason(err))
+	}
+	defer f.Close()
+	b, err := bundle.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
+	}
+	e := &examination{}
+	e.Snapshot, e.Clusters, e.Configs, e.Proposed = b.Snapshot, b.Clusters, b.Configs, b.Proposed
+	if meant := cmp.Or(o.name, o.cluster); meant != "" {
+		var names []string
+		for _, id := range b.Clusters {
+			names = append(names, id.Name())
+		}
+		e.Clusters = slices.DeleteFunc(e.Clusters, func(id network.ID) bool { return !strings.EqualFold(id.Name(), meant) && !id.Equal(network.ID(meant)) })
+		e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
+			return !slices.ContainsFunc(e.Clusters, network.ID(c.Spec.ClusterID).Equal)
+		})
+		if len(e.Clusters) == 0 {
+			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it; there are %s", o.bundle, meant, strings.Join(names, ", "))
+		}
+	}
+	return e, nil
+}
+
+// watching makes configs that report what is not true instead of changing it.
+func watching(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
+	out := slices.Clone(configs)
+	for i := range out {
+		spec := &out[i].Spec
+		spec.Guard.Mode = v1alpha1.GuardObserve
+		spec.Targets = slices.Clone(spec.Targets)
+		for j := range spec.Targets {
+			spec.Targets[j].Policy = v1alpha1.PolicyObserve
+		}
+	}
+	return out
+}

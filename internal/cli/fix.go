@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// fix makes the changes that the configs allow, after showing them and asking. Nil where there is nothing to change, or the answer was no.
+func (a *app) fix(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (*report.Round, error) {
+	planned, err := keeper.New(client, configs, keeper.Options{DryRun: true}).Round(ctx)
+	if err != nil {
+		return nil, err
+	}
+	preview := roundReport(planned, len(configs))
+	preview.Findings = nil // they have just been said
+	if err := show(preview); err != nil || len(planned.Changes) == 0 {
+		return nil, err
+	}
+	if !yes {
+		if yes, err = a.confirm("Make these changes?"); err != nil || !yes {
+			return nil, err
+		}
+	}
+	round, err := keeper.New(client, configs, keeper.Options{}).Round(ctx)
+	if err != nil && len(round.Changes) == 0 {
+		return nil, err
+	}
+	made := roundReport(round, len(configs))
+	return &made, errors.Join(err, show(made))
+}
+
+// confirm asks a person, and takes anything but yes for a no.
+func (a *app) confirm(question string) (bool, error) {
+	if !terminal(a.in) {
+		return false, errors.New("nobody can be asked here: expected --yes")
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

@@ -1,0 +1,72 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// changed are the findings behind which is a change of the resource that somebody made.
+var changed = []finding.Code{
+	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift, finding.PrefixTaken, finding.NameTaken,
+	finding.ForeignShadow, finding.Unsettled,
+}
+
+// Changed returns the resources of which it matters who changed them last, each once, sorted.
+func Changed(findings []finding.Finding) []network.ID {
+	var ids []network.ID
+	for _, f := range findings {
+		if f.Resource != "" && slices.Contains(changed, f.Code) {
+			ids = append(ids, network.ID(f.Resource))
+		}
+	}
+	return network.SortIDs(ids)
+}
+
+// Blame adds to findings who changed their resource last, as far as that was read.
+func Blame(findings []finding.Finding, s *network.Snapshot) []finding.Finding {
+	out := slices.Clone(findings)
+	for i, f := range out {
+		if w, asked := s.Writers[network.ID(f.Resource).Key()]; asked && slices.Contains(changed, f.Code) {
+			out[i] = f.With(w.Line)
+		}
+	}
+	return out
+}
+
+// unseen reports what could not be read and no other finding speaks of: what is not seen cannot be found wrong.
+func unseen(s *network.Snapshot, said []finding.Finding) []finding.Finding {
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
+		u := s.Unread[key]
+		spoken := slices.ContainsFunc(said, func(f finding.Finding) bool {
+			return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureSilent
+		})
+		if u.Absent || spoken {
+			continue
+		}
+		f := finding.New(finding.ReadFailed, "", string(u.ID), "%s", notRead(u))
+		if !isList(u.ID) {
+			f.Severity = finding.Info
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+func notRead(u network.Unread) string {
+	if isList(u.ID) {
+		return fmt.Sprintf("not seen, so there may be more of them: %s: %s", u.ID, u.Reason())
+	}
+	return fmt.Sprintf("%s %s could not be read, and checks that need it are silent: %s", u.ID.Type(), u.ID.Short(), u.Reason())
+}
+
+// isList reports whether an ID is that of a list: a scope, and the type that was listed in it.
+func isList(id network.ID) bool {
+	parts := strings.Split(strings.Trim(string(id), "/"), "/")
+	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") || len(parts)%2 == 1
+}
