@@ -105,7 +105,7 @@ func nodesIn(tables []*network.RouteTable, cluster *network.Cluster, subnets []n
 	seen := map[netip.Prefix]bool{}
 	for _, table := range tables {
 		for _, r := range table.Routes {
-			if r.Hop.IsValid() && !seen[r.Prefix] && within(r.Prefix, cluster.PodCIDRs) && contains(subnets, r.Hop) {
+			if r.Hop.IsValid() && !seen[r.Prefix] && isNodes(r.Prefix, cluster.PodCIDRs) && contains(subnets, r.Hop) {
 				seen[r.Prefix] = true
 				node := Node{Cluster: cluster.ID, Addr: r.Hop, Pods: r.Prefix}
 				if strings.Contains(r.Name, "____") {
@@ -179,8 +179,11 @@ func (n Node) String() string {
 	return n.Name + " (" + n.Addr.String() + ")"
 }
 
-func within(p netip.Prefix, wide []netip.Prefix) bool {
-	return slices.ContainsFunc(wide, func(w netip.Prefix) bool { return p.IsValid() && w.Bits() < p.Bits() && w.Contains(p.Addr()) })
+// isNodes reports whether a prefix is one that a node's pods can have: of the length AKS cuts pod CIDRs into. Others are somebody's own.
+func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
+	return slices.ContainsFunc(podCIDRs, func(w netip.Prefix) bool {
+		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == network.NodeMask(w)
+	})
 }
 
 func contains(prefixes []netip.Prefix, a netip.Addr) bool {

@@ -41,7 +41,7 @@ func (t *Tracer) routed(subnet *network.Subnet, to netip.Addr) bool {
 // throughOverlay is the way to a pod of an overlay: Azure itself carries it to the pod's node, past every route table, without
 // encapsulation, so that network security groups see the pods' addresses (azure-cni-overlay: network security groups).
 func (j *journey) throughOverlay(at netip.Addr, subnet *network.Subnet, c *network.Cluster) Way {
-	j.step(at.String()+" in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the routes are", c.ID.Name())
+	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the routes are", c.ID.Name())
 	if why := j.gate(at, subnet, false, true); why != "" {
 		return j.end(Dropped, "%s", why)
 	}
@@ -49,7 +49,7 @@ func (j *journey) throughOverlay(at netip.Addr, subnet *network.Subnet, c *netwo
 	if len(nodes) == 0 || nodes[0].subnet == nil {
 		return j.end(Unknown, "which node of cluster %s has the pod %s is not known: only Kubernetes says it", c.ID.Name(), j.way.To)
 	}
-	j.step("node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
+	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
 	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {
 		return j.end(Dropped, "%s", why)
 	}

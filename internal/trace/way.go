@@ -49,16 +49,20 @@ type Hop struct {
 
 // Ways follows a packet there, and the answer back: to the address that the packet seemed to come from. Of an answer network security
 // groups are only asked where the packet has not passed: they are stateful.
-func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
+func (t *Tracer) Ways(from, to Endpoint) (there, back Way) { return t.ways(from, to, false) }
+
+// ways is Ways; general leaves the ends' addresses out of what it says at the end, so that many pairs say the same.
+func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	from.Addr, to.Addr = from.Addr.Unmap(), to.Addr.Unmap()
 	j := t.journey(from, to, false)
+	j.general = general
 	there = j.follow(from)
 	answerTo := from
 	if there.Source != from.Addr { // the node, which undoes the source NAT
 		answerTo = Endpoint{Addr: there.Source}
 	}
 	b := t.journey(to, answerTo, true)
-	b.passed = j.passed
+	b.passed, b.general = j.passed, general
 	return there, b.follow(to)
 }
 
@@ -70,15 +74,35 @@ type journey struct {
 	answer bool
 	passed map[netip.Addr]bool // whose filters let it through, by the interface's address
 	doubt  string              // what the verdict depends on, "" where on nothing
+
+	general bool // the ends go without their addresses
+	last    *Hop
+}
+
+// called is how an address is called in the reason why a way ends.
+func (j *journey) called(a netip.Addr) string {
+	switch {
+	case j.general && a == j.way.To:
+		return "the destination"
+	case j.general && a == j.way.Source:
+		return "the source"
+	}
+	return a.String()
 }
 
 func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
 	return &journey{Tracer: t, way: Way{From: from.Addr, To: to.Addr, Source: from.Addr}, to: to, answer: answer, passed: map[netip.Addr]bool{}}
 }
 
-func (j *journey) step(at, format string, args ...any) *Hop {
-	j.way.Hops = append(j.way.Hops, Hop{At: at, What: fmt.Sprintf(format, args...)})
-	return &j.way.Hops[len(j.way.Hops)-1]
+// step adds a hop. In general, hops do not matter.
+func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
+	if j.general {
+		j.last = &Hop{}
+		return j.last
+	}
+	j.way.Hops = append(j.way.Hops, Hop{At: strings.Replace(place, "*", at.String(), 1), What: fmt.Sprintf(format, args...)})
+	j.last = &j.way.Hops[len(j.way.Hops)-1]
+	return j.last
 }
 
 // end ends the way; whatever does not drop the packet is in doubt where something before was.
@@ -104,7 +128,7 @@ func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd boo
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
 		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not looked at", at)
 	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic && !j.overlaid(at, subnet):
-		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure drops what has %s for an address there", at, nic.Holder(), own)
+		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure drops what has %s for an address there", at, nic.Holder(), j.called(own))
 	}
 	if j.answer && (isEnd || j.passed[at]) {
 		return ""
@@ -119,8 +143,7 @@ func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd boo
 	}
 	r := j.filtersOf(subnet).Pass(itself, p, inbound)
 	if r.Group != "" {
-		last := &j.way.Hops[len(j.way.Hops)-1]
-		last.Filters = append(last.Filters, r)
+		j.last.Filters = append(j.last.Filters, r)
 	}
 	switch r.Decision {
 	case Denied:
@@ -164,7 +187,7 @@ func (j *journey) follow(from Endpoint) Way {
 	for hops := range maxHops {
 		for _, node := range j.nodesAt(at, subnet) {
 			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
-				j.step("node "+at.String(), "hands it to the pod %s", to)
+				j.step(at, "node *", "hands it to the pod %s", to)
 				return j.end(Delivered, "the pod is on this node")
 			}
 		}
@@ -174,16 +197,18 @@ func (j *journey) follow(from Endpoint) Way {
 		}
 		route, found := routes.Lookup(to)
 		if !found {
-			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(), to)
+			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(), j.called(to))
 		}
-		hop := j.step(at.String()+" in "+subnet.ID.Short(), "dropped")
-		hop.Route, hop.Because = route.String(), routes.Because(to)
+		hop := j.step(at, "* in "+subnet.ID.Short(), "dropped")
+		if !j.general {
+			hop.Route, hop.Because = route.String(), routes.Because(to)
+		}
 		if route.HopType == HopNone {
-			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(), to, route)
+			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(), j.called(to), route)
 		}
 		hop.What = "goes to " + route.Hop.String()
 		if route.Hop == at {
-			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at, to)
+			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at, j.called(to))
 		}
 		denied := j.gate(at, subnet, false, hops == 0)
 		hop.What = map[string]string{HopInternet: "goes out to the internet", network.HopGateway: "goes to the virtual network gateway", HopLocal: "goes into the network", HopPeering: "goes into the network"}[route.HopType]
@@ -201,7 +226,7 @@ func (j *journey) follow(from Endpoint) Way {
 			case target == nil && route.HopType == HopPeering:
 				return j.end(Unknown, "the peered network was not read")
 			case target == nil:
-				return j.end(Dropped, "no subnet of the network has the address %s", to)
+				return j.end(Dropped, "no subnet of the network has the address %s", j.called(to))
 			}
 			hop.What = fmt.Sprintf("arrives at %s in %s", to, target.ID.Short())
 			return j.arrive(subnet, target)
@@ -241,7 +266,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *network.Subnet, d
 			return ended(j.end(Unknown, "subnet %s was not read", from.Subnet.Short()))
 		}
 	case len(nodes) > 1:
-		return ended(j.end(Unknown, "%s is a pod's address in several clusters: of the nodes %s", a, nodeNames(nodes)))
+		return ended(j.end(Unknown, "%s is a pod's address on several nodes: %s", a, nodeNames(nodes)))
 	case len(nodes) == 1:
 		return j.leavePod(nodes[0])
 	default:
@@ -273,7 +298,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *network.Subnet, d
 	if !j.answer {
 		if node := j.hidden(a, subnet, to); node.IsValid() {
 			j.way.Source = node
-			j.step("pod "+a.String(), "source NAT on its node: it goes on as %s", node)
+			j.step(a, "pod *", "source NAT on its node: it goes on as %s", node)
 			return node, subnet, false
 		}
 	}
@@ -287,7 +312,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, do
 	if node.subnet == nil {
 		return ended(j.end(Unknown, "the subnet of the node %s was not read", node.Addr))
 	}
-	j.step("pod "+a.String(), "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
+	j.step(a, "pod *", "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
 	switch {
 	case node.Pods.Contains(to):
 		return ended(j.end(Delivered, "both pods are on the node %s", node.Addr))
@@ -299,7 +324,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, do
 		// kubenet and the overlay hide pods behind their node from all that is no pod of the cluster (concepts-network-legacy-cni,
 		// azure-cni-overlay).
 		j.way.Source = node.Addr
-		j.step("node "+node.Addr.String(), "source NAT: it goes on as %s", node.Addr)
+		j.step(node.Addr, "node *", "source NAT: it goes on as %s", node.Addr)
 	}
 	return node.Addr, node.subnet, false
 }
@@ -323,7 +348,7 @@ func (j *journey) hidden(a netip.Addr, subnet *network.Subnet, to netip.Addr) ne
 // enter is a packet's arrival at an interface that is not its destination: "" where it comes in.
 func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
-		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.way.Source, from.ID.Parent().Name())
+		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())
 		if !j.answer {
 			return why
 		}
@@ -339,7 +364,7 @@ func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
 // arrive is the arrival at the destination itself.
 func (j *journey) arrive(from, target *network.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
-		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.way.To, target.ID.Short(), j.to.Subnet.Short())
+		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())
 	}
 	if why := j.enter(from, target, j.way.To); why != "" {
 		return j.end(Dropped, "%s", why)
