@@ -137,6 +137,14 @@ func TestAllAgrees(t *testing.T) {
 				s.Subnets[id.Key()].RouteTable = ""
 			}
 		}
+		if rapid.Bool().Draw(t, "kubernetes") { // at times two nodes with the same pods
+			var known []network.Node
+			for i, address := range []string{"10.0.1.4", "10.0.1.5"} {
+				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24"}).Draw(t, "pods")
+				known = append(known, network.Node{Name: fmt.Sprint("n", i), PodCIDRs: []netip.Prefix{netip.MustParsePrefix(p)}, Addresses: []netip.Addr{netip.MustParseAddr(address)}})
+			}
+			s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: known}
+		}
 		got := New(s, Options{}).All()
 
 		// Each on its own.

@@ -201,6 +201,17 @@ func (r *Routes) Because(to netip.Addr) string {
 // sourceNames says where a route comes from.
 var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway", User: "user-defined"}
 
+// tagged is a user's route for a service tag that may take a packet another way than a route does: which prefixes are behind a tag is
+// not known here. Only public addresses are.
+func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
+	for _, route := range r.All {
+		if route.Tag != "" && public(to) && (route.HopType != instead.HopType || route.Hop != instead.Hop) {
+			return route, true
+		}
+	}
+	return Route{}, false
+}
+
 // String names the route and its way, such as 10.244.1.0/24 to 10.240.0.5 (n1 in shop-rt).
 func (r Route) String() string {
 	what, way := r.Tag, r.HopType

@@ -54,13 +54,19 @@ func TestWays(t *testing.T) {
 		why         string
 		source      string
 	}{
-		"pod to pod":            {"10.244.0.7", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
-		"on one node":           {"10.244.0.7", "10.244.0.9", nil, Delivered, Delivered, "both pods are on the node 10.0.1.4", "10.244.0.7"},
-		"gateway to pod":        {"10.0.2.4", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
-		"pod to gateway":        {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
-		"no routes, no pods":    {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
-		"pod to its node":       {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
-		"out by the firewall":   {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"pod to pod":          {"10.244.0.7", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
+		"on one node":         {"10.244.0.7", "10.244.0.9", nil, Delivered, Delivered, "both pods are on the node 10.0.1.4", "10.244.0.7"},
+		"gateway to pod":      {"10.0.2.4", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
+		"pod to gateway":      {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
+		"no routes, no pods":  {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
+		"pod to its node":     {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
+		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"a service tag may take it elsewhere": {"10.244.0.7", "20.1.2.3", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, network.Route{Name: "storage", Tag: "Storage", HopType: network.HopInternet})
+		}, Unknown, Unknown, "whether Storage to Internet (storage in rt) takes it instead is not known", "10.0.1.4"},
+		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, network.Route{Name: "storage", Tag: "Storage", HopType: network.HopInternet})
+		}, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
 		"to a pod of no node":   {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
 		"nobody knows it":       {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped, "neither in a subnet that was read nor a pod", "172.16.0.1"},
 		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown, "the peered network was not read", "10.0.3.4"},
