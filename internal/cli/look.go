@@ -155,7 +155,7 @@ func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, conf
 			break
 		}
 	}
-	need := plan.Make(s, configs).NeedNICs
+	need := plan.Watch(s, configs).NeedNICs
 	return client.Read(ctx, s, network.Wanted{NICs: need})
 }
 

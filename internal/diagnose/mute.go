@@ -10,7 +10,7 @@ import (
 // only hide what is to be done.
 var knockOn = map[finding.Code][]finding.Code{
 	finding.TableMissing: {finding.AssociationLost, finding.TargetDrift, finding.SourceEmpty},
-	finding.AzureSilent:  {finding.ReadFailed},
+	finding.AzureSilent:  {finding.ReadFailed, finding.RightsUnread},
 }
 
 // Mute leaves out the findings that follow from others.

@@ -82,8 +82,6 @@ func healthy(t *testing.T) *world {
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(gwTable)}}
 	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(appgw), RouteTableID: string(gwTable)}}
 	config.SetDefaults()
-	config.Spec.Guard.Mode = v1alpha1.GuardObserve
-	config.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 	w.c.Configs = []v1alpha1.ClusterRoutes{config}
 
 	w.put(object{

@@ -181,7 +181,11 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 		return answer, f, true
 	}
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
-		answer, f := e.pageObjects(c, e.denyAssignments(scope))
+		docs := e.denyAssignments(scope)
+		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
+			docs = slices.DeleteFunc(docs, func(d object) bool { return !covers(network.ID(text(objectAt(d, "properties"), "scope")), scope) })
+		}
+		answer, f := e.pageObjects(c, docs)
 		return answer, f, true
 	}
 	scope, rest, found := extension(c, "roleAssignments")

@@ -36,6 +36,8 @@ type Cluster struct {
 	Principals []string
 	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what roles are assigned to.
 	PrincipalIDs []string
+	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" where it has none, but a service principal.
+	Identity string
 }
 
 // Pool is a node pool.
@@ -212,13 +214,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		}
 		c.Pools = append(c.Pools, p)
 	}
-	c.Principals, c.PrincipalIDs, err = principals(h.ID, raw, p.ServicePrincipalProfile.ClientID)
-	return c, err
+	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)
 }
 
-// principals collects the names under which the cluster's identity appears in the activity log: caller is the client
+// decodeIdentity collects the names under which the cluster's identity appears in the activity log: caller is the client
 // or object ID, the claim xms_mirid is the cluster's own ID (system-assigned) or the identity's (user-assigned).
-func principals(id ID, raw []byte, clientID string) (names, objects []string, err error) {
+func (c *Cluster) decodeIdentity(clientID string) error {
 	type identity struct {
 		PrincipalID string `json:"principalId"`
 		ClientID    string `json:"clientId"`
@@ -230,26 +231,25 @@ func principals(id ID, raw []byte, clientID string) (names, objects []string, er
 			UserAssigned map[string]identity `json:"userAssignedIdentities"`
 		} `json:"identity"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, nil, describeJSON(raw, err)
+	if err := json.Unmarshal(c.Raw, &doc); err != nil {
+		return describeJSON(c.Raw, err)
 	}
-	names = []string{id.Key()}
-	// A cluster with a managed identity has "msi" for a client ID.
-	for _, name := range []string{clientID, doc.Identity.PrincipalID, doc.Identity.ClientID} {
-		if name != "" && name != "msi" {
-			names = append(names, strings.ToLower(name))
-		}
-	}
-	for resource, i := range doc.Identity.UserAssigned {
-		for _, name := range []string{resource, i.PrincipalID, i.ClientID} {
-			if name != "" {
-				names = append(names, strings.ToLower(name))
+	c.Identity = doc.Identity.Type
+	c.Principals = []string{c.ID.Key()}
+	note := func(list *[]string, names ...string) {
+		for _, name := range names {
+			if name != "" && name != "msi" { // a cluster with a managed identity has "msi" for a client ID
+				*list = append(*list, strings.ToLower(name))
 			}
 		}
-		objects = append(objects, strings.ToLower(i.PrincipalID))
 	}
-	objects = slices.DeleteFunc(append(objects, strings.ToLower(doc.Identity.PrincipalID)), func(s string) bool { return s == "" })
-	slices.Sort(objects)
-	slices.Sort(names)
-	return names, objects, nil
+	note(&c.Principals, clientID, doc.Identity.PrincipalID, doc.Identity.ClientID)
+	note(&c.PrincipalIDs, doc.Identity.PrincipalID)
+	for resource, i := range doc.Identity.UserAssigned {
+		note(&c.Principals, resource, i.PrincipalID, i.ClientID)
+		note(&c.PrincipalIDs, i.PrincipalID)
+	}
+	slices.Sort(c.Principals)
+	slices.Sort(c.PrincipalIDs)
+	return nil
 }

@@ -22,7 +22,9 @@ type Snapshot struct {
 	Gateways       map[string]*Gateway
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
-	// Own are the caller's rights, by the scope's key; Rights those of a principal, by its object ID and the scope's key.
+	// Caller is the object ID of who reads, "" where it is not known. Own are the caller's rights, by the scope's key; Rights those
+	// of a principal, by its object ID and the scope's key.
+	Caller string
 	Own    map[string]Rights
 	Rights map[string]map[string]Rights
 	// Kubernetes is what a cluster's own API says, by the cluster's key.
