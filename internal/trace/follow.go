@@ -183,7 +183,7 @@ func (j *journey) hidden(a netip.Addr, subnet *network.Subnet, to netip.Addr) ne
 	return netip.Addr{}
 }
 
-// enter is a packet's arrival at an interface that is not its destination: "" where it comes in.
+// enter is a packet's arrival at an interface, its destination's or a next hop's: "" where it comes in.
 func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())

@@ -62,6 +62,12 @@ func TestAll(t *testing.T) {
 		}, "6 pairs, 2 delivered, 2 dropped, 2 unknown\n" +
 			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: network security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) denies it\n" +
 			"unknown 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: it depends on protocol and port: rule deny-200 of nodes-nsg concerns tcp to port 80; everything else allow-65000 allows"},
+		"what is in doubt of many is one cause": {func(s *network.Snapshot) {
+			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
+			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * asg:web * *")
+		}, "6 pairs, 2 delivered, 0 dropped, 4 unknown\n" +
+			"unknown 2 node to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may match before allow-65000, which allows it: the network interface of the source was not read: whether it is in application security group web is not known\n" +
+			"unknown 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may match before allow-65000, which allows it: the network interface of the source was not read: whether it is in application security group web is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop()

@@ -142,6 +142,11 @@ func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd boo
 		itself = nic.Interface
 	}
 	r := j.filtersOf(subnet).Pass(itself, p, inbound)
+	if j.general && r.Decision != Allowed {
+		for _, end := range []netip.Addr{p.From, p.To} {
+			r.Why = strings.NewReplacer(" "+end.String()+" ", " "+j.called(end)+" ", " "+end.String()+",", " "+j.called(end)+",").Replace(r.Why)
+		}
+	}
 	if r.Group != "" {
 		j.last.Filters = append(j.last.Filters, r)
 	}
