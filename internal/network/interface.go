@@ -12,6 +12,7 @@ type Interface struct {
 	// Forwarding is enableIPForwarding: without it Azure drops what the machine forwards for others, such as its pods.
 	Forwarding    bool
 	SecurityGroup ID // its own, or ""
+	Machine       ID // the virtual machine or instance it belongs to, or "" where its document does not say
 	Configs       []IPConfig
 	// Unreadable is set where an address is there and is none: what the NIC holds is not known in full.
 	Unreadable bool
@@ -31,6 +32,7 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	var p struct {
 		Forwarding       bool `json:"enableIPForwarding"`
 		SecurityGroup    *ref `json:"networkSecurityGroup"`
+		Machine          *ref `json:"virtualMachine"`
 		IPConfigurations []struct {
 			Name       string `json:"name"`
 			Properties struct {
@@ -44,7 +46,7 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id()}
+	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id(), Machine: p.Machine.id()}
 	for _, c := range p.IPConfigurations {
 		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.id(), Groups: refIDs(c.Properties.Groups)}
 		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment

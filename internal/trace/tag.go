@@ -79,6 +79,15 @@ func FiltersOf(s *network.Snapshot, id network.ID, learned []Route) *Filters {
 			}
 		}
 	}
+	// Nothing says it of an overlay's pods. But its clusters work behind the default rules alone, and are to be given rules of their own
+	// only where somebody denies (azure-cni-overlay: network security groups): so they are part of it where their nodes are.
+	for _, c := range s.Clusters {
+		if c.Overlay() && slices.ContainsFunc(s.NodeSubnetIDs(c), id.Equal) {
+			for _, p := range c.PodCIDRs {
+				add(p)
+			}
+		}
+	}
 	for _, nic := range s.Interfaces {
 		for _, c := range nic.Configs {
 			if c.Address.IsValid() && c.Subnet.Parent().Equal(id.Parent()) {
