@@ -27,6 +27,8 @@ type examineOptions struct {
 	paths  []string
 	bundle string
 	kubernetesOptions
+	// maxRoutes is how many routes a table holds; 0: the default.
+	maxRoutes int
 }
 
 // examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
@@ -97,6 +99,7 @@ func (e *examination) names() []string {
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil {
+		e.RouteLimit = o.maxRoutes
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
 	}
 	return e, err
