@@ -34,7 +34,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
+// Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap; Wake may be called at any time.
 type Keeper struct {
 	azure   Azure
 	configs []v1alpha1.ClusterRoutes
@@ -43,14 +43,25 @@ type Keeper struct {
 	taken   plan.Taken
 	memory  map[string]*memory  // by the cluster's ID.Key()
 	refused map[string]*refusal // by the resource's ID.Key()
-	began   time.Time           // of the round
+	bell    *bell
+
+	// of the round
+	began time.Time
+	part  []v1alpha1.ClusterRoutes // the clusters it looks at
+
+	standing []finding.Finding // of all clusters, when each was last looked at
 }
 
 // Round is what one round led to.
 type Round struct {
-	Started  time.Time
-	Elapsed  time.Duration
-	Changes  []plan.Outcome
+	Started time.Time
+	Elapsed time.Duration
+	// Of are the names of the clusters that were looked at, nil where it was all of them.
+	Of []string
+	// Asked is when the first event came that woke it; zero where none did.
+	Asked   time.Time
+	Changes []plan.Outcome
+	// Findings are all that stand, of clusters not looked at as well.
 	Findings []finding.Finding
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
@@ -66,41 +77,59 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
+	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}, bell: newBell()}
 	for _, c := range configs {
 		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
 		for _, t := range c.Spec.Targets {
 			m.fresh[network.ID(t.RouteTableID).Key()] = true
 		}
 		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
+		m.rests = configured(c)
 	}
+	k.bell.learn(k.memory)
 	return k
 }
 
 // Round looks once and does what has to be done. The error is the context's, or says that nothing at all can be seen:
 // everything else is a finding.
-func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
-	k.began = time.Now()
+func (k *Keeper) Round(ctx context.Context) (Round, error) { return k.round(ctx, k.configs, 0) }
+
+// round looks at some clusters, at all that share something with them, and does what has to be done. Where patience is not 0, looking
+// may take no longer.
+func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patience time.Duration) (round Round, err error) {
+	k.began, k.part = time.Now(), part
 	defer k.count(&round)()
-	s, planner, err := k.look(ctx)
+	s, planner, p, err := k.decide(ctx, patience)
 	if err != nil {
-		return round, err
-	}
-	p := planner.Plan()
-	if again := k.doubted(p); len(again) > 0 {
-		k.forget(again)
-		if s, planner, err = k.look(ctx); err != nil {
-			return round, err
-		}
-		p = planner.Plan()
-	}
-	if p, err = k.confirm(ctx, s, planner, p); err != nil {
 		return round, err
 	}
 	k.remember(s, p)
 	round.Complete = len(s.Unread) == 0
-	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
+	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
+	k.note(&round)
 	return round, err
+}
+
+// decide looks and plans.
+func (k *Keeper) decide(ctx context.Context, patience time.Duration) (s *network.Snapshot, planner *plan.Planner, p plan.Plan, err error) {
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	if s, planner, err = k.look(ctx); err != nil {
+		return nil, nil, p, err
+	}
+	p = planner.Plan()
+	if again := k.doubted(p); len(again) > 0 {
+		k.forget(again)
+		if s, planner, err = k.look(ctx); err != nil {
+			return nil, nil, p, err
+		}
+		p = planner.Plan()
+	}
+	p, err = k.confirm(ctx, s, planner, p)
+	return s, planner, p, err
 }
 
 // count starts a round, and returns what ends it: what it cost.
@@ -128,13 +157,16 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 	return err
 }
 
-// look observes, and makes a planner of what was seen.
+// look observes, and makes a planner of what was seen. Where what is seen is other clusters' too, they are looked at as well.
 func (k *Keeper) look(ctx context.Context) (*network.Snapshot, *plan.Planner, error) {
 	s, err := k.observe(ctx)
+	for err == nil && k.widen(s) {
+		s, err = k.observe(ctx)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	planner := plan.New(s, k.configs)
+	planner := plan.Among(s, k.part, k.configs)
 	k.timeSources(s, planner)
 	return s, planner, nil
 }
@@ -193,28 +225,4 @@ func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []ne
 		}
 	}
 	return nil
-}
-
-// Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
-// that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
-func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
-	for worked := false; ; {
-		round, err := k.Round(ctx)
-		switch {
-		case err == nil:
-			worked = true
-			tell(round)
-		case len(round.Changes) > 0: // interrupted on its way
-			tell(round)
-		case ctx.Err() == nil && !worked:
-			return err
-		case ctx.Err() == nil:
-			k.log.Error("the round failed, the next will try again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(interval):
-		}
-	}
 }
