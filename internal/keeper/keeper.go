@@ -7,6 +7,7 @@ package keeper
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,10 +64,33 @@ type Round struct {
 	Changes []plan.Outcome
 	// Findings are all that stand, of clusters not looked at as well.
 	Findings []finding.Finding
+	// Tables say how full the tables were that were looked at.
+	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
 	Complete bool
+}
+
+// Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
+type Fill struct {
+	Table         network.ID
+	Routes, Limit int
+}
+
+// fill says how full the tables are that were read.
+func (k *Keeper) fill(s *network.Snapshot) []Fill {
+	limits := map[string]int{}
+	for _, c := range k.part {
+		for _, t := range c.Spec.Targets {
+			limits[network.ID(t.RouteTableID).Key()] = t.MaxRoutes
+		}
+	}
+	var out []Fill
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		out = append(out, Fill{s.Tables[key].ID, len(s.Tables[key].Routes), limits[key]})
+	}
+	return out
 }
 
 // New makes a keeper.
@@ -105,6 +129,7 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 	}
 	k.remember(s, p)
 	round.Complete = len(s.Unread) == 0
+	round.Tables = k.fill(s)
 	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
 	k.note(&round)
 	return round, err
