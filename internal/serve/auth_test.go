@@ -35,7 +35,7 @@ type keyServer struct {
 	keys map[string]*rsa.PrivateKey
 }
 
-func newKeyServer(t *testing.T) *keyServer {
+func newKeyServer(t testing.TB) *keyServer {
 	k := &keyServer{URL: "http://login.invalid", keys: map[string]*rsa.PrivateKey{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
@@ -59,14 +59,14 @@ func newKeyServer(t *testing.T) *keyServer {
 }
 
 // listen serves it over the network.
-func (k *keyServer) listen(t *testing.T) {
+func (k *keyServer) listen(t testing.TB) {
 	server := httptest.NewServer(k.handler)
 	t.Cleanup(server.Close)
 	k.URL = server.URL
 }
 
 // rotate replaces the keys by a new one.
-func (k *keyServer) rotate(t *testing.T, id string) {
+func (k *keyServer) rotate(t testing.TB, id string) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func (k *keyServer) rotate(t *testing.T, id string) {
 }
 
 // token signs claims; changes are laid over those of a good token.
-func (k *keyServer) token(t *testing.T, changes jwt.MapClaims) string {
+func (k *keyServer) token(t testing.TB, changes jwt.MapClaims) string {
 	t.Helper()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (k *keyServer) claims(changes jwt.MapClaims) jwt.MapClaims {
 	return claims
 }
 
-func sign(t *testing.T, method jwt.SigningMethod, key any, id string, claims jwt.MapClaims) string {
+func sign(t testing.TB, method jwt.SigningMethod, key any, id string, claims jwt.MapClaims) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, claims)
 	token.Header["kid"] = id

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -324,24 +323,4 @@ func TestMetrics(t *testing.T) {
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
 	}
-}
-
-// BenchmarkEvents posts alerts over connections that are kept, with a token that is verified each time, and with the secret.
-func BenchmarkEvents(b *testing.B) {
-	alert := fixture(b, "alert-common-schema.json")
-	s, _ := start(b, Options{Auth: Auth{Secret: "a-long-enough-secret"}})
-	b.SetBytes(int64(len(alert)))
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+s.Address()+"/events/a-long-enough-secret", bytes.NewReader(alert))
-			r.Header.Set("Content-Type", "application/json")
-			response, err := http.DefaultClient.Do(r)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_, _ = io.Copy(io.Discard, response.Body)
-			response.Body.Close()
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
