@@ -56,7 +56,7 @@ type Verb string
 
 // The ways in which pod traffic is broken. A subnet Loses its table; MayLose it, where the file does not show whether it has one; gets Another;
 // Flaps, where it has none for a moment and then one again, the same or another; is Recreated, without its machines, or deleted while the network
-// stays. A table loses pod routes (RoutesGone), or is Deleted or replaced while subnets use it.
+// stays. A table loses pod routes (RoutesGone).
 const (
 	Loses      Verb = "loses"
 	MayLose    Verb = "may-lose"
@@ -64,6 +64,8 @@ const (
 	Flaps      Verb = "flaps"
 	Recreated  Verb = "recreated"
 	RoutesGone Verb = "routes-gone"
+	// MayLoseRoutes is a table that is written whole, where the file does not show whether it holds pod routes.
+	MayLoseRoutes Verb = "may-lose-routes"
 	// Useless is a protection that protects nothing, such as ignore_changes of what is not there.
 	Useless Verb = "useless"
 )
