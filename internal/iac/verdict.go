@@ -3,6 +3,7 @@ package iac
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,6 +25,17 @@ type Known struct {
 // another subnet they are a warning and a note.
 func (r *Reading) Findings(known Known) []finding.Finding {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
+	known.Tables = maps.Clone(known.Tables)
+	if r.After != nil {
+		for _, c := range known.Carriers { // their tables hold the pod routes
+			if s := r.After.Subnet(c.ID); s != nil && s.RouteTable != "" {
+				if known.Tables == nil {
+					known.Tables = map[string]string{}
+				}
+				known.Tables[s.RouteTable.Key()] = c.Why
+			}
+		}
+	}
 	var out []finding.Finding
 	for _, e := range r.Effects {
 		if e = known.settle(e); e.Verb == "" {
@@ -75,7 +87,7 @@ func (k Known) settle(e Effect) Effect {
 
 // find returns a subnet's ID; where the code has none, that of the only subnet of its network's and its own name.
 func (k Known) find(p Place) network.ID {
-	if p.ID != "" || p.Name == "" || p.VNet == "" {
+	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
 		return p.ID
 	}
 	var found network.ID
@@ -102,7 +114,7 @@ func (k Known) carries(e Effect) string {
 
 // same reports whether both are one subnet: by ID where both have one, otherwise by what names they have.
 func (c Carrier) same(p Place) bool {
-	if c.ID != "" && p.ID != "" {
+	if c.ID != "" && p.ID != "" && partly(c.ID) == partly(p.ID) {
 		return c.ID.Equal(p.ID)
 	}
 	if c.Address != "" && c.Address == p.Address && c.Name == "" {
@@ -110,6 +122,9 @@ func (c Carrier) same(p Place) bool {
 	}
 	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
 }
+
+// partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
+func partly(id network.ID) bool { return strings.Contains(string(id), "{") }
 
 func (k Known) finding(e Effect) []finding.Finding {
 	why := k.carries(e)

@@ -74,7 +74,7 @@ func (x *scope) object(o *Object) any {
 			}
 			continue
 		}
-		name, known := textOf(x.text(m.Name))
+		name, known := TextOf(x.text(m.Name))
 		if !known {
 			out.Open = &Unknown{Why: "a member whose name is not known"}
 			continue
@@ -231,7 +231,7 @@ func member(of, at any) (any, error) {
 	case Opaque:
 		return &Unknown{Why: "what " + string(of) + " is"}, nil
 	case *Object:
-		name, is := textOf(at)
+		name, is := TextOf(at)
 		if !is {
 			return nil, fmt.Errorf("a member has a name, not %s", kindOf(at))
 		}

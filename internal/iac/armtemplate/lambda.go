@@ -195,7 +195,7 @@ func toObject(x *scope, args []expression) (any, error) {
 		}
 	}
 	end, err := x.each(args[0], args[1], func(item, key any) (any, error) {
-		name, is := textOf(key)
+		name, is := TextOf(key)
 		if !is {
 			return &Unknown{Why: "an object whose names are not known"}, nil
 		}

@@ -31,7 +31,7 @@ func createObject(x *scope, args []any) (any, error) {
 			o.Open = u
 			continue
 		}
-		name, is := textOf(args[i])
+		name, is := TextOf(args[i])
 		if !is {
 			return nil, fmt.Errorf("a name is a string, not %s", kindOf(args[i]))
 		}
@@ -239,7 +239,7 @@ func tryGet(_ *scope, args []any) (any, error) {
 		case nil:
 			return nil, nil
 		case *Object:
-			if name, is := textOf(at); is {
+			if name, is := TextOf(at); is {
 				if _, there := of.Lookup(name); !there {
 					return nil, nil
 				}
@@ -263,8 +263,8 @@ func (x *scope) same(a, b any) (same, known bool) {
 	if unknownOf([]any{a, b}) != nil {
 		return false, false
 	}
-	s, isS := textOf(a)
-	t, isT := textOf(b)
+	s, isS := TextOf(a)
+	t, isT := TextOf(b)
 	if isS && isT {
 		x.d.spend(len(s) / 64)
 		_, opaqueA := a.(Opaque)
@@ -351,7 +351,7 @@ func (x *scope) writeJSON(b *strings.Builder, v any) {
 	case float64:
 		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
 	case string, Opaque:
-		s, _ := textOf(v)
+		s, _ := TextOf(v)
 		raw, err := json.Marshal(s)
 		if err != nil {
 			panic(err) // strings always marshal

@@ -39,7 +39,7 @@ func reference(x *scope, args []any) (any, error) {
 	if u := unknownOf(args); u != nil {
 		return u, nil
 	}
-	name, is := textOf(args[0])
+	name, is := TextOf(args[0])
 	if !is {
 		return nil, fmt.Errorf("expected a name or an ID, not %s", kindOf(args[0]))
 	}
@@ -120,7 +120,7 @@ func (x *scope) opened(v any, open *Unknown) any {
 
 // references lists all copies of a symbol.
 func references(x *scope, args []any) (any, error) {
-	name, is := textOf(args[0])
+	name, is := TextOf(args[0])
 	if !is {
 		return &Unknown{Why: "a list of resources"}, nil
 	}
@@ -135,7 +135,7 @@ func references(x *scope, args []any) (any, error) {
 }
 
 func resourceInfo(x *scope, args []any) (any, error) {
-	name, _ := textOf(args[0])
+	name, _ := TextOf(args[0])
 	r := x.find(name)
 	if r == nil {
 		return nil, fmt.Errorf("the template has no resource %s", shorten(name))

@@ -75,10 +75,10 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 			r.Maybe = c
 		}
 	}
-	name, named := textOf(x.value(source.Get("name")))
+	name, named := TextOf(x.value(source.Get("name")))
 	r.Name = name
-	r.Type, _ = textOf(x.value(source.Get("type")))
-	r.APIVersion, _ = textOf(x.value(source.Get("apiVersion")))
+	r.Type, _ = TextOf(x.value(source.Get("type")))
+	r.APIVersion, _ = TextOf(x.value(source.Get("apiVersion")))
 	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+"/") {
 		r.Type, r.Name = parent.Type+"/"+r.Type, parent.Name+"/"+name
 	}
@@ -100,16 +100,16 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 // at returns where a resource is deployed.
 func (r *Resource) at(x *scope) target {
 	at := r.d.at
-	if s, is := textOf(x.value(r.source.Get("subscriptionId"))); is {
+	if s, is := TextOf(x.value(r.source.Get("subscriptionId"))); is {
 		at = target{subscription: s}
 	}
-	if g, is := textOf(x.value(r.source.Get("resourceGroup"))); is {
+	if g, is := TextOf(x.value(r.source.Get("resourceGroup"))); is {
 		if at.subscription == "" {
 			at.subscription = r.d.at.subscription
 		}
 		at.group = g
 	}
-	if s, is := textOf(x.value(r.source.Get("scope"))); is {
+	if s, is := TextOf(x.value(r.source.Get("scope"))); is {
 		at = at.within(s)
 	}
 	return at
@@ -142,6 +142,26 @@ func (r *Resource) evaluate() {
 		}
 	}
 	r.Body, r.state = body, 2
+	r.d.measure(body)
+}
+
+// measure walks through a whole value, so that nobody who does it later walks forever: values share their parts.
+func (d *deployment) measure(v any) {
+	d.spend(1)
+	switch v := v.(type) {
+	case string:
+		d.spend(len(v) / 16)
+	case Opaque:
+		d.spend(len(v) / 16)
+	case []any:
+		for _, item := range v {
+			d.measure(item)
+		}
+	case *Object:
+		for _, m := range v.Members {
+			d.measure(m.Value)
+		}
+	}
 }
 
 func without(o *Object, name string) *Object {
@@ -158,7 +178,7 @@ func without(o *Object, name string) *Object {
 func (r *Resource) depend(v any) {
 	list, _ := v.([]any)
 	for _, item := range list {
-		text, is := textOf(item)
+		text, is := TextOf(item)
 		if !is {
 			continue
 		}

@@ -94,7 +94,7 @@ var scopeFunctions = map[string]function{
 // idParts splits the arguments of resourceId: what stands before the type, the type, and the names.
 func idParts(args []any) (before []string, resourceType, name string, err error) {
 	for i, arg := range args {
-		text, is := textOf(arg)
+		text, is := TextOf(arg)
 		if !is {
 			return nil, "", "", fmt.Errorf("expected strings, not %s", kindOf(arg))
 		}
@@ -104,7 +104,7 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 		}
 		names := make([]string, 0, len(args)-i-1)
 		for _, arg := range args[i+1:] {
-			n, is := textOf(arg)
+			n, is := TextOf(arg)
 			if !is {
 				return nil, "", "", fmt.Errorf("expected strings, not %s", kindOf(arg))
 			}
@@ -179,14 +179,14 @@ func idIn(t target) func(*scope, []any) (any, error) {
 
 func managementGroupResourceID(x *scope, args []any) (any, error) {
 	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
-	if name, is := textOf(args[0]); is && !strings.Contains(name, "/") {
+	if name, is := TextOf(args[0]); is && !strings.Contains(name, "/") {
 		t.managementGroup = name
 	}
 	return idIn(t)(x, args)
 }
 
 func extensionResourceID(x *scope, args []any) (any, error) {
-	base, is := textOf(args[0])
+	base, is := TextOf(args[0])
 	if !is {
 		return idIn(target{})(x, args[:1])
 	}

@@ -227,7 +227,7 @@ func join(x *scope, args []any) (any, error) {
 		return u, nil
 	}
 	list, is := args[0].([]any)
-	by, isText := textOf(args[1])
+	by, isText := TextOf(args[1])
 	if !is || !isText {
 		return nil, fmt.Errorf("expected an array and a string")
 	}

@@ -74,7 +74,7 @@ func (o *Object) List(name string) []any {
 
 // Text returns the member of a name where it is a text, also a partly unknown one, or "".
 func (o *Object) Text(name string) string {
-	s, _ := textOf(o.Get(name))
+	s, _ := TextOf(o.Get(name))
 	return s
 }
 
@@ -127,8 +127,8 @@ func (u *Unknown) at(name string) *Unknown {
 	return &next
 }
 
-// textOf returns a text, and whether it is one, known or partly unknown.
-func textOf(v any) (string, bool) {
+// TextOf returns a text, and whether it is one, known or partly unknown.
+func TextOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
@@ -136,6 +136,33 @@ func textOf(v any) (string, bool) {
 		return string(v), true
 	}
 	return "", false
+}
+
+// Plain returns a value as encoding/json has it, without what is unknown; texts that are partly unknown keep their braces.
+func Plain(v any) any {
+	switch v := v.(type) {
+	case *Unknown:
+		return nil
+	case Opaque:
+		return string(v)
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			if _, unknown := item.(*Unknown); !unknown {
+				list = append(list, Plain(item))
+			}
+		}
+		return list
+	case *Object:
+		out := make(map[string]any, len(v.Members))
+		for _, m := range v.Members {
+			if _, unknown := m.Value.(*Unknown); !unknown {
+				out[m.Name] = Plain(m.Value)
+			}
+		}
+		return out
+	}
+	return v
 }
 
 // kindOf names what a value is, for messages.
