@@ -15,6 +15,7 @@ import (
 // Source is the configuration in a folder of .tf files, with the modules that it calls by a local path.
 type Source struct {
 	modules []*sourceModule
+	files   int
 }
 
 // sourceModule is a module as it is called from one place.
@@ -61,6 +62,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		if err := m.parse(name, raw); err != nil {
 			return err
 		}
+		s.files++
 	}
 	for _, call := range m.calls {
 		source := literal(call.Body, "source")
@@ -159,20 +161,33 @@ func (s *Source) find(address string) (Place, bool) {
 
 // Locate adds to what was read the file and line of every resource that the configuration has.
 func (r *Reading) Locate(s *Source) {
-	at := func(p *Place) {
+	r.places(func(p *Place) {
 		if found, ok := s.find(p.Address); ok && p.File == "" {
 			p.File, p.Line = found.File, found.Line
 		}
-	}
+	})
+}
+
+// Rename gives the files other names.
+func (r *Reading) Rename(name func(string) string) {
+	r.places(func(p *Place) {
+		if p.File != "" {
+			p.File = name(p.File)
+		}
+	})
+}
+
+// places visits every place.
+func (r *Reading) places(visit func(*Place)) {
 	for i := range r.Effects {
-		at(&r.Effects[i].What)
-		at(&r.Effects[i].By)
+		visit(&r.Effects[i].What)
+		visit(&r.Effects[i].By)
 	}
 	for i := range r.Notes {
-		at(&r.Notes[i].Place)
+		visit(&r.Notes[i].Place)
 	}
 	for i := range r.Carriers {
-		at(&r.Carriers[i].Place)
+		visit(&r.Carriers[i].Place)
 	}
 }
 
@@ -184,6 +199,9 @@ func (r *Reading) Warn(s *Source) {
 		}
 	}
 }
+
+// Empty reports whether there is no configuration at all.
+func (s *Source) Empty() bool { return s.files == 0 }
 
 // Reading says what a configuration could do, without a plan.
 func (s *Source) Reading() *Reading { return s.reading() }

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -9,7 +10,7 @@ import (
 // carriers are the subnets that clusters, their pools and gateways of the file need routes in: of kubenet clusters; of clusters that leave through
 // their table, whatever their plugin; and of Application Gateways. With Azure CNI, overlay or not, pods need no table.
 func (p *tfPlan) carriers() []Carrier {
-	users := p.users
+	users := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool { return p.byAddress[r.Address].changes })
 	for _, r := range p.changes {
 		if (r.Type == tfCluster || r.Type == tfPool || r.Type == tfGateway) && !r.deletes() {
 			r.Values = r.after()

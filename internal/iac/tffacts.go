@@ -13,10 +13,10 @@ type facts struct {
 	// tables are the subnets' tables, by the subnet's key, as far as anything names one: an association, a subnet, an inline block, or the table
 	// itself.
 	tables map[string]network.ID
-	// instances are the resources by their address without keys; byID those that have an ID.
+	// instances are the resources by their address without keys; byAddress by the whole of it; byID those that have an ID.
 	instances map[string][]*standing
+	byAddress map[string]*standing
 	byID      map[string]*standing
-	changing  map[string]bool // addresses of what is changed
 	// subnets are those with a resource of their own, by their network's key.
 	subnets map[string][]*standing
 	// users are clusters, their pools, and gateways.
@@ -29,31 +29,55 @@ type standing struct {
 	id      network.ID
 	// becomes is its name where it is created or replaced, "" where it stays what it is.
 	becomes string
+	changes bool
 }
 
 func newFacts() facts {
-	return facts{tables: map[string]network.ID{}, instances: map[string][]*standing{}, byID: map[string]*standing{}, changing: map[string]bool{}, subnets: map[string][]*standing{}}
+	return facts{tables: map[string]network.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
 }
 
-// stands takes in a resource that stays as it is. The same one can come twice: as a change that changes nothing, and in the state.
+// stands takes in a resource that stays as it is, or that a state has.
 func (p *tfPlan) stands(r *tfResource) {
-	if r.Values == nil || p.changing[r.Address] || p.byID[r.Values.ID.Key()] != nil && p.byID[r.Values.ID.Key()].address == r.Address {
+	if r.Values == nil || !p.learn(r, r.Values) {
 		return
 	}
-	p.learn(r, r.Values)
 	if slices.Contains([]string{tfCluster, tfPool, tfGateway}, r.Type) {
 		p.users = append(p.users, r)
 	}
 }
 
-// learn takes in what a resource says of the network before anything is changed.
-func (p *tfPlan) learn(r *tfResource, v *tfValues) {
-	s := &standing{address: r.Address, id: v.ID}
-	if r.creates() || r.replaces() {
-		s.becomes = r.after().Name
+// changed takes in a resource that is changed.
+func (p *tfPlan) changed(r *tfResource) {
+	p.learn(r, r.before())
+	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute}, r.Type); !made { // what is new breaks nothing
+		p.changes = append(p.changes, r)
+	}
+	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
+		s.changes = true
+		if r.creates() || r.replaces() {
+			s.becomes = r.after().Name
+		}
+	}
+}
+
+// learn takes in what a resource says of the network before anything is changed, and reports whether it is new: the same one comes as a change and
+// in the state, in either order.
+func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
+	s := p.byAddress[r.Address]
+	if s != nil && r.Deposed == "" {
+		return false
+	}
+	s = &standing{address: r.Address, id: v.ID}
+	if r.Deposed == "" {
+		name := withoutKeys(r.Address)
+		p.byAddress[r.Address] = s
+		p.instances[name] = append(p.instances[name], s)
+	}
+	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation { // whose ID is the subnet's
+		p.byID[v.ID.Key()] = s
 	}
 	switch r.Type {
-	case tfAssociation: // its ID is the subnet's
+	case tfAssociation:
 		p.has(v.SubnetID, v.table())
 	case tfSubnet:
 		p.has(v.ID, v.table())
@@ -73,13 +97,7 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) {
 			p.has(v.ID.Child("subnets", inline(b).name()), inline(b).table())
 		}
 	}
-	if r.Deposed == "" {
-		name := withoutKeys(r.Address)
-		p.instances[name] = append(p.instances[name], s)
-	}
-	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation {
-		p.byID[v.ID.Key()] = s
-	}
+	return true
 }
 
 // has notes that a subnet has a table. That something names none is no proof of the contrary: it may be older.

@@ -141,7 +141,13 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	e.After = string(after.table())
 	why := "its association is replaced"
 	if e.After == "" && r.Change.Unknown.of("route_table_id").any() {
-		if t := j.refers(r, "route_table_id", tfTable); t != nil && t.becomes != "" {
+		t := j.refers(r, "route_table_id", tfTable)
+		if t == nil { // it cannot be followed: but if its table is replaced, that is why
+			if t = j.byID[before.table().Key()]; t != nil && t.becomes == "" {
+				t = nil
+			}
+		}
+		if t != nil && t.becomes != "" {
 			e.After = t.becomes
 			if t.id.Equal(before.table()) {
 				why = "its table is replaced, and its association with it"

@@ -205,9 +205,7 @@ func (p *tfPlan) change(s *stream) error {
 		}
 		p.stands(r)
 	default:
-		p.changes = append(p.changes, r)
-		p.changing[r.Address] = true
-		p.learn(r, r.before())
+		p.changed(r)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (j *judge) forgotten(r *tfResource) {
 	for _, subnet := range j.subnets[before.ID.Key()] {
 		listed, _ := block(after.Subnet, subnet.id.Name())
 		had, _ := block(before.Subnet, subnet.id.Name())
-		if listed == nil && had == nil && !j.changing[subnet.address] {
+		if listed == nil && had == nil && !subnet.changes {
 			j.recreated(subnet.id, "", r, "the network's inline blocks are written without it")
 		}
 	}
