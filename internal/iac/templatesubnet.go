@@ -212,7 +212,10 @@ func (t *armReading) judge(s *templateSubnet) {
 	final := s.writes[len(s.writes)-1]
 	var lost *subnetWrite // the write that takes the table, or the subnet, away
 	for i, w := range s.writes {
-		if w.outcome == strips || w.outcome == deletes || w.outcome == doubts && lost == nil {
+		// To be deleted is worse than to be left without a table, and that worse than not to know; of equals the last one counts.
+		switch worse := w.outcome; {
+		case worse != strips && worse != deletes && worse != doubts:
+		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes, worse == lost.outcome:
 			lost = &s.writes[i]
 		}
 	}
