@@ -118,7 +118,7 @@ func lastName(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 // each calls a function for all resources of a type that the template writes.
 func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
 	for _, r := range t.result.Resources {
-		if strings.EqualFold(r.Type, resourceType) && !r.Existing && r.Body != nil {
+		if strings.EqualFold(r.Type, resourceType) && !r.Existing && r.ID != "" {
 			do(r)
 		}
 	}

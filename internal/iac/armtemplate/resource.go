@@ -75,20 +75,24 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 			r.Maybe = c
 		}
 	}
-	name, named := TextOf(x.value(source.Get("name")))
-	r.Name = name
 	r.Type, _ = TextOf(x.value(source.Get("type")))
 	r.APIVersion, _ = TextOf(x.value(source.Get("apiVersion")))
+	name, named := TextOf(x.value(source.Get("name")))
+	if !named { // it is called by where it stands
+		name = "{" + address + "}"
+		if parent == nil {
+			name += strings.Repeat("/"+name, max(0, strings.Count(r.Type, "/")-1))
+		}
+		if !r.skipped {
+			d.note(x.place, true, "the name of a resource of type %s is not known", shorten(r.Type))
+		}
+	}
+	r.Name = name
 	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+"/") {
 		r.Type, r.Name = parent.Type+"/"+r.Type, parent.Name+"/"+name
 	}
-	if named && r.Type != "" {
-		r.ID = r.at(x).id(r.Type, r.Name)
-		if r.ID == "" && !r.skipped {
-			d.note(x.place, true, "the name %s does not fit the type %s", shorten(r.Name), shorten(r.Type))
-		}
-	} else if !r.skipped {
-		d.note(x.place, true, "the name of a resource of type %s is not known", shorten(r.Type))
+	if r.ID = r.at(x).id(r.Type, r.Name); r.ID == "" && !r.skipped {
+		d.note(x.place, true, "the name %s does not fit the type %s", shorten(r.Name), shorten(r.Type))
 	}
 	d.resources = append(d.resources, r)
 	if !strings.EqualFold(r.Type, typeDeployment) { // a condition does not reach the children (conditional-resource-deployment)

@@ -33,7 +33,7 @@ type Result struct {
 
 // Resource is a resource of a template.
 type Resource struct {
-	// ID is its resource ID, "" where its name is not known at all. Type and Name are those of the resource, the name with its parents'.
+	// ID is its resource ID, "" where its name does not fit its type. Type and Name are those of the resource, the name with its parents'.
 	ID, Type, Name, APIVersion string
 	// Address says where in the template it stands: resources[2].resources[0], or by its symbolic name resources.vnet.
 	Address string
@@ -113,7 +113,7 @@ func (r *run) enter() bool {
 func (r *run) leave() { r.depth-- }
 
 func (r *run) note(at place, unknown bool, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ") // names may hold line breaks
 	key := fmt.Sprint(at.file, at.line, text)
 	if r.noted[key] || len(r.notes) == 1000 {
 		return
