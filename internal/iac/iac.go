@@ -83,6 +83,8 @@ type Effect struct {
 	How string
 	// Fix says how the code is to be changed.
 	Fix string
+	// Why says that a table is that of a subnet that carries pods, where the file itself shows it.
+	Why string
 }
 
 // Route is a route in code.

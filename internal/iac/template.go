@@ -3,6 +3,7 @@ package iac
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -38,6 +39,28 @@ func is(data []byte, kind func(any) bool) bool {
 	v, err := armtemplate.Parse("", data)
 	return err == nil && kind(v)
 }
+
+// ParametersFor returns those of the parameter files that are for a template: the ones named after it (main.json: main.parameters.json,
+// main.prod.json), and the ones that are named after none of the files.
+func ParametersFor(template string, names []string, parameters []File) []File {
+	var out []File
+	for _, p := range parameters {
+		own := namedAfter(p.Name, template)
+		if own || !slices.ContainsFunc(names, func(name string) bool { return namedAfter(p.Name, name) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// namedAfter reports whether a parameter file is named after a template.
+func namedAfter(parameters, template string) bool {
+	stem, _, _ := strings.Cut(path.Base(slashed(template)), ".")
+	return parameters != template && strings.HasPrefix(path.Base(slashed(parameters)), stem+".")
+}
+
+// slashed has slashes in place of Windows' backslashes.
+func slashed(name string) string { return strings.ReplaceAll(name, `\`, "/") }
 
 // ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is about a parameter file.
 func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {

@@ -170,8 +170,12 @@ func TestPlainTemplate(t *testing.T) {
 		t.Errorf("notes %+v", r.Notes)
 	}
 	// The table is known to be a kubenet cluster's by the subnet that is named.
-	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{})
-	known := Known{Carriers: []Carrier{{Place: subnetPlace("/subscriptions/" + shop.Subscription + "/resourceGroups/shop-rg/providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/aks-nodes"), Why: "--subnet"}}}
+	nodes := Named("aks-nodes", "--subnet")
+	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Carriers: []Carrier{nodes}})
+	known := Known{Carriers: []Carrier{nodes}}
+	if got := ParametersFor(`a\main.json`, []string{`a\main.json`, "b/other.json"}, []File{{Name: "main.parameters.json"}, {Name: "other.json.parameters"}, {Name: "shared.json"}}); len(got) != 2 || got[0].Name != "main.parameters.json" || got[1].Name != "shared.json" {
+		t.Errorf("parameter files %v", got)
+	}
 	severities := map[finding.Code]finding.Severity{}
 	for _, f := range r.Findings(known) {
 		severities[f.Code] = max(severities[f.Code], f.Severity)

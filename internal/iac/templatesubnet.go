@@ -286,12 +286,17 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 	case table != "":
 		return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "%s"}`, s.place.Name, table)
 	}
-	return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: az network vnet subnet show --ids %s --query routeTable.id`, s.place.Name, cmpID(s.place))
+	return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`, s.place.Name, askTable(s.place))
 }
 
-func cmpID(p Place) string {
-	if p.ID == "" {
-		return "SUBNET_ID"
+// askTable is the command that says which table a subnet has.
+func askTable(p Place) string {
+	if !partly(p.ID) {
+		return fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", p.ID)
 	}
-	return string(p.ID)
+	group := p.ID.ResourceGroup()
+	if strings.Contains(group, "{") {
+		group = "RESOURCE_GROUP"
+	}
+	return fmt.Sprintf("az network vnet subnet show -g %s --vnet-name %s -n %s --query routeTable.id", group, p.VNet, p.Name)
 }

@@ -3,7 +3,6 @@ package iac
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -25,17 +24,6 @@ type Known struct {
 // another subnet they are a warning and a note.
 func (r *Reading) Findings(known Known) []finding.Finding {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
-	known.Tables = maps.Clone(known.Tables)
-	if r.After != nil {
-		for _, c := range known.Carriers { // their tables hold the pod routes
-			if s := r.After.Subnet(c.ID); s != nil && s.RouteTable != "" {
-				if known.Tables == nil {
-					known.Tables = map[string]string{}
-				}
-				known.Tables[s.RouteTable.Key()] = c.Why
-			}
-		}
-	}
 	var out []finding.Finding
 	for _, e := range r.Effects {
 		if e = known.settle(e); e.Verb == "" {
@@ -52,7 +40,7 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 		if who := cmp.Or(n.Address, n.Name); who != "" {
 			message = who + ": " + message
 		}
-		out = append(out, finding.New(code, "", string(n.ID), "%s", message).About(cmp.Or(n.Address, n.Text)).At(n.File, n.Line))
+		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(cmp.Or(n.Address, n.Text)).At(n.File, n.Line))
 	}
 	return finding.Sort(out)
 }
@@ -126,6 +114,14 @@ func (c Carrier) same(p Place) bool {
 // partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
 func partly(id network.ID) bool { return strings.Contains(string(id), "{") }
 
+// resource is its ID, "" where parts of it are not known.
+func (p Place) resource() string {
+	if partly(p.ID) {
+		return ""
+	}
+	return string(p.ID)
+}
+
 func (k Known) finding(e Effect) []finding.Finding {
 	why := k.carries(e)
 	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {
@@ -156,7 +152,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	default:
 		return nil
 	}
-	f := finding.New(code, "", string(e.What.ID), "%s", message)
+	f := finding.New(code, "", e.What.resource(), "%s", message)
 	if why == "" && e.Verb != Useless {
 		f.Severity--
 	}
@@ -171,9 +167,9 @@ func (k Known) routes(e Effect) finding.Finding {
 			why = c.Why
 		}
 	}
-	why = cmp.Or(why, k.Tables[e.What.ID.Key()])
+	why = cmp.Or(why, k.Tables[e.What.ID.Key()], e.Why)
 	if e.Verb == MayLoseRoutes {
-		f := finding.New(finding.IaCMayRoutes, "", string(e.What.ID), "route table %s may lose pod routes: %s", e.What.Name, e.How)
+		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(), "route table %s may lose pod routes: %s", e.What.Name, e.How)
 		if why == "" {
 			f.Severity--
 		}
@@ -183,7 +179,7 @@ func (k Known) routes(e Effect) finding.Finding {
 	if len(e.Routes) == 1 {
 		n = "a pod route"
 	}
-	f := finding.New(finding.IaCRoutes, "", string(e.What.ID), "route table %s loses %s: %s", e.What.Name, n, e.How)
+	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s", e.What.Name, n, e.How)
 	for i, r := range e.Routes {
 		if i == maxRoutesShown {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
@@ -201,7 +197,11 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	f.Fix = e.Fix
 	by := e.By
 	if by.Address != "" {
-		f = f.About(by.Address).With("by " + by.Address)
+		subject := by.Address
+		if f.Resource == "" { // one resource may do the same to several
+			subject += " " + e.What.subnetName()
+		}
+		f = f.About(subject).With("by " + by.Address)
 	}
 	if why != "" {
 		f = f.With(why)

@@ -117,6 +117,9 @@ func (p *jsonParser) value(depth int) (any, error) {
 	case "null":
 		return nil, nil
 	default:
+		if word == "" {
+			return nil, p.fail("expected a value")
+		}
 		if !json.Valid([]byte(word)) {
 			return nil, p.fail("%.30q is no value", word)
 		}
