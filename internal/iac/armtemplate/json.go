@@ -17,7 +17,9 @@ const maxDepth = 200
 // Parse reads a JSON document as Resource Manager does, with comments, and keeps the lines of all objects. The file's name goes into them.
 // An error is one line with the line number.
 func Parse(file string, data []byte) (any, error) {
+	mark := len(data)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	mark -= len(data)
 	switch {
 	case len(data) > MaxSize:
 		return nil, fmt.Errorf("it has %d MB: no template has more than %d", len(data)>>20, MaxSize>>20)
@@ -26,7 +28,7 @@ func Parse(file string, data []byte) (any, error) {
 	case !utf8.Valid(data):
 		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
 	}
-	p := &jsonParser{file: file, data: data, line: 1}
+	p := &jsonParser{file: file, data: data, line: 1, mark: mark}
 	v, err := p.value(0)
 	if err == nil {
 		if err = p.space(); err == nil && p.at < len(data) {
@@ -43,6 +45,7 @@ type jsonParser struct {
 	file     string
 	data     []byte
 	at, line int
+	mark     int // the length of the byte order mark before the data
 }
 
 func (p *jsonParser) fail(format string, args ...any) error {
@@ -135,7 +138,7 @@ func (p *jsonParser) value(depth int) (any, error) {
 }
 
 func (p *jsonParser) object(depth int) (any, error) {
-	o := &Object{File: p.file, Line: p.line}
+	o := &Object{File: p.file, Line: p.line, Start: p.mark + p.at}
 	p.at++
 	for first := true; ; first = false {
 		c, err := p.next()
@@ -161,7 +164,7 @@ func (p *jsonParser) object(depth int) (any, error) {
 		if c != '"' {
 			return nil, p.fail("expected the name of a member")
 		}
-		line := p.line
+		line, at := p.line, p.mark+p.at
 		name, err := p.text()
 		if err != nil {
 			return nil, err
@@ -170,11 +173,17 @@ func (p *jsonParser) object(depth int) (any, error) {
 			return nil, p.fail("expected : behind a name")
 		}
 		p.at++
+		if _, err := p.next(); err != nil {
+			return nil, err
+		}
+		from := p.mark + p.at
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		o.set(name.(string), v, line)
+		m := o.Member(name.(string))
+		m.At, m.From, m.To = at, from, p.mark+p.at
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *deployment) declare(source *Object, symbol, address string, parent *Res
 }
 
 func (d *deployment) declareOne(source *Object, symbol, address string, parent *Resource, x *scope) *Resource {
-	r := &Resource{Address: address, File: source.File, Line: source.Line, d: d, source: source, scope: x, symbol: symbol}
+	r := &Resource{Address: address, File: source.File, Line: source.Line, d: d, Source: source, scope: x, symbol: symbol, Nested: parent != nil, Looped: len(x.loops) > 0}
 	r.Existing, _ = x.value(source.Get("existing")).(bool)
 	if c, has := source.Lookup("condition"); has {
 		switch c := x.value(c).(type) {
@@ -104,16 +104,16 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 // at returns where a resource is deployed.
 func (r *Resource) at(x *scope) target {
 	at := r.d.at
-	if s, is := TextOf(x.value(r.source.Get("subscriptionId"))); is {
+	if s, is := TextOf(x.value(r.Source.Get("subscriptionId"))); is {
 		at = target{subscription: s}
 	}
-	if g, is := TextOf(x.value(r.source.Get("resourceGroup"))); is {
+	if g, is := TextOf(x.value(r.Source.Get("resourceGroup"))); is {
 		if at.subscription == "" {
 			at.subscription = r.d.at.subscription
 		}
 		at.group = g
 	}
-	if s, is := TextOf(x.value(r.source.Get("scope"))); is {
+	if s, is := TextOf(x.value(r.Source.Get("scope"))); is {
 		at = at.within(s)
 	}
 	return at
@@ -128,8 +128,8 @@ func (r *Resource) evaluate() {
 	r.d.spend(1)
 	x := *r.scope
 	x.resource = r
-	body := r.source.like()
-	for _, m := range r.source.Members {
+	body := r.Source.like()
+	for _, m := range r.Source.Members {
 		switch strings.ToLower(m.Name) {
 		case "copy", "condition", "comments", "resources", "existing":
 		case "dependson":
@@ -245,7 +245,7 @@ func (r *Resource) nested() *deployment {
 		return r.child
 	}
 	r.evaluate()
-	properties := r.source.Object("properties")
+	properties := r.Source.Object("properties")
 	template := properties.Object("template")
 	if template == nil {
 		if link := r.Body.Object("properties").Object("templateLink"); link != nil {

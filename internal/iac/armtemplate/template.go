@@ -39,17 +39,18 @@ type Resource struct {
 	Address string
 	File    string
 	Line    int
+	// Looped is set where it is one of the copies of a loop, and Nested where it stands in another resource.
+	Looped, Nested bool
 	// Maybe is set where its condition, or how many there are, is not known.
 	Maybe *Unknown
 	// Existing is set where it is only referred to, and not written.
 	Existing bool
-	// Body is the resource with all its expressions evaluated.
-	Body *Object
+	// Body is the resource with all its expressions evaluated, Source as it is written.
+	Body, Source *Object
 
 	symbol, loop string
 	skipped      bool
 	d            *deployment
-	source       *Object
 	scope        *scope
 	state        int // of Body: 0 none, 1 on the way, 2 done
 	runtime      *Object

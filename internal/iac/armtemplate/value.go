@@ -16,6 +16,8 @@ type Object struct {
 	// File and Line are where it is written, also for a copy that an expression made of it; "" and 0 for what expressions made.
 	File string
 	Line int
+	// Start is the offset of its brace in the file.
+	Start int
 
 	index map[string]int
 }
@@ -24,8 +26,9 @@ type Object struct {
 type Member struct {
 	Name  string
 	Value any
-	// Line is where it is written.
-	Line int
+	// Line is where it is written; At is the offset of its name in the file, From and To those of its value.
+	Line         int
+	At, From, To int
 }
 
 // Unknown stands for a value that a template does not show, and for whatever is computed from it.
@@ -78,6 +81,17 @@ func (o *Object) Text(name string) string {
 	return s
 }
 
+// Member returns the member of a name, or nil.
+func (o *Object) Member(name string) *Member {
+	if o == nil {
+		return nil
+	}
+	if i := o.find(name); i >= 0 {
+		return &o.Members[i]
+	}
+	return nil
+}
+
 // LineOf returns the line of a member, or of the object where it has none.
 func (o *Object) LineOf(name string) int {
 	if i := o.find(name); i >= 0 && o.Members[i].Line > 0 {
@@ -105,17 +119,19 @@ func (o *Object) find(name string) int {
 // set gives a member a value; of two with one name the last one counts.
 func (o *Object) set(name string, v any, line int) {
 	if i := o.find(name); i >= 0 {
-		o.Members[i] = Member{name, v, line}
+		o.Members[i] = Member{Name: name, Value: v, Line: line}
 		return
 	}
 	if len(o.index) == len(o.Members) && o.index != nil {
 		o.index[strings.ToLower(name)] = len(o.Members)
 	}
-	o.Members = append(o.Members, Member{name, v, line})
+	o.Members = append(o.Members, Member{Name: name, Value: v, Line: line})
 }
 
 // like returns an empty object that is written where this one is.
-func (o *Object) like() *Object { return &Object{File: o.File, Line: o.Line, Open: o.Open} }
+func (o *Object) like() *Object {
+	return &Object{File: o.File, Line: o.Line, Start: o.Start, Open: o.Open}
+}
 
 // at returns the unknown behind a name of an unknown.
 func (u *Unknown) at(name string) *Unknown {
