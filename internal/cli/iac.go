@@ -54,7 +54,7 @@ such a subnet a warning.
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
-  routekeeper iac check plan.json --subnet aks-nodes
+  routekeeper iac check plan.json --subnet nodes
   routekeeper iac check plan.json --live -o markdown
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {

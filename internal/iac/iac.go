@@ -77,8 +77,9 @@ type Effect struct {
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
-	// Routes are those that go, of RoutesGone.
+	// Routes are those that go, of RoutesGone; Users the subnets that have the table.
 	Routes []Route
+	Users  []Place
 	// How says in a few words by which of the ways it happens, for a sentence: "the inline subnet block names no route table".
 	How string
 	// Fix says how the code is to be changed.

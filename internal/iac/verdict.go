@@ -62,7 +62,14 @@ func (k Known) settle(e Effect) Effect {
 			e.Before = string(subnet.RouteTable)
 		}
 	}
-	if table := k.Live.Table(e.What.ID); table != nil && e.Verb == MayLoseRoutes {
+	table := k.Live.Table(e.What.ID)
+	if table == nil {
+		return e
+	}
+	for _, id := range table.Subnets {
+		e.Users = append(e.Users, Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()})
+	}
+	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
 		for _, route := range table.Routes {
 			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(), HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
@@ -150,13 +157,12 @@ func (k Known) finding(e Effect) []finding.Finding {
 
 // routes makes the finding of a table that loses routes.
 func (k Known) routes(e Effect) finding.Finding {
-	why := ""
-	for _, c := range k.Carriers {
-		if k.Live != nil && k.Live.Subnet(c.ID) != nil && k.Live.Subnet(c.ID).RouteTable.Equal(e.What.ID) {
-			why = c.Why
+	why := k.Tables[e.What.ID.Key()]
+	for _, user := range e.Users {
+		if carries := k.carries(Effect{What: user}); carries != "" {
+			why = "subnet " + user.subnetName() + " has it: " + carries
 		}
 	}
-	why = cmp.Or(why, k.Tables[e.What.ID.Key()])
 	if e.Verb == MayLoseRoutes {
 		f := finding.New(finding.IaCMayRoutes, "", string(e.What.ID), "route table %s may lose pod routes: %s", e.What.Name, e.How)
 		if why == "" {
