@@ -15,6 +15,8 @@ type judge struct {
 	gone map[string]bool
 	// associates are the subnets that another change of the plan gives a table, by their keys.
 	associates map[string]*tfResource
+	// left are the subnets whose clusters are destroyed, by their keys, with the cluster.
+	left map[string]string
 
 	effects []Effect
 	at      map[string]int // the effect on a subnet, by its key
@@ -25,7 +27,8 @@ type judge struct {
 var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 5}
 
 func (p *tfPlan) judge() *Reading {
-	j := &judge{tfPlan: p, gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
+	uses := p.uses()
+	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
@@ -52,9 +55,7 @@ func (p *tfPlan) judge() *Reading {
 			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
 		}
 	}
-	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes}
-	reading.Carriers = p.carriers()
-	return reading
+	return &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
 }
 
 // add takes in an effect; of several on one subnet the worst.
@@ -64,6 +65,10 @@ func (j *judge) add(e Effect) {
 			return
 		}
 		key := e.What.ID.Key()
+		if who := j.left[key]; who != "" {
+			j.notes = append(j.notes, Note{Place: e.What, Text: e.How + "; nothing more is said of it, because " + who + ", which is in it, is destroyed, too"})
+			return
+		}
 		if i, known := j.at[key]; known {
 			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
 				j.effects[i] = e

@@ -106,9 +106,10 @@ func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
 		kept[r.route().Prefix] = r.route().Hop
 	}
 	var gone []Route
+	cidrs := j.podCIDRs()
 	for _, r := range before {
 		route := r.route()
-		if r.leadsToNode(j.podCIDRs()) && kept[route.Prefix] != route.Hop {
+		if r.leadsToNode(cidrs) && kept[route.Prefix] != route.Hop {
 			gone = append(gone, route)
 		}
 	}
@@ -121,12 +122,19 @@ var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 // podCIDRs are those of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
-	for _, r := range p.users {
-		for _, profile := range r.Values.Profile {
+	add := func(v *tfValues) {
+		for _, profile := range v.orEmpty().Profile {
 			if cidr, err := netip.ParsePrefix(profile.PodCIDR); err == nil {
 				cidrs = append(cidrs, cidr)
 			}
 		}
+	}
+	for _, r := range p.users {
+		add(r.Values)
+	}
+	for _, r := range p.changes {
+		add(r.Change.Before)
+		add(r.Change.After)
 	}
 	return cidrs
 }

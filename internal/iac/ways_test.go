@@ -96,6 +96,14 @@ func TestWays(t *testing.T) {
 		{"an association taken out of the state only", []string{changes(tfAssociation, "nodes", "forget", association(rtID), "null")}, ""},
 		{"an association that is imported", []string{changes(tfAssociation, "nodes", "no-op", association(rtID), association(rtID), `,"importing":{"id":"x"}`)}, ""},
 
+		{"an association that goes with the cluster", []string{
+			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, ""},
+		{"an association that goes while another cluster stays", []string{
+			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfCluster, "other", "no-op", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "loses nodes"},
+
 		{"a subnet that is deleted", []string{changes(tfSubnet, "nodes", "delete", subnetOf(`,"route_table_id":`+q(rtID)), "null")}, "recreated nodes"},
 		{"a subnet's own table, before azurerm 2.0", []string{changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":`+q(rtID)), subnetOf(`,"route_table_id":""`))}, "loses nodes"},
 		{"a subnet that is written with its table", []string{changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":`+q(rtID)), subnetOf(`,"x":1,"route_table_id":`+q(rtID)))}, ""},
@@ -114,6 +122,9 @@ func TestWays(t *testing.T) {
 
 		{"pod routes that are written away", []string{drift, changes(tfTable, "rt", "update", routes(route("aks-np-12345678-vmss000001____102441024", "10.244.1.0/24", "10.0.0.4")), routes(""))}, "routes-gone rt"},
 		{"pod routes that lead elsewhere", []string{drift, changes(tfTable, "rt", "update", routes(route("a", "10.244.1.0/24", "10.0.0.4")), routes(route("a", "10.244.1.0/24", "10.0.0.9")))}, "routes-gone rt"},
+		{"pod routes of a cluster with a pod CIDR of its own", []string{drift,
+			changes(tfCluster, "shop", "update", `{"network_profile":[{"pod_cidr":"172.20.0.0/16"}]}`, `{"network_profile":[{"pod_cidr":"172.20.0.0/16"}]}`),
+			changes(tfTable, "rt", "update", routes(route("x", "172.20.3.0/24", "10.0.0.4")), routes(""))}, "routes-gone rt"},
 		{"routes that are no pods'", []string{drift, changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")+","+route("site", "192.168.7.0/24", "10.0.0.4")), routes(""))}, ""},
 		{"routes of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.5")))}, "may-lose-routes rt"},
 		{"tags of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.4")))}, ""},
