@@ -28,7 +28,7 @@ func (a *app) newIaC() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck())
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix())
 	return cmd
 }
 
@@ -65,6 +65,13 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runIaCCheck(cmd.Context(), o, args) },
 	}
+	a.iacFlags(cmd, &o)
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
+	return cmd
+}
+
+// iacFlags adds the flags that say what is known beside the files.
+func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "this subnet carries pods: its `NAME`, network/name or ID (repeatable)")
 	f.StringArrayVarP(&o.paths, "file", "f", nil, "what this config `FILE`, folder, or - guards and keeps carries pods (repeatable)")
@@ -75,8 +82,6 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name")
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
-	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
-	return cmd
 }
 
 func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) error {
@@ -197,13 +202,16 @@ func relative(r *iac.Reading) *iac.Reading {
 	}
 	root, _ := rootOf(here)
 	r.Rename(func(file string) string {
-		path := filepath.Join(root, filepath.FromSlash(file))
-		if short, err := filepath.Rel(here, path); err == nil {
-			return filepath.ToSlash(short)
-		}
-		return path
+		return relativeTo(here, filepath.Join(root, filepath.FromSlash(file)))
 	})
 	return r
+}
+
+func relativeTo(here, path string) string {
+	if short, err := filepath.Rel(here, path); err == nil {
+		return filepath.ToSlash(short)
+	}
+	return path
 }
 
 // knownOf is what is known beside the files.

@@ -41,8 +41,9 @@ func (s *Source) reading() *Reading {
 				if ignored.whole("route_table_id") && !ignored.all {
 					r.Effects = append(r.Effects, Effect{
 						Verb: Useless, What: res.subnet(), By: res.place,
-						How: "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
-						Fix: "remove it; protect what does write: inline subnet blocks of the network, and the association",
+						How:    "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
+						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
+						Fix:    "remove it; protect what does write: inline subnet blocks of the network, and the association",
 					})
 				}
 			case tfTable:
@@ -156,8 +157,9 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}
 	return []Effect{{
 		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
-		How: fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
-		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
+		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
+		Repair: &Repair{Address: res.place.Address, Ignore: whole},
 	}}
 }
 
@@ -169,8 +171,9 @@ func inlineSubnets(res *sourceResource) []Effect {
 		what.Name, what.VNet = name, literal(res.Body, "name")
 		out = append(out, Effect{
 			Verb: MayLose, What: what, By: res.place,
-			How: "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
-			Fix: fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
+			How:    "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
+			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
+			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
 		})
 	}
 	for _, b := range blocks(res.Body, "subnet") {
@@ -224,7 +227,8 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	}
 	return []Effect{{
 		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
-		How: "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
-		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
+		How:    "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
+		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
 	}}
 }

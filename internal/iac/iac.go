@@ -84,7 +84,25 @@ type Effect struct {
 	How string
 	// Fix says how the code is to be changed.
 	Fix string
+	// Repair is the same for a program, nil where a person has to decide.
+	Repair *Repair
 }
+
+// Repair is a change of Terraform code that keeps what an effect would take away.
+type Repair struct {
+	// Address is the resource that is edited; Subnet the inline block in it, or the subnet in its body, by name.
+	Address, Subnet string
+	// Set are attributes with the expressions that they are to have, in this order.
+	Set []Setting
+	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
+	Ignore, Drop string
+	// Add is set where the resource is not there, and is added beside the resource Beside.
+	Add    bool
+	Beside string
+}
+
+// Setting is an attribute and its expression as it is written in HCL.
+type Setting struct{ Attribute, Expression string }
 
 // Route is a route in code.
 type Route struct {

@@ -93,8 +93,13 @@ func (j *judge) association(r *tfResource) {
 	switch {
 	case r.deletes():
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
+		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" && keyOf(r.Address) == "" {
+			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address, Set: []Setting{
+				{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id", j.reference(before.table(), r.Module)},
+			}}
+		}
 		if other := j.associates[before.SubnetID.Key()]; other != nil {
-			e.Verb, e.After = Flaps, string(other.after().table())
+			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
 			e.How = "its association is destroyed, and made anew as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
 			if e.After != "" && !network.ID(e.Before).Equal(network.ID(e.After)) {
@@ -107,6 +112,7 @@ func (j *judge) association(r *tfResource) {
 	case r.updates() && after.table() != "" && !before.table().Equal(after.table()):
 		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another table"
 		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 		j.add(e)
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
@@ -163,13 +169,15 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	}
 	e.Verb, e.How = Another, why+": for a moment there is none, and then another"
 	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+	e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 	switch {
 	case e.After == "":
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
 	case network.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
-		e.Fix = "keep what forces the replacement as it is, or apply it while pods may lose packets"
+		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
 	case why != "its association is replaced":
+		e.Repair = nil
 		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())
 	}
 	j.add(e)

@@ -23,7 +23,7 @@ func (j *judge) routeTable(r *tfResource) {
 		}
 	case r.updates() && r.Change.Unknown.of("route").all:
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
 			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
 		})
 	case r.updates():
@@ -36,14 +36,14 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 	gone := j.podRoutes(before, after)
 	if len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: RoutesGone, What: what, By: r.place(), Routes: gone, Users: j.users(r),
+			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
 			How: "its inline routes are written whole, and the pod routes, which came from outside, are not among them", Fix: fix,
 		})
 		return
 	}
 	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, What: what, By: r.place(), Users: j.users(r), Fix: fix,
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
 			How: "its inline routes are written whole, and nothing in the plan shows whether Azure has pod routes beside them",
 		})
 	}

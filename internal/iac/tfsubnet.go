@@ -60,6 +60,7 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(after)}
 	e.What.Address = r.Address
 	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(), j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
 	_, knows := now["route_table_id"]
 	switch {
 	case unknown:
@@ -82,6 +83,7 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 		e.Verb = MayLose
 		e.How = "the inline subnet block names no route table, and the network's blocks are written; " + unseen
 		e.Fix = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id)
+		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
 		e.Verb, e.How = Another, "the inline subnet block names another table"
 	default:
@@ -171,6 +173,11 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
 	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(network.ID(e.Before), r.Module), argument, versionAfter(r))
+	if e.Before != "" {
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{
+			{argument, j.reference(network.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
+		}}
+	}
 	t := j.refers(r, argument, tfTable)
 	switch {
 	case known && !sets || !known && len(substanceOf(r.after().WOVersion)) == 0:
@@ -182,7 +189,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	case t != nil:
 		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
 	default:
-		e.Verb = MayLose
+		e.Verb, e.Repair = MayLose, nil
 		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
 	}
 	if e.Before == "" && e.Verb != MayLose {
