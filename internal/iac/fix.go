@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // Edit is a file before and after its repair.
@@ -181,7 +182,8 @@ func (x *fixer) repair(r Repair) string {
 	case kind == tfVNet:
 		return inlineTable(block.Body(), r)
 	case strings.HasPrefix(kind, "azapi_"):
-		return "the body is an expression: " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " belongs into the properties of " + r.Subnet
+		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
+		return bodyTable(block.Body(), r, strings.EqualFold(kind, network.TypeVNet))
 	}
 	for _, s := range r.Set {
 		setAttribute(block.Body(), s)
@@ -205,7 +207,7 @@ func (x *fixer) claim(file string, r Repair) string {
 // inlineTable names the table in the inline block of a subnet. Where the block is not written out, the blocks are ignored instead.
 func inlineTable(body *hclwrite.Body, r Repair) string {
 	for _, b := range body.Blocks() {
-		if name := b.Body().GetAttribute("name"); b.Type() == "subnet" && name != nil && strings.EqualFold(unquoted(name), r.Subnet) {
+		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), r.Subnet) {
 			if oneLine(b) {
 				return "the block of " + r.Subnet + " is written on one line: write it on several"
 			}
@@ -218,8 +220,11 @@ func inlineTable(body *hclwrite.Body, r Repair) string {
 	return ignore(body, "subnet")
 }
 
-// unquoted is the text of an attribute that is a constant.
+// unquoted is the text of an attribute that is a constant, "" for any other and for none.
 func unquoted(a *hclwrite.Attribute) string {
+	if a == nil {
+		return ""
+	}
 	source := a.Expr().BuildTokens(nil).Bytes()
 	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
 	if diagnostics.HasErrors() {

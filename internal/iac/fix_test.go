@@ -104,6 +104,25 @@ func TestFixConfiguration(t *testing.T) {
 	}
 }
 
+// TestFixBodies: the bodies of azapi resources get the table where they are written out.
+func TestFixBodies(t *testing.T) {
+	set := []Setting{{"routeTable", "{ id = azurerm_route_table.rt.id }"}}
+	for _, c := range []struct{ name, kind, body, want string }{
+		{"an object", subnetType, "{\n    properties = {\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n  }", "    properties = {\n      routeTable    = { id = azurerm_route_table.rt.id }\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n"},
+		{"as text", subnetType, "jsonencode({ properties = { addressPrefix = \"10.0.0.0/24\" } })", "body = jsonencode({ properties = { routeTable = { id = azurerm_route_table.rt.id }, addressPrefix = \"10.0.0.0/24\" } })\n"},
+		{"an empty one", subnetType, "{ properties = {} }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"one that says null", subnetType, "{ properties = { routeTable = null } }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"a network", vnetType, "{ properties = { subnets = [{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { x = 1 } }] } }", "{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { routeTable = { id = azurerm_route_table.rt.id }, x = 1 } }"},
+		{"an expression", subnetType, "local.body", ""},
+	} {
+		code := "resource \"azapi_resource\" \"n\" {\n  type = \"" + c.kind + "\"\n  body = " + c.body + "\n}\n"
+		after, why := fixed(t, sourceOf(t, code), []*Repair{{Address: "azapi_resource.n", Subnet: "nodes", Set: set}})
+		if c.want == "" && (after != code || !strings.Contains(why[0], "not written out")) || !strings.Contains(after, c.want) {
+			t.Errorf("%s: %q is not in %s (%q)", c.name, c.want, after, why)
+		}
+	}
+}
+
 // TestFixLeaves: what cannot be repaired is left as it is, with the reason.
 func TestFixLeaves(t *testing.T) {
 	inlineRepair := func(address, value string) *Repair {

@@ -32,16 +32,8 @@ func azapiBlock(res *sourceResource) []Effect {
 	if !subnet && !vnet || a == nil {
 		return nil
 	}
-	expr := a.Expr
-	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" && len(call.Args) == 1 {
-		expr = call.Args[0]
-	}
-	body, ok := expr.(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return nil
-	}
-	properties, ok := member(body, "properties").(*hclsyntax.ObjectConsExpr)
-	if !ok {
+	properties := propertiesOf(a.Expr)
+	if properties == nil {
 		return nil
 	}
 	what := res.place
