@@ -40,7 +40,7 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 		if who := cmp.Or(n.Address, n.Name); who != "" {
 			message = who + ": " + message
 		}
-		out = append(out, finding.New(code, "", string(n.ID), "%s", message).About(cmp.Or(n.Address, n.Text)).At(n.File, n.Line))
+		out = append(out, finding.New(code, "", string(n.ID), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
 	}
 	return finding.Sort(out)
 }
@@ -193,6 +193,9 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	by := e.By
 	if by.Address != "" {
 		f = f.About(by.Address).With("by " + by.Address)
+		if name := e.What.subnetName(); e.What.ID == "" && name != by.Address { // several of them can be in one resource
+			f = f.About(by.Address + " " + name)
+		}
 	}
 	if why != "" {
 		f = f.With(why)
