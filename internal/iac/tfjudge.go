@@ -55,7 +55,21 @@ func (p *tfPlan) judge() *Reading {
 			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
 		}
 	}
+	if p.format == TerraformState {
+		j.outdated()
+	}
 	return &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+}
+
+// outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
+func (j *judge) outdated() {
+	for _, b := range j.bare {
+		if table := j.tables[b.subnet.Key()]; table != "" {
+			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address}, Text: fmt.Sprintf(
+				"the state has subnet %s without a table here, and with %s elsewhere: it is older than the association. A plan made of it with -refresh=false does not show when a change of the inline blocks takes the table away",
+				b.subnet.Short(), table.Short())})
+		}
+	}
 }
 
 // add takes in an effect; of several on one subnet the worst.

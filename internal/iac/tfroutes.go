@@ -91,6 +91,11 @@ func (j *judge) route(r *tfResource) {
 	before := r.before()
 	before.tfRouteValues.Name = before.Name
 	table := before.ID.Parent()
+	if slices.ContainsFunc(j.changes, func(t *tfResource) bool {
+		return t.Type == tfTable && t.deletes() && t.before().ID.Equal(table)
+	}) {
+		return // with its table
+	}
 	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, nil); len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(), Address: r.Address}, By: r.place(), Routes: gone,

@@ -26,7 +26,7 @@ func (j *judge) vnet(r *tfResource) {
 		j.unknownBlocks(r)
 		return
 	}
-	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) {
+	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) || !namesTables(before.Subnet) && !namesTables(after.Subnet) {
 		return
 	}
 	for _, b := range before.Subnet {
@@ -42,6 +42,16 @@ func (j *judge) vnet(r *tfResource) {
 		j.inlineBlock(r, id, now, r.Change.Unknown.of("subnet").at(i).of("route_table_id").all)
 	}
 	j.forgotten(r)
+}
+
+// namesTables reports whether the blocks have the attribute for a table at all, as they have from azurerm 4.0 on.
+func namesTables(blocks []map[string]any) bool {
+	for _, b := range blocks {
+		if _, has := b["route_table_id"]; has {
+			return true
+		}
+	}
+	return false
 }
 
 // nameUnknown reports whether a block's name is known only after apply, so that none can be said to be gone.
@@ -61,7 +71,6 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 	e.What.Address = r.Address
 	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(), j.reference(had, r.Module))
 	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
-	_, knows := now["route_table_id"]
 	switch {
 	case unknown:
 		t := j.refers(r, "subnet", tfTable)
@@ -72,8 +81,6 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 		if t != nil && t.becomes != "" {
 			e.After, e.How = t.becomes, "its inline block names a new table"
 		}
-	case !knows: // a provider before 4.0
-		return
 	case after == "" && had != "":
 		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's blocks are written"
 		if other := j.associates[id.Key()]; other != nil {
@@ -108,9 +115,6 @@ func (j *judge) unknownBlocks(r *tfResource) {
 func (j *judge) forgotten(r *tfResource) {
 	before, after := r.before(), r.after()
 	if len(after.Subnet) == 0 {
-		return
-	}
-	if _, knows := after.Subnet[0]["route_table_id"]; !knows {
 		return
 	}
 	for _, subnet := range j.subnets[before.ID.Key()] {

@@ -68,6 +68,8 @@ func TestWays(t *testing.T) {
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", `""`, "")), vnetOf(inlineBlock("nodes", "null", ""), inlineBlock("new", "null", "")))}, ""},
 		{"a provider before 4.0 reads first: its blocks know no table", []string{here,
 			changes(tfVNet, "hub", "update", vnetOf(`{"name":"nodes","address_prefix":"10.0.0.0/24"}`), vnetOf(`{"name":"nodes","address_prefix":"10.0.0.0/25"}`))}, ""},
+		{"a block that names its table no more at all", []string{drift,
+			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(`{"name":"nodes","address_prefixes":["10.0.0.0/24"]}`))}, "loses nodes"},
 		{"another table in the block", []string{drift,
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(inlineBlock("nodes", q(otherID), "")))}, "another nodes"},
 		{"the same table, written in another case", []string{drift,
@@ -128,6 +130,10 @@ func TestWays(t *testing.T) {
 		{"routes that are no pods'", []string{drift, changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")+","+route("site", "192.168.7.0/24", "10.0.0.4")), routes(""))}, ""},
 		{"routes of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.5")))}, "may-lose-routes rt"},
 		{"tags of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.4")))}, ""},
+
+		{"a pod route of its own", []string{changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, "routes-gone rt"},
+		{"a pod route that goes with its table", []string{changes(tfTable, "rt", "delete", routes(""), "null"),
+			changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, ""},
 
 		{"an azapi subnet without its table", []string{changes(tfAzapi, "nodes", "update", body(subnetType, nodesID, `{"properties":{"routeTable":{"id":"`+rtID+`"}}}`), body(subnetType, nodesID, `{"properties":{}}`))}, "loses nodes"},
 		{"an azapi subnet that says null", []string{here, changes(tfAzapi, "nodes", "update", body(subnetType, nodesID, `{"properties":{}}`), body(subnetType, nodesID, `{"properties":{"routeTable":null}}`))}, "loses nodes"},
