@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,8 +66,6 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 type examination struct {
 	diagnose.Case
 	client *azure.Client // nil where it came from a bundle
-	// given are the configs as they are, where Configs only watches.
-	given []v1alpha1.ClusterRoutes
 }
 
 // diagnosis is what is found, with who changed what, as far as the activity log says.
@@ -76,6 +75,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
 			return nil, err
 		}
+		found = diagnose.Check(e.Case) // who changed it can tell causes apart: a policy from a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }
@@ -128,7 +128,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 		return nil, err
 	}
 	e := &examination{client: client}
-	e.Configs, e.Proposed = configs, len(configs) == 0
+	e.Configs, e.Proposed, e.File = configs, len(configs) == 0, strings.Join(o.paths, " -f ")
 	for _, c := range configs {
 		e.Clusters = append(e.Clusters, network.ID(c.Spec.ClusterID))
 	}
@@ -140,14 +140,13 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if err != nil {
 		return nil, err
 	}
-	e.given = e.Configs
-	e.Configs = watching(e.given)
 	return e, e.read(ctx, o)
 }
 
 // read reads what is left to read once it is known which clusters are meant.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
+	s.Taken = time.Now()
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
@@ -159,7 +158,11 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 			}
 		}
 	}
-	return e.client.Examine(ctx, s, groups...)
+	if err := e.client.Examine(ctx, s, groups...); err != nil {
+		return err
+	}
+	scopes, principals := e.Scopes()
+	return e.client.ReadRights(ctx, s, scopes, principals)
 }
 
 // propose looks for the clusters that are meant, and takes for their configs what init would propose.
@@ -297,18 +300,4 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 		}
 	}
 	return e, nil
-}
-
-// watching makes configs that report what is not true instead of changing it.
-func watching(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
-	out := slices.Clone(configs)
-	for i := range out {
-		spec := &out[i].Spec
-		spec.Guard.Mode = v1alpha1.GuardObserve
-		spec.Targets = slices.Clone(spec.Targets)
-		for j := range spec.Targets {
-			spec.Targets[j].Policy = v1alpha1.PolicyObserve
-		}
-	}
-	return out
 }

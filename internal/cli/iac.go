@@ -28,7 +28,7 @@ func (a *app) newIaC() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck())
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix())
 	return cmd
 }
 
@@ -56,7 +56,7 @@ such a subnet a warning.
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
-  routekeeper iac check plan.json --subnet aks-nodes
+  routekeeper iac check plan.json --subnet nodes
   routekeeper iac check plan.json --live -o markdown
   az bicep build -f main.bicep && routekeeper iac check main.json main.parameters.json
   az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print | routekeeper iac check -
@@ -69,6 +69,13 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runIaCCheck(cmd.Context(), o, args) },
 	}
+	a.iacFlags(cmd, &o)
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
+	return cmd
+}
+
+// iacFlags adds the flags that say what is known beside the files.
+func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "this subnet carries pods: its `NAME`, network/name or ID (repeatable)")
 	f.StringArrayVarP(&o.paths, "file", "f", nil, "what this config `FILE`, folder, or - guards and keeps carries pods (repeatable)")
@@ -82,8 +89,6 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
-	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
-	return cmd
 }
 
 func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) error {
@@ -241,13 +246,25 @@ func relative(r *iac.Reading) *iac.Reading {
 	}
 	root, _ := rootOf(here)
 	r.Rename(func(file string) string {
-		path := filepath.Join(root, filepath.FromSlash(file))
-		if short, err := filepath.Rel(here, path); err == nil {
-			return filepath.ToSlash(short)
-		}
-		return path
+		return relativeTo(here, filepath.Join(root, filepath.FromSlash(file)))
 	})
 	return r
+}
+
+func relativeTo(here, path string) string {
+	if short, err := filepath.Rel(here, path); err == nil {
+		return filepath.ToSlash(short)
+	}
+	return path
+}
+
+// knownOf is what is known beside the files.
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, error) {
+	known, clusters, err := a.named(o)
+	if err == nil && (o.live || a.emulatorDir != "") {
+		err = a.observe(ctx, o, r, clusters, &known)
+	}
+	return known, err
 }
 
 // named is what is known by flags and configs.

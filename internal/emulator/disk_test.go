@@ -115,7 +115,7 @@ func TestRestart(t *testing.T) {
 	if len(after) != len(before) {
 		t.Errorf("%d things, were %d", len(after), len(before))
 	}
-	old := &Client{e: again, token: token}
+	old := withToken(again, token)
 	if status, body := old.Do(http.MethodGet, d.Cluster, api, nil); status != http.StatusOK {
 		t.Errorf("an old token: %d %s", status, body)
 	}

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// deprovisioning refuses what would make or change something in a group that is being deleted.
+// deprovisioning refuses what would make or change something in a group that is being deleted (azure-cli#28679: 409).
 func (e *Emulator) deprovisioning(c *call) *failure {
 	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete || len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
 		return nil

@@ -166,7 +166,7 @@ func TestManagedIdentity(t *testing.T) {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
 	}
-	mine := &bench{t, b.e, &Client{b.e, token}}
+	mine := &bench{t, b.e, withToken(b.e, token)}
 	mine.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 403, "AuthorizationFailed")
 	b.grant(1, group, text(p, "principalId"), "Network Contributor")
 	mine.put(rt, `{"location":"westeurope"}`)

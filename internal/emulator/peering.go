@@ -40,6 +40,7 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 		}
 	}
 	if overlap := overlapping(addressSpace(vnet), addressSpace(remote.body)); overlap != "" || own.Equal(remote.id) {
+		// code [U]; the words are those of the case below
 		return fail(http.StatusBadRequest, "VnetAddressSpacesOverlap", "Cannot create or update peering %s. Virtual networks %s and %s cannot be peered because their address spaces overlap. Overlapping address prefixes: %s.", r.id, own, remote.id, overlap)
 	}
 	if f := e.clearOfPeers(vnet, r.id, remote); f != nil {
@@ -73,7 +74,7 @@ func (e *Emulator) clearOfPeers(vnet object, id network.ID, remote *resource) *f
 				continue
 			}
 			if overlap := overlapping(side.space, addressSpace(other.body)); overlap != "" {
-				return fail(http.StatusBadRequest, "VnetAddressSpaceOverlapsWithAlreadyPeeredVnet",
+				return fail(http.StatusBadRequest, "VnetAddressSpaceOverlapsWithAlreadyPeeredVnet", // AzureTRE#4641
 					"Cannot create or update peering %s. Virtual networks %s and %s cannot be peered because address space of the first virtual network overlaps with address space of virtual network %s already peered with the second virtual network. Overlapping address prefixes: %s.", id, id.Parent(), remote.id, other.id, overlap)
 			}
 		}

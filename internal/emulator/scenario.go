@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -14,14 +15,30 @@ import (
 
 // Client calls a local Azure's ARM API in the name of a principal, without a connection in between: by its own handler.
 type Client struct {
-	e     *Emulator
-	token string
+	e *Emulator
+	p Principal
+
+	mu      sync.Mutex
+	token   string
+	expires time.Time
 }
 
 // Client returns a client for one of the principals.
 func (e *Emulator) Client(p Principal) (*Client, error) {
-	token, _, err := e.Token(p, "https://management.core.windows.net/")
-	return &Client{e: e, token: token}, err
+	c := &Client{e: e, p: p}
+	_, err := c.login()
+	return c, err
+}
+
+// login returns a token that is good for a while.
+func (c *Client) login() (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	if time.Until(c.expires) < time.Minute {
+		c.token, c.expires, err = c.e.Token(c.p, "https://management.core.windows.net/")
+	}
+	return c.token, err
 }
 
 // Do makes a call and returns the answer's status and body.
@@ -30,7 +47,11 @@ func (c *Client) Do(method string, id network.ID, apiVersion string, body []byte
 	if err != nil {
 		return 0, []byte(err.Error())
 	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
+	token, err := c.login()
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
 	w := &recorder{header: http.Header{}}
 	c.e.Public().ServeHTTP(w, r)
 	return w.status, w.body.Bytes()

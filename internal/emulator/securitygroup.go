@@ -51,6 +51,7 @@ func (e *Emulator) settleSecurityGroup(c *call, r, old *resource) *failure {
 		names[strings.ToLower(name)] = true
 		place := fmt.Sprint(strings.ToLower(text(p, "direction")), priority)
 		if other, taken := places[place]; taken {
+			// terraform-provider-azurerm#11137
 			return fail(http.StatusBadRequest, "SecurityRuleConflict", "Security rule %s conflicts with rule %s. Rules cannot have the same Priority and Direction.", name, other)
 		}
 		places[place] = name

@@ -153,6 +153,7 @@ func (j *judge) bodySubnet(r *tfResource, id network.ID, before, after armSubnet
 	now := after.table()
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(now)}
 	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: routeTable = { id = %s }", r.Address, id.Name(), j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"routeTable", "{ id = " + j.reference(had, r.Module) + " }"}}}
 	switch {
 	case u.any(): // a table made by the same plan
 		if had == "" {
@@ -163,7 +164,7 @@ func (j *judge) bodySubnet(r *tfResource, id network.ID, before, after armSubnet
 		e.Verb, e.How = Loses, "the body names no routeTable, and is written as it stands"
 	case now == "":
 		e.Verb, e.How = MayLose, "the body names no routeTable, and is written as it stands; "+unseen
-		e.Fix = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id)
+		e.Fix, e.Repair = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another routeTable"
 	default:

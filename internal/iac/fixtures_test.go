@@ -237,3 +237,18 @@ func TestState(t *testing.T) {
 		t.Errorf("carrier %+v", c)
 	}
 }
+
+// TestOutdatedState: a state that contradicts itself says so, and one that does not is silent.
+func TestOutdatedState(t *testing.T) {
+	state := func(table string) string {
+		return `{"version":4,"terraform_version":"1.11.4","serial":3,"lineage":"x","resources":[
+		 {"mode":"managed","type":"azurerm_virtual_network","name":"hub","instances":[{"attributes":` + vnetOf(inlineBlock("nodes", table, "")) + `}]},
+		 {"mode":"managed","type":"azurerm_subnet_route_table_association","name":"nodes","instances":[{"attributes":` + association(rtID) + `}]}]}`
+	}
+	for table, want := range map[string]int{`""`: 1, "null": 1, `"` + rtID + `"`: 0} {
+		r, err := Read("terraform.tfstate", strings.NewReader(state(table)))
+		if err != nil || len(r.Notes) != want || len(r.Effects) != 0 {
+			t.Errorf("with %s: %+v, %v", table, r, err)
+		}
+	}
+}

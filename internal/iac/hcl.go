@@ -9,8 +9,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // readConfigFile reads one .tf file on its own.
@@ -43,14 +41,15 @@ func (s *Source) reading() *Reading {
 				if ignored.whole("route_table_id") && !ignored.all {
 					r.Effects = append(r.Effects, Effect{
 						Verb: Useless, What: res.subnet(), By: res.place,
-						How: "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
-						Fix: "remove it; protect what does write: inline subnet blocks of the network, and the association",
+						How:    "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
+						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
+						Fix:    "remove it; protect what does write: inline subnet blocks of the network, and the association",
 					})
 				}
 			case tfTable:
 				r.Effects = append(r.Effects, useless(res, ignored, "route", "route")...)
 				if !ignored.whole("route") {
-					r.Effects = append(r.Effects, inlineRoutes(res)...)
+					r.Effects = append(r.Effects, m.inlineRoutes(res)...)
 				}
 			case tfAzapi, tfAzapiUpdate:
 				if !ignored.whole("body") {
@@ -158,8 +157,9 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}
 	return []Effect{{
 		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
-		How: fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
-		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
+		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
+		Repair: &Repair{Address: res.place.Address, Ignore: whole},
 	}}
 }
 
@@ -171,8 +171,9 @@ func inlineSubnets(res *sourceResource) []Effect {
 		what.Name, what.VNet = name, literal(res.Body, "name")
 		out = append(out, Effect{
 			Verb: MayLose, What: what, By: res.place,
-			How: "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
-			Fix: fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
+			How:    "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
+			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
+			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
 		})
 	}
 	for _, b := range blocks(res.Body, "subnet") {
@@ -208,137 +209,26 @@ func inlineSubnets(res *sourceResource) []Effect {
 }
 
 // inlineRoutes says that a table with route blocks is written whole.
-func inlineRoutes(res *sourceResource) []Effect {
+func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil {
 		return nil
 	}
 	what := res.place
 	what.Name = literal(res.Body, "name")
-	return []Effect{{
-		Verb: MayLoseRoutes, What: what, By: res.place,
-		How: "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
-		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
-	}}
-}
-
-// member returns a value of an object that is written out, nil where it has none.
-func member(object *hclsyntax.ObjectConsExpr, name string) hclsyntax.Expression {
-	for _, item := range object.Items {
-		key := hcl.ExprAsKeyword(item.KeyExpr)
-		if key == "" {
-			key = text(item.KeyExpr)
-		}
-		if key == name {
-			return item.ValueExpr
-		}
-	}
-	return nil
-}
-
-// azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. What is written otherwise is not known.
-func azapiBlock(res *sourceResource) []Effect {
-	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
-	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, network.TypeVNet)
-	a := res.Body.Attributes["body"]
-	if !subnet && !vnet || a == nil {
-		return nil
-	}
-	expr := a.Expr
-	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" && len(call.Args) == 1 {
-		expr = call.Args[0]
-	}
-	body, ok := expr.(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return nil
-	}
-	properties, ok := member(body, "properties").(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return nil
-	}
-	what := res.place
-	effect := func() Effect {
-		return Effect{
-			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and is written as it stands",
-			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's id> } }", res.place.Address),
-		}
-	}
-	if subnet {
-		if member(properties, "routeTable") != nil {
-			return nil
-		}
-		what.Name = literal(res.Body, "name")
-		return []Effect{effect()}
-	}
-	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
-	if diagnostics.HasErrors() {
-		return nil
-	}
-	var out []Effect
-	for _, item := range list {
-		object, ok := item.(*hclsyntax.ObjectConsExpr)
-		if !ok {
+	var users []Place
+	for _, link := range m.resources {
+		table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
+		if link.kind != tfAssociation || table == nil || subnet == nil || m.refers(table.Expr, tfTable) != res {
 			continue
 		}
-		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
-		if ok && member(inner, "routeTable") == nil {
-			what.VNet, what.Name = literal(res.Body, "name"), ""
-			if n := member(object, "name"); n != nil {
-				what.Name = text(n)
-			}
-			out = append(out, effect())
+		if user := m.refers(subnet.Expr, tfSubnet); user != nil {
+			users = append(users, user.subnet())
 		}
 	}
-	return out
-}
-
-func orNothing(expr hclsyntax.Expression) hclsyntax.Expression {
-	if expr == nil {
-		return &hclsyntax.TupleConsExpr{}
-	}
-	return expr
-}
-
-// poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
-func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
-	cluster := res
-	if res.kind == tfPool {
-		a := res.Body.Attributes["kubernetes_cluster_id"]
-		if a == nil {
-			return nil
-		}
-		if cluster = m.refers(a.Expr, tfCluster); cluster == nil {
-			return nil
-		}
-	}
-	why := ""
-	for _, profile := range blocks(cluster.Body, "network_profile") {
-		if literal(profile.Body, "network_plugin") == "kubenet" {
-			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
-		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
-			why = "nodes of the cluster " + cluster.place.Address + " leave through its table (userDefinedRouting)"
-		}
-	}
-	if why == "" {
-		return nil
-	}
-	if res.kind == tfPool {
-		return m.carrier(res.Block, "vnet_subnet_id", why)
-	}
-	var out []Carrier
-	for _, pool := range blocks(res.Body, "default_node_pool") {
-		out = append(out, m.carrier(pool, "vnet_subnet_id", why)...)
-	}
-	return out
-}
-
-// carrier is the subnet that an attribute refers to.
-func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
-	a := b.Body.Attributes[attribute]
-	if a == nil {
-		return nil
-	}
-	if subnet := m.refers(a.Expr, tfSubnet); subnet != nil {
-		return []Carrier{{Place: subnet.subnet(), Why: why}}
-	}
-	return nil
+	return []Effect{{
+		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
+		How:    "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
+		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
+	}}
 }

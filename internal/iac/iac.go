@@ -77,15 +77,32 @@ type Effect struct {
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
-	// Routes are those that go, of RoutesGone.
+	// Routes are those that go, of RoutesGone; Users the subnets that have the table.
 	Routes []Route
+	Users  []Place
 	// How says in a few words by which of the ways it happens, for a sentence: "the inline subnet block names no route table".
 	How string
 	// Fix says how the code is to be changed.
 	Fix string
-	// Why says that a table is that of a subnet that carries pods, where the file itself shows it.
-	Why string
+	// Repair is the same for a program, nil where a person has to decide.
+	Repair *Repair
 }
+
+// Repair is a change of Terraform code that keeps what an effect would take away.
+type Repair struct {
+	// Address is the resource that is edited; Subnet the inline block in it, or the subnet in its body, by name.
+	Address, Subnet string
+	// Set are attributes with the expressions that they are to have, in this order.
+	Set []Setting
+	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
+	Ignore, Drop string
+	// Add is set where the resource is not there, and is added beside the resource Beside.
+	Add    bool
+	Beside string
+}
+
+// Setting is an attribute and its expression as it is written in HCL.
+type Setting struct{ Attribute, Expression string }
 
 // Route is a route in code.
 type Route struct {

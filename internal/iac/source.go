@@ -24,6 +24,7 @@ type sourceModule struct {
 	dir       string
 	resources []*sourceResource
 	calls     []*hclsyntax.Block
+	files     map[string][]byte // the content, by name
 	// versions are the constraints on the azurerm provider, as they are written.
 	versions []string
 }
@@ -90,6 +91,10 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 		}
 		return fmt.Errorf("%s: it is no HCL: %s", name, d.Summary)
 	}
+	if m.files == nil {
+		m.files = map[string][]byte{}
+	}
+	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
 		return fmt.Errorf("%s: it is no HCL", name)

@@ -15,14 +15,14 @@ func (t *armReading) tables() {
 		if u, is := routes.(*armtemplate.Unknown); is && strings.EqualFold(u.Of, r.ID) {
 			return // it writes what it read
 		}
-		why := ""
+		var users []Place
 		for _, s := range t.subnets {
-			if carries := t.carries(s.place); carries != "" && strings.EqualFold(s.table, r.ID) {
-				why = s.place.Name + " uses it: " + carries
+			if strings.EqualFold(s.table, r.ID) {
+				users = append(users, s.place)
 			}
 		}
 		t.reading.Effects = append(t.reading.Effects, Effect{
-			Verb: MayLoseRoutes, Why: why, What: t.place(r), By: t.place(r),
+			Verb: MayLoseRoutes, Users: users, What: t.place(r), By: t.place(r),
 			How: "the template writes the whole table, and a cluster's pod routes are not in it",
 			Fix: "deploy the table once and refer to it as existing after that; single routes are resources of their own, Microsoft.Network/routeTables/routes",
 		})

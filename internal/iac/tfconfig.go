@@ -113,23 +113,36 @@ func texts(list gjson.Result) []string {
 // module.net.azurerm_subnet.x.
 func withoutKeys(address string) string {
 	var b strings.Builder
-	quoted, depth := false, 0
+	rest := 0
+	for _, key := range keysIn(address) {
+		b.WriteString(address[rest:key.start])
+		rest = key.end
+	}
+	b.WriteString(address[rest:])
+	return b.String()
+}
+
+type span struct{ start, end int }
+
+// keysIn finds the instance keys in an address, with their brackets. A key is a number, or text that can hold anything.
+func keysIn(address string) []span {
+	var keys []span
+	quoted, start := false, -1
 	for i := 0; i < len(address); i++ {
 		switch c := address[i]; {
 		case quoted && c == '\\':
 			i++
-		case c == '"':
+		case c == '"' && start >= 0:
 			quoted = !quoted
 		case quoted:
-		case c == '[':
-			depth++
-		case c == ']':
-			depth--
-		case depth == 0:
-			b.WriteByte(c)
+		case c == '[' && start < 0:
+			start = i
+		case c == ']' && start >= 0:
+			keys = append(keys, span{start, i + 1})
+			start = -1
 		}
 	}
-	return b.String()
+	return keys
 }
 
 // modulesOf returns the names of the modules on the way to a resource.
@@ -239,13 +252,11 @@ func (p *tfPlan) instance(address string, from *tfResource) *standing {
 
 // keyOf returns the instance key at the end of an address, "" for none.
 func keyOf(address string) string {
-	whole := withoutKeys(address)
-	name := whole[strings.LastIndexByte(whole, '.')+1:]
-	at := strings.LastIndex(address, "."+name)
-	if at < 0 {
+	keys := keysIn(address)
+	if len(keys) == 0 || keys[len(keys)-1].end != len(address) {
 		return ""
 	}
-	return address[at+1+len(name):]
+	return address[keys[len(keys)-1].start:]
 }
 
 // moduleOf returns the module's part of an address, with its keys.

@@ -19,6 +19,8 @@ type facts struct {
 	byID      map[string]*standing
 	// subnets are those with a resource of their own, by their network's key.
 	subnets map[string][]*standing
+	// bare are the subnets of which an inline block says that they have no table, with the network's address.
+	bare []bareBlock
 	// users are clusters, their pools, and gateways.
 	users []*tfResource
 }
@@ -30,6 +32,11 @@ type standing struct {
 	// becomes is its name where it is created or replaced, "" where it stays what it is.
 	becomes string
 	changes bool
+}
+
+type bareBlock struct {
+	subnet  network.ID
+	address string
 }
 
 func newFacts() facts {
@@ -94,7 +101,11 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 		}
 	case tfVNet:
 		for _, b := range v.Subnet {
-			p.has(v.ID.Child("subnets", inline(b).name()), inline(b).table())
+			id := v.ID.Child("subnets", inline(b).name())
+			p.has(id, inline(b).table())
+			if namesTables(v.Subnet) && inline(b).table() == "" {
+				p.bare = append(p.bare, bareBlock{id, r.Address})
+			}
 		}
 	}
 	return true

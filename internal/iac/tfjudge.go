@@ -15,6 +15,8 @@ type judge struct {
 	gone map[string]bool
 	// associates are the subnets that another change of the plan gives a table, by their keys.
 	associates map[string]*tfResource
+	// left are the subnets whose clusters are destroyed, by their keys, with the cluster.
+	left map[string]string
 
 	effects []Effect
 	at      map[string]int // the effect on a subnet, by its key
@@ -25,7 +27,8 @@ type judge struct {
 var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 5}
 
 func (p *tfPlan) judge() *Reading {
-	j := &judge{tfPlan: p, gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
+	uses := p.uses()
+	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
@@ -52,9 +55,21 @@ func (p *tfPlan) judge() *Reading {
 			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
 		}
 	}
-	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes}
-	reading.Carriers = p.carriers()
-	return reading
+	if p.format == TerraformState {
+		j.outdated()
+	}
+	return &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+}
+
+// outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
+func (j *judge) outdated() {
+	for _, b := range j.bare {
+		if table := j.tables[b.subnet.Key()]; table != "" {
+			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address}, Text: fmt.Sprintf(
+				"the state has subnet %s without a table here, and with %s elsewhere: it is older than the association. A plan made of it with -refresh=false does not show when a change of the inline blocks takes the table away",
+				b.subnet.Short(), table.Short())})
+		}
+	}
 }
 
 // add takes in an effect; of several on one subnet the worst.
@@ -64,6 +79,10 @@ func (j *judge) add(e Effect) {
 			return
 		}
 		key := e.What.ID.Key()
+		if who := j.left[key]; who != "" {
+			j.notes = append(j.notes, Note{Place: e.What, Text: e.How + "; nothing more is said of it, because " + who + ", which is in it, is destroyed, too"})
+			return
+		}
 		if i, known := j.at[key]; known {
 			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
 				j.effects[i] = e
@@ -88,8 +107,13 @@ func (j *judge) association(r *tfResource) {
 	switch {
 	case r.deletes():
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
+		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" && keyOf(r.Address) == "" {
+			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address, Set: []Setting{
+				{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id", j.reference(before.table(), r.Module)},
+			}}
+		}
 		if other := j.associates[before.SubnetID.Key()]; other != nil {
-			e.Verb, e.After = Flaps, string(other.after().table())
+			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
 			e.How = "its association is destroyed, and made anew as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
 			if e.After != "" && !network.ID(e.Before).Equal(network.ID(e.After)) {
@@ -102,6 +126,7 @@ func (j *judge) association(r *tfResource) {
 	case r.updates() && after.table() != "" && !before.table().Equal(after.table()):
 		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another table"
 		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 		j.add(e)
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
@@ -158,13 +183,15 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	}
 	e.Verb, e.How = Another, why+": for a moment there is none, and then another"
 	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+	e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 	switch {
 	case e.After == "":
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
 	case network.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
-		e.Fix = "keep what forces the replacement as it is, or apply it while pods may lose packets"
+		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
 	case why != "its association is replaced":
+		e.Repair = nil
 		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())
 	}
 	j.add(e)

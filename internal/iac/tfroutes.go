@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -22,7 +23,7 @@ func (j *judge) routeTable(r *tfResource) {
 		}
 	case r.updates() && r.Change.Unknown.of("route").all:
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, What: what, By: r.place(), How: "its inline routes are known only after apply, and are written whole",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
 			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
 		})
 	case r.updates():
@@ -35,17 +36,35 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 	gone := j.podRoutes(before, after)
 	if len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: RoutesGone, What: what, By: r.place(), Routes: gone,
+			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
 			How: "its inline routes are written whole, and the pod routes, which came from outside, are not among them", Fix: fix,
 		})
 		return
 	}
 	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, What: what, By: r.place(), Fix: fix,
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
 			How: "its inline routes are written whole, and nothing in the plan shows whether Azure has pod routes beside them",
 		})
 	}
+}
+
+// users are the subnets that have a table: as it says itself, or their associations do.
+func (j *judge) users(table *tfResource) []Place {
+	id := table.before().ID
+	var out []Place
+	for _, subnet := range table.before().Subnets {
+		out = append(out, j.subnet(subnet, table.place()))
+	}
+	if len(out) == 0 {
+		for key, other := range j.tables {
+			if other.Equal(id) {
+				out = append(out, j.subnet(network.ID(key), table.place()))
+			}
+		}
+		slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	}
+	return out
 }
 
 func routesDiffer(before, after []tfRouteValues) bool {
@@ -72,6 +91,11 @@ func (j *judge) route(r *tfResource) {
 	before := r.before()
 	before.tfRouteValues.Name = before.Name
 	table := before.ID.Parent()
+	if slices.ContainsFunc(j.changes, func(t *tfResource) bool {
+		return t.Type == tfTable && t.deletes() && t.before().ID.Equal(table)
+	}) {
+		return // with its table
+	}
 	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, nil); len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(), Address: r.Address}, By: r.place(), Routes: gone,
@@ -87,9 +111,10 @@ func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
 		kept[r.route().Prefix] = r.route().Hop
 	}
 	var gone []Route
+	cidrs := j.podCIDRs()
 	for _, r := range before {
 		route := r.route()
-		if r.leadsToNode(j.podCIDRs()) && kept[route.Prefix] != route.Hop {
+		if r.leadsToNode(cidrs) && kept[route.Prefix] != route.Hop {
 			gone = append(gone, route)
 		}
 	}
@@ -102,12 +127,19 @@ var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 // podCIDRs are those of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
-	for _, r := range p.users {
-		for _, profile := range r.Values.Profile {
+	add := func(v *tfValues) {
+		for _, profile := range v.orEmpty().Profile {
 			if cidr, err := netip.ParsePrefix(profile.PodCIDR); err == nil {
 				cidrs = append(cidrs, cidr)
 			}
 		}
+	}
+	for _, r := range p.users {
+		add(r.Values)
+	}
+	for _, r := range p.changes {
+		add(r.Change.Before)
+		add(r.Change.After)
 	}
 	return cidrs
 }

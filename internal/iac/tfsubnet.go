@@ -26,7 +26,7 @@ func (j *judge) vnet(r *tfResource) {
 		j.unknownBlocks(r)
 		return
 	}
-	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) {
+	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) || !namesTables(before.Subnet) && !namesTables(after.Subnet) {
 		return
 	}
 	for _, b := range before.Subnet {
@@ -42,6 +42,16 @@ func (j *judge) vnet(r *tfResource) {
 		j.inlineBlock(r, id, now, r.Change.Unknown.of("subnet").at(i).of("route_table_id").all)
 	}
 	j.forgotten(r)
+}
+
+// namesTables reports whether the blocks have the attribute for a table at all, as they have from azurerm 4.0 on.
+func namesTables(blocks []map[string]any) bool {
+	for _, b := range blocks {
+		if _, has := b["route_table_id"]; has {
+			return true
+		}
+	}
+	return false
 }
 
 // nameUnknown reports whether a block's name is known only after apply, so that none can be said to be gone.
@@ -60,7 +70,7 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(after)}
 	e.What.Address = r.Address
 	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(), j.reference(had, r.Module))
-	_, knows := now["route_table_id"]
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
 	switch {
 	case unknown:
 		t := j.refers(r, "subnet", tfTable)
@@ -71,8 +81,6 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 		if t != nil && t.becomes != "" {
 			e.After, e.How = t.becomes, "its inline block names a new table"
 		}
-	case !knows: // a provider before 4.0
-		return
 	case after == "" && had != "":
 		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's blocks are written"
 		if other := j.associates[id.Key()]; other != nil {
@@ -82,6 +90,7 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 		e.Verb = MayLose
 		e.How = "the inline subnet block names no route table, and the network's blocks are written; " + unseen
 		e.Fix = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id)
+		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
 		e.Verb, e.How = Another, "the inline subnet block names another table"
 	default:
@@ -106,9 +115,6 @@ func (j *judge) unknownBlocks(r *tfResource) {
 func (j *judge) forgotten(r *tfResource) {
 	before, after := r.before(), r.after()
 	if len(after.Subnet) == 0 {
-		return
-	}
-	if _, knows := after.Subnet[0]["route_table_id"]; !knows {
 		return
 	}
 	for _, subnet := range j.subnets[before.ID.Key()] {
@@ -171,6 +177,11 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
 	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(network.ID(e.Before), r.Module), argument, versionAfter(r))
+	if e.Before != "" {
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{
+			{argument, j.reference(network.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
+		}}
+	}
 	t := j.refers(r, argument, tfTable)
 	switch {
 	case known && !sets || !known && len(substanceOf(r.after().WOVersion)) == 0:
@@ -182,7 +193,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	case t != nil:
 		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
 	default:
-		e.Verb = MayLose
+		e.Verb, e.Repair = MayLose, nil
 		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
 	}
 	if e.Before == "" && e.Verb != MayLose {

@@ -40,7 +40,7 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 		if who := cmp.Or(n.Address, n.Name); who != "" {
 			message = who + ": " + message
 		}
-		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(cmp.Or(n.Address, n.Text)).At(n.File, n.Line))
+		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
 	}
 	return finding.Sort(out)
 }
@@ -62,7 +62,14 @@ func (k Known) settle(e Effect) Effect {
 			e.Before = string(subnet.RouteTable)
 		}
 	}
-	if table := k.Live.Table(e.What.ID); table != nil && e.Verb == MayLoseRoutes {
+	table := k.Live.Table(e.What.ID)
+	if table == nil {
+		return e
+	}
+	for _, id := range table.Subnets {
+		e.Users = append(e.Users, Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()})
+	}
+	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
 		for _, route := range table.Routes {
 			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(), HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
@@ -161,13 +168,12 @@ func (k Known) finding(e Effect) []finding.Finding {
 
 // routes makes the finding of a table that loses routes.
 func (k Known) routes(e Effect) finding.Finding {
-	why := ""
-	for _, c := range k.Carriers {
-		if k.Live != nil && k.Live.Subnet(c.ID) != nil && k.Live.Subnet(c.ID).RouteTable.Equal(e.What.ID) {
-			why = c.Why
+	why := k.Tables[e.What.ID.Key()]
+	for _, user := range e.Users {
+		if carries := k.carries(Effect{What: user}); carries != "" {
+			why = "subnet " + user.subnetName() + " has it: " + carries
 		}
 	}
-	why = cmp.Or(why, k.Tables[e.What.ID.Key()], e.Why)
 	if e.Verb == MayLoseRoutes {
 		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(), "route table %s may lose pod routes: %s", e.What.Name, e.How)
 		if why == "" {
@@ -197,11 +203,10 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	f.Fix = e.Fix
 	by := e.By
 	if by.Address != "" {
-		subject := by.Address
-		if f.Resource == "" { // one resource may do the same to several
-			subject += " " + e.What.subnetName()
+		f = f.About(by.Address).With("by " + by.Address)
+		if name := e.What.subnetName(); f.Resource == "" && name != by.Address { // several of them can be in one resource
+			f = f.About(by.Address + " " + name)
 		}
-		f = f.About(subject).With("by " + by.Address)
 	}
 	if why != "" {
 		f = f.With(why)

@@ -68,6 +68,8 @@ func TestWays(t *testing.T) {
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", `""`, "")), vnetOf(inlineBlock("nodes", "null", ""), inlineBlock("new", "null", "")))}, ""},
 		{"a provider before 4.0 reads first: its blocks know no table", []string{here,
 			changes(tfVNet, "hub", "update", vnetOf(`{"name":"nodes","address_prefix":"10.0.0.0/24"}`), vnetOf(`{"name":"nodes","address_prefix":"10.0.0.0/25"}`))}, ""},
+		{"a block that names its table no more at all", []string{drift,
+			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(`{"name":"nodes","address_prefixes":["10.0.0.0/24"]}`))}, "loses nodes"},
 		{"another table in the block", []string{drift,
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(inlineBlock("nodes", q(otherID), "")))}, "another nodes"},
 		{"the same table, written in another case", []string{drift,
@@ -96,6 +98,14 @@ func TestWays(t *testing.T) {
 		{"an association taken out of the state only", []string{changes(tfAssociation, "nodes", "forget", association(rtID), "null")}, ""},
 		{"an association that is imported", []string{changes(tfAssociation, "nodes", "no-op", association(rtID), association(rtID), `,"importing":{"id":"x"}`)}, ""},
 
+		{"an association that goes with the cluster", []string{
+			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, ""},
+		{"an association that goes while another cluster stays", []string{
+			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfCluster, "other", "no-op", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "loses nodes"},
+
 		{"a subnet that is deleted", []string{changes(tfSubnet, "nodes", "delete", subnetOf(`,"route_table_id":`+q(rtID)), "null")}, "recreated nodes"},
 		{"a subnet's own table, before azurerm 2.0", []string{changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":`+q(rtID)), subnetOf(`,"route_table_id":""`))}, "loses nodes"},
 		{"a subnet that is written with its table", []string{changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":`+q(rtID)), subnetOf(`,"x":1,"route_table_id":`+q(rtID)))}, ""},
@@ -114,9 +124,16 @@ func TestWays(t *testing.T) {
 
 		{"pod routes that are written away", []string{drift, changes(tfTable, "rt", "update", routes(route("aks-np-12345678-vmss000001____102441024", "10.244.1.0/24", "10.0.0.4")), routes(""))}, "routes-gone rt"},
 		{"pod routes that lead elsewhere", []string{drift, changes(tfTable, "rt", "update", routes(route("a", "10.244.1.0/24", "10.0.0.4")), routes(route("a", "10.244.1.0/24", "10.0.0.9")))}, "routes-gone rt"},
+		{"pod routes of a cluster with a pod CIDR of its own", []string{drift,
+			changes(tfCluster, "shop", "update", `{"network_profile":[{"pod_cidr":"172.20.0.0/16"}]}`, `{"network_profile":[{"pod_cidr":"172.20.0.0/16"}]}`),
+			changes(tfTable, "rt", "update", routes(route("x", "172.20.3.0/24", "10.0.0.4")), routes(""))}, "routes-gone rt"},
 		{"routes that are no pods'", []string{drift, changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")+","+route("site", "192.168.7.0/24", "10.0.0.4")), routes(""))}, ""},
 		{"routes of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.5")))}, "may-lose-routes rt"},
 		{"tags of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.4")))}, ""},
+
+		{"a pod route of its own", []string{changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, "routes-gone rt"},
+		{"a pod route that goes with its table", []string{changes(tfTable, "rt", "delete", routes(""), "null"),
+			changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, ""},
 
 		{"an azapi subnet without its table", []string{changes(tfAzapi, "nodes", "update", body(subnetType, nodesID, `{"properties":{"routeTable":{"id":"`+rtID+`"}}}`), body(subnetType, nodesID, `{"properties":{}}`))}, "loses nodes"},
 		{"an azapi subnet that says null", []string{here, changes(tfAzapi, "nodes", "update", body(subnetType, nodesID, `{"properties":{}}`), body(subnetType, nodesID, `{"properties":{"routeTable":null}}`))}, "loses nodes"},
