@@ -64,6 +64,14 @@ func slashed(name string) string { return strings.ReplaceAll(name, `\`, "/") }
 
 // ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is about a parameter file.
 func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {
+	t, err := evaluateTemplate(file, o)
+	if err != nil {
+		return nil, err
+	}
+	return t.reading, nil
+}
+
+func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	doc, err := armtemplate.Parse(file.Name, file.Data)
 	if err != nil {
 		return nil, err
@@ -88,7 +96,7 @@ func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &armReading{result: result, options: o, reading: &Reading{Format: ARMTemplate}, byID: map[string]*templateSubnet{}}
+	t := &armReading{file: file, root: template, result: result, options: o, reading: &Reading{Format: ARMTemplate}, byID: map[string]*templateSubnet{}}
 	t.carriers()
 	t.writes()
 	for _, s := range t.subnets {
@@ -97,11 +105,13 @@ func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {
 	t.tables()
 	t.after()
 	t.notes()
-	return t.reading, nil
+	return t, nil
 }
 
 // armReading is a template on its way to a Reading.
 type armReading struct {
+	file    File
+	root    *armtemplate.Object
 	result  *armtemplate.Result
 	options TemplateOptions
 	reading *Reading

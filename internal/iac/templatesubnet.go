@@ -16,6 +16,9 @@ type templateSubnet struct {
 	// table is that which it has in the end, as far as that is known; it is left as it was with kept, and unknown with doubt.
 	table       string
 	kept, doubt bool
+	// lost is the write that takes the table, or the subnet, away, and verb what that comes to.
+	lost *subnetWrite
+	verb Verb
 }
 
 // outcome is what a write makes of a subnet's table.
@@ -246,6 +249,7 @@ func (t *armReading) judge(s *templateSubnet) {
 	if lost.by.Maybe != nil {
 		e.How += ", provided that it is deployed (" + lost.by.Maybe.Why + ")"
 	}
+	s.lost, s.verb = lost, e.Verb
 	t.reading.Effects = append(t.reading.Effects, e)
 }
 
