@@ -28,7 +28,7 @@ func (a *app) newIaC() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix())
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newIaCGenerate())
 	return cmd
 }
 
