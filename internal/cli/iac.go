@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -95,21 +96,33 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	checked := report.Checked{Version: version()}
 	whole := &iac.Reading{}
+	var readings []*iac.Reading
 	for _, name := range names {
 		reading, err := a.readIaC(name, o.source)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		checked.Files = append(checked.Files, report.CheckedFile{Name: name, Format: string(reading.Format)})
+		readings = append(readings, reading)
 		whole.Effects = append(whole.Effects, reading.Effects...)
 		whole.Carriers = append(whole.Carriers, reading.Carriers...)
 		whole.Notes = append(whole.Notes, reading.Notes...)
 	}
-	known, err := a.knownOf(ctx, o, whole)
+	known, configs, err := a.knownOf(ctx, o, whole)
 	if err != nil {
 		return err
 	}
 	checked.Findings = whole.Findings(known)
+	for _, r := range readings {
+		before, after := r.Before, r.After
+		if known.Live != nil {
+			before, after = known.Live, r.Overlay(known.Live)
+		}
+		if before != nil && after != nil {
+			checked.Findings = append(checked.Findings, introduced(before, after, configs, checked.Findings)...)
+		}
+	}
+	checked.Findings = finding.Sort(checked.Findings)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}
@@ -215,19 +228,18 @@ func relativeTo(here, path string) string {
 }
 
 // knownOf is what is known beside the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, error) {
-	known := iac.Known{Tables: map[string]string{}}
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
+	known.Tables = map[string]string{}
 	for _, name := range o.subnets {
 		if name == "" {
-			return known, errors.New("--subnet: expected a name or an ID")
+			return known, nil, errors.New("--subnet: expected a name or an ID")
 		}
 		known.Carriers = append(known.Carriers, iac.Named(name, "it carries pods (--subnet)"))
 	}
 	var clusters []network.ID
 	if len(o.paths) > 0 {
-		configs, err := a.readConfig(o.paths)
-		if err != nil {
-			return known, err
+		if configs, err = a.readConfig(o.paths); err != nil {
+			return known, nil, err
 		}
 		for _, c := range configs {
 			clusters = append(clusters, network.ID(c.Spec.ClusterID))
@@ -245,11 +257,11 @@ func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Kn
 	}
 	if !o.live && a.emulatorDir == "" {
 		if o.subscription != "" {
-			return known, errors.New("--subscription: expected --live, too")
+			return known, nil, errors.New("--subscription: expected --live, too")
 		}
-		return known, nil
+		return known, configs, nil
 	}
-	return known, a.observe(ctx, o, r, clusters, &known)
+	return known, configs, a.observe(ctx, o, r, clusters, &known)
 }
 
 // observe looks at the real network.

@@ -63,7 +63,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, write bo
 	if err != nil {
 		return err
 	}
-	known, err := a.knownOf(ctx, o, reading)
+	known, _, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
 	}
