@@ -150,7 +150,9 @@ func TestOverlay(t *testing.T) {
 	}
 	before := real(t)
 	after := r.Overlay(before)
-	get := func(s *network.Snapshot, name string) *network.Subnet { return s.Subnet(network.ID(netID + "/subnets/" + name)) }
+	get := func(s *network.Snapshot, name string) *network.Subnet {
+		return s.Subnet(network.ID(netID + "/subnets/" + name))
+	}
 	if s := get(after, "nodes"); s == nil || s.RouteTable != "" {
 		t.Errorf("nodes keeps its table: %+v", s)
 	}
