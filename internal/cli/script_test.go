@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			testdata, err := filepath.Abs("../../testdata")
 			e.Setenv("REALTABLE", filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
+			e.Setenv("TERRAFORM", filepath.Join(testdata, "terraform"))
 			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
 			// Nothing of the machine's own Azure login.
 			e.Setenv("AZURE_CONFIG_DIR", filepath.Join(e.WorkDir, "no-azure"))
