@@ -1,0 +1,16 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// newIacParent groups the commands for infrastructure code.
+func (a *app) newIacParent() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "iac",
+		Short:   "Infrastructure code: write it so that it keeps pod routes",
+		Example: `  routekeeper iac generate terraform --name shop --out shop`,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.newGenerate())
+	return cmd
+}
