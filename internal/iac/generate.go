@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,6 +67,10 @@ var templates embed.FS
 
 // Terraform writes the order as Terraform configuration.
 func (o Order) Terraform() ([]Output, error) {
+	l, err := o.check()
+	if err != nil {
+		return nil, err
+	}
 	names := []string{"main.tf", "variables.tf"}
 	if o.makesNetwork() {
 		names = append(names, "network.tf", "cluster.tf")
@@ -73,7 +78,7 @@ func (o Order) Terraform() ([]Output, error) {
 	if o.Keeper {
 		names = append(names, "keeper.tf")
 	}
-	files, err := o.write("terraform", append(names, "outputs.tf"))
+	files, err := l.write("terraform", append(names, "outputs.tf"))
 	for i := range files {
 		files[i].Text = hclwrite.Format(files[i].Text)
 	}
@@ -82,26 +87,31 @@ func (o Order) Terraform() ([]Output, error) {
 
 // Bicep writes the order as Bicep.
 func (o Order) Bicep() ([]Output, error) {
+	l, err := o.check()
+	if err != nil {
+		return nil, err
+	}
 	names := []string{"main.bicep"}
-	if o.makesNetwork() {
-		names = append(names, "modules/network.bicep", "modules/cluster.bicep")
+	for _, module := range []struct {
+		name   string
+		wanted bool
+	}{
+		{"network", o.makesNetwork()}, {"cluster", o.makesNetwork()},
+		{"identity", o.Keeper}, {"roles", o.Keeper}, {"kept", len(l.GuardedClusters) > 0}, {"nodes", len(l.GuardedClusters) > 0},
+		{"assign-group", o.Keeper && (o.makesNetwork() || len(l.GuardedClusters)+len(l.LinkedGroups) > 0)},
+		{"assign-subnet", o.Keeper && (o.makesNetwork() || len(l.GuardedClusters)+len(l.KeptSubnets) > 0)},
+		{"assign-table", o.Keeper && (o.makesNetwork() || len(l.KeptTargets) > 0)},
+	} {
+		if module.wanted {
+			names = append(names, "modules/"+module.name+".bicep")
+		}
 	}
-	if o.Keeper {
-		names = append(names, "modules/identity.bicep", "modules/roles.bicep", "modules/assign-group.bicep", "modules/assign-subnet.bicep", "modules/assign-table.bicep")
-	}
-	if len(o.Kept) > 0 {
-		names = append(names, "modules/kept.bicep", "modules/nodes.bicep")
-	}
-	return o.write("bicep", names)
+	return l.write("bicep", names)
 }
 
 func (o Order) makesNetwork() bool { return o.Network && len(o.Kept) == 0 }
 
-func (o Order) write(language string, names []string) ([]Output, error) {
-	plan, err := o.check()
-	if err != nil {
-		return nil, err
-	}
+func (l layout) write(language string, names []string) ([]Output, error) {
 	all, err := template.New("").Funcs(template.FuncMap{"hcl": hclString, "bicep": bicepString, "wrap": wrap}).ParseFS(templates, "generate/"+language+"/*.tmpl")
 	if err != nil {
 		return nil, err
@@ -109,7 +119,7 @@ func (o Order) write(language string, names []string) ([]Output, error) {
 	var files []Output
 	for _, name := range names {
 		var text bytes.Buffer
-		if err := all.ExecuteTemplate(&text, name[strings.LastIndex(name, "/")+1:]+".tmpl", plan); err != nil {
+		if err := all.ExecuteTemplate(&text, path.Base(name)+".tmpl", l); err != nil {
 			return nil, err
 		}
 		files = append(files, Output{name, text.Bytes()})
