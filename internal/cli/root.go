@@ -47,13 +47,15 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.newRoot()
 	root.SetArgs(args)
 	started := false
-	for _, c := range append(root.Commands(), root) {
-		if work := c.RunE; work != nil {
-			c.RunE = func(cmd *cobra.Command, args []string) error {
+	all := []*cobra.Command{root}
+	for i := 0; i < len(all); i++ {
+		if work := all[i].RunE; work != nil {
+			all[i].RunE = func(cmd *cobra.Command, args []string) error {
 				started = true
 				return work(cmd, args)
 			}
 		}
+		all = append(all, all[i].Commands()...)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
