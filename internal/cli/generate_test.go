@@ -114,7 +114,11 @@ func (l *leastRights) define(name string, actions []string) {
 func newLeastRights(t *testing.T) *leastRights {
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
 	own := filepath.Join(l.dir, "az")
-	a, server, err := startAzure(own, true, emulator.Options{Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true, RouteBatch: 20 * time.Millisecond})
+	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
+	a, server, err := startAzure(own, true, emulator.Options{
+		Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true, RouteBatch: 20 * time.Millisecond,
+		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty},
+	})
 	l.must(err)
 	t.Cleanup(func() { server.Close(); a.e.Close() })
 	l.a = a
