@@ -279,7 +279,7 @@ func TestSafeAgainstStripping(t *testing.T) {
 				continue
 			}
 			for attribute, want := range map[string]string{"subnet_id": "azurerm_subnet." + of.what + ".id", "route_table_id": "azurerm_route_table." + of.what + ".id"} {
-				if got := text(link.Attributes[attribute].Expr.Variables()[0]); got != want {
+				if got := spelled(link.Attributes[attribute].Expr.Variables()[0]); got != want {
 					t.Errorf("%s: the association of %s has %s = %s", c.name, of.what, attribute, got)
 				}
 			}
@@ -301,7 +301,7 @@ func TestSafeAgainstStripping(t *testing.T) {
 		cluster := config.block("azurerm_kubernetes_cluster.main")
 		var after []string
 		for _, v := range cluster.Attributes["depends_on"].Expr.Variables() {
-			after = append(after, text(v))
+			after = append(after, spelled(v))
 		}
 		want := []string{"azurerm_subnet_route_table_association.nodes", "azurerm_subnet_network_security_group_association.nodes", "azurerm_route.egress", "time_sleep.cluster_role"}
 		want = slices.DeleteFunc(want, func(s string) bool {
@@ -313,7 +313,7 @@ func TestSafeAgainstStripping(t *testing.T) {
 	}
 }
 
-func text(v hcl.Traversal) string {
+func spelled(v hcl.Traversal) string {
 	s := v.RootName()
 	for _, step := range v[1:] {
 		s += "." + step.(hcl.TraverseAttr).Name
@@ -328,7 +328,7 @@ func lifecycle(body *hclsyntax.Body) (ignored []string, protected bool) {
 		}
 		if a := b.Body.Attributes["ignore_changes"]; a != nil {
 			for _, v := range a.Expr.Variables() {
-				ignored = append(ignored, text(v))
+				ignored = append(ignored, spelled(v))
 			}
 		}
 		if a := b.Body.Attributes["prevent_destroy"]; a != nil {
