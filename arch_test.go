@@ -34,12 +34,13 @@ var arrows = map[string]map[string]string{
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
 	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it"},
+	"internal/kube":                  {"internal/network": "reads into it"},
 	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
 	"internal/emulator":              {"internal/network": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
-	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it"},
+	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/network": "IDs"},
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
 	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/network": "IDs"},
-	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/iac": "the commands"},
+	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/iac": "the commands"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
@@ -74,14 +75,15 @@ func packages(t *testing.T) []goPackage {
 	}
 }
 
-// TestLean checks that the program links none of the SDK's resource modules: they are for the tests in internal/clients.
+// TestLean checks that the program links none of the SDK's resource modules: they are for the tests in internal/clients. Nor
+// Kubernetes' typed clients and models, which would make it as large again: package kube decodes what it needs.
 func TestLean(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	for _, p := range strings.Fields(string(out)) {
-		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") {
+		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") || strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/client-go/kubernetes") {
 			t.Errorf("the program links %s", p)
 		}
 	}

@@ -69,9 +69,12 @@ type Client struct {
 	endpoint string
 	origin   *url.URL
 	pipeline runtime.Pipeline
-	log      *slog.Logger
-	calls    Calls
-	pace     *pace
+	// credential logs in for audience: beside what the pipeline does, to learn who the caller is.
+	credential azcore.TokenCredential
+	audience   string
+	log        *slog.Logger
+	calls      Calls
+	pace       *pace
 
 	mu    sync.Mutex
 	lists map[string]listCost
@@ -92,7 +95,10 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{}}
+	c := &Client{
+		endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{},
+		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
+	}
 	options := arm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
 	options.Transport = o.Transport

@@ -95,3 +95,32 @@ func TestAddNIC(t *testing.T) {
 		}
 	}
 }
+
+// TestDenial: whom a deny assignment concerns, in the forms of its document. Who is in a group is not known: then it is not held
+// against anybody.
+func TestDenial(t *testing.T) {
+	const all, group = `{"id":"00000000-0000-0000-0000-000000000000","type":"SystemDefined"}`, `{"id":"g","type":"Group"}`
+	const me, other = `{"id":"ME","type":"ServicePrincipal"}`, `{"id":"other","type":"User"}`
+	for name, tt := range map[string]struct {
+		principals, excluded string
+		me, unknown          bool
+	}{
+		"everybody":             {all, ``, true, true},
+		"everybody but me":      {all, me, false, false},
+		"everybody but another": {all, other, true, false},
+		"everybody but a group": {all, group, false, false},
+		"me":                    {me, ``, true, false},
+		"me and a group":        {me + `,` + group, ``, true, false},
+		"another":               {other, ``, false, false},
+		"a group":               {group, ``, false, false},
+		"nobody":                {``, ``, false, false},
+	} {
+		var d denial
+		if err := json.Unmarshal([]byte(`{"properties":{"principals":[`+tt.principals+`],"excludePrincipals":[`+tt.excluded+`]}}`), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.concerns("me") != tt.me || d.concerns("") != tt.unknown {
+			t.Errorf("%s: concerns me %v, somebody unknown %v", name, d.concerns("me"), d.concerns(""))
+		}
+	}
+}

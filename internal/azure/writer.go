@@ -29,6 +29,8 @@ type LastWrite struct {
 func (w LastWrite) String() string {
 	who := cmp.Or(w.Name, w.Caller)
 	switch {
+	case w.Identity.Is("Microsoft.Authorization/policyAssignments"):
+		who += ", the identity of policy assignment " + w.Identity.Name()
 	case w.Identity != "":
 		who += ", the identity of " + w.Identity.Short()
 	case w.Application != "" && w.Application != w.Caller:

@@ -56,6 +56,7 @@ type manifest struct {
 	InterfacesOf []network.ID                         `json:"interfacesOf,omitempty"`
 	Unread       map[string]network.Unread            `json:"unread,omitempty"`
 	Known        map[string]known                     `json:"known,omitempty"`
+	Caller       string                               `json:"caller,omitempty"`
 	Own          map[string]network.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]network.Rights `json:"rights,omitempty"`
 	Writers      map[string]network.Writer            `json:"writers,omitempty"`
@@ -92,7 +93,7 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 	s := b.Snapshot
 	m := manifest{
 		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters, Proposed: b.Proposed, Configs: b.Configs,
-		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{}, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
+		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{}, Caller: s.Caller, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
 	}
 	for key, c := range s.Clusters {
 		k := s.Known(c.ID)
@@ -226,7 +227,7 @@ func (b *Bundle) addManifest(data []byte) error {
 	}
 	b.Program, b.Clusters, b.Configs, b.Proposed = m.Program, m.Clusters, m.Configs, m.Proposed
 	s := b.Snapshot
-	s.Taken, s.Listed, s.InterfacesOf = m.Taken, m.Listed, m.InterfacesOf
+	s.Taken, s.Listed, s.InterfacesOf, s.Caller = m.Taken, m.Listed, m.InterfacesOf, m.Caller
 	maps.Copy(s.Unread, m.Unread)
 	maps.Copy(s.Own, m.Own)
 	maps.Copy(s.Rights, m.Rights)

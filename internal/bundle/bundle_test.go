@@ -44,6 +44,7 @@ func full(t testing.TB) Bundle {
 	s.Unread[vnet.Key()] = network.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed", Message: "no"}
 	s.Own[group.Key()] = network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}}
 	s.Rights["p"] = map[string]network.Rights{group.Key(): {Roles: []string{"Reader"}}}
+	s.Caller = "me"
 	s.Writers[vnet.Key()] = network.Writer{Line: "somebody"}
 	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: []network.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []network.Pod{}}
 	k := s.Learn(cluster)
@@ -66,7 +67,7 @@ func pack(t testing.TB, b Bundle) []byte {
 func plain(s *network.Snapshot) string {
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any
-	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks, s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Own, s.Rights, s.Writers, s.Listed, s.InterfacesOf, s.Taken}})
+	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks, s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers, s.Listed, s.InterfacesOf, s.Taken}})
 	if err != nil {
 		panic(err)
 	}

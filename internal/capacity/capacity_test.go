@@ -151,3 +151,33 @@ func TestGrow(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestGrowAtMaximum: two pools that each have room for themselves have it for both, or not; in another subnet it is nobody's loss.
+func TestGrowAtMaximum(t *testing.T) {
+	shared, alone := setup(NodeSubnet, "10.0.0.0/24", 9), setup(NodeSubnet, "10.0.1.0/24", 9)
+	pools := []Pool{
+		{Name: "a", Setup: shared, Nodes: 1, Used: 20, Autoscaler: 12},
+		{Name: "b", Setup: shared, Nodes: 1, Used: 20, Autoscaler: 14},
+		{Name: "c", Setup: alone, Nodes: 1, Used: 10, Autoscaler: 20},
+	}
+	// a: (251 - 20) / 10 = 23 more, and 13 of them are b's, and one is for upgrades; b: 23 - 11 - 1; c: (251 - 10) / 10 = 24, one for upgrades.
+	for i, want := range []int{10, 12, 24} {
+		if got := GrowAtMaximum(pools)[i]; got.Most != want || *got.Enough != (want >= pools[i].Autoscaler) {
+			t.Errorf("%s: %+v, want %d at most", got.Pool, got, want)
+		}
+		if got := Grow(pools)[i]; got.Most < 23 {
+			t.Errorf("%s alone: %+v", got.Pool, got)
+		}
+	}
+	dynamic := setup(PodSubnet, "10.0.0.0/24", 24) // 32 pod addresses a node
+	dynamic.PodSubnet = setup(PodSubnet, "10.1.0.0/24", 0).Subnet
+	pods := []Pool{{Name: "a", Setup: dynamic, Nodes: 1, Used: 2, PodsUsed: 64, Autoscaler: 3}, {Name: "b", Setup: dynamic, Nodes: 1, Used: 2, PodsUsed: 64, Autoscaler: 5}}
+	if a := GrowAtMaximum(pods)[0]; a.Most != 1 { // 251 / 32 = 7 nodes, 5 of them b's, and one is for upgrades
+		t.Errorf("%+v", a)
+	}
+	overlay := setup(Overlay, "10.0.0.0/24", 0)
+	overlay.PodCIDR = setup(Overlay, "10.244.0.0/20", 0).Subnet
+	if a := GrowAtMaximum([]Pool{{Name: "a", Setup: overlay, Nodes: 1, Autoscaler: 9}, {Name: "b", Setup: overlay, Nodes: 1, Autoscaler: 7}})[0]; a.Most != 8 { // 16 less 7, and one is for upgrades
+		t.Errorf("%+v", a)
+	}
+}

@@ -59,6 +59,9 @@ const (
 // Addresses is how many addresses a prefix has, up to 2^30: more than any limit here needs.
 func addresses(p netip.Prefix) int { return 1 << min(p.Addr().BitLen()-p.Bits(), 30) }
 
+// Usable is how many addresses of a subnet Azure gives out.
+func Usable(p netip.Prefix) int { return max(0, addresses(p)-reserved) }
+
 // name is a prefix as it was meant: one at 0.0.0.0 is only a size.
 func name(p netip.Prefix) string {
 	if p.Addr().IsUnspecified() {
@@ -99,7 +102,7 @@ func (s Setup) podSubnetNodes() Limit {
 		return Limit{"pod subnet " + name(s.PodSubnet), blocks / each,
 			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = (%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
 	}
-	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.podsPerNode(),
+	return Limit{"pod subnet " + name(s.PodSubnet), Usable(s.PodSubnet) / s.podsPerNode(),
 		fmt.Sprintf("(%d addresses - %d reserved) / %d a node: batches of %d for %d pods with %d spare", size, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
 }
 

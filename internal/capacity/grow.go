@@ -44,7 +44,7 @@ func Grow(pools []Pool) []Growth {
 			limits = append(limits, Limit{What: what, Nodes: max(p.Nodes, p.Nodes+more)})
 		}
 		if p.Setup.Subnet.IsValid() {
-			add("node subnet "+name(p.Setup.Subnet), (addresses(p.Setup.Subnet)-reserved-p.Used)/p.Setup.perNode())
+			add("node subnet "+name(p.Setup.Subnet), (Usable(p.Setup.Subnet)-p.Used)/p.Setup.perNode())
 		}
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
 			// What the nodes there are may take yet is theirs.
@@ -67,6 +67,29 @@ func Grow(pools []Pool) []Growth {
 			g.Enough = &enough
 		}
 		out[i] = g
+	}
+	return out
+}
+
+// GrowAtMaximum is Grow for each pool when all others have grown as far as their autoscalers go.
+func GrowAtMaximum(pools []Pool) []Growth {
+	out := make([]Growth, len(pools))
+	for i := range pools {
+		grown := slices.Clone(pools)
+		for j, other := range pools {
+			more := max(0, other.Autoscaler-other.Nodes)
+			if j == i || more == 0 {
+				continue
+			}
+			grown[j].Nodes += more
+			if other.Setup.Subnet == pools[i].Setup.Subnet {
+				grown[i].Used += more * other.Setup.perNode()
+			}
+			if other.Setup.PodSubnet == pools[i].Setup.PodSubnet {
+				grown[i].PodsUsed += more * other.Setup.podsPerNode()
+			}
+		}
+		out[i] = Grow(grown)[i]
 	}
 	return out
 }

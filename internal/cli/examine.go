@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,7 @@ type examineOptions struct {
 	name   string // of the cluster, or its ID
 	paths  []string
 	bundle string
-	// nodes and pods are files with what kubectl prints.
-	nodes, pods string
+	kubernetesOptions
 }
 
 // examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
@@ -39,8 +39,7 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
-	f.StringVar(&o.nodes, "from-nodes", "", "take the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
-	f.StringVar(&o.pods, "from-pods", "", "take the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "", "look at what routekeeper collect saved in this `FILE`, and at no network")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
@@ -65,8 +64,6 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 type examination struct {
 	diagnose.Case
 	client *azure.Client // nil where it came from a bundle
-	// given are the configs as they are, where Configs only watches.
-	given []v1alpha1.ClusterRoutes
 }
 
 // diagnosis is what is found, with who changed what, as far as the activity log says.
@@ -76,6 +73,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
 			return nil, err
 		}
+		found = diagnose.Check(e.Case) // who changed it can tell causes apart: a policy from a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }
@@ -99,7 +97,7 @@ func (e *examination) names() []string {
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil {
-		err = a.examineKubernetes(o, e)
+		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
 	}
 	return e, err
 }
@@ -128,7 +126,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 		return nil, err
 	}
 	e := &examination{client: client}
-	e.Configs, e.Proposed = configs, len(configs) == 0
+	e.Configs, e.Proposed, e.File = configs, len(configs) == 0, strings.Join(o.paths, " -f ")
 	for _, c := range configs {
 		e.Clusters = append(e.Clusters, network.ID(c.Spec.ClusterID))
 	}
@@ -140,14 +138,13 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if err != nil {
 		return nil, err
 	}
-	e.given = e.Configs
-	e.Configs = watching(e.given)
 	return e, e.read(ctx, o)
 }
 
 // read reads what is left to read once it is known which clusters are meant.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
+	s.Taken = time.Now()
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
@@ -159,7 +156,11 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 			}
 		}
 	}
-	return e.client.Examine(ctx, s, groups...)
+	if err := e.client.Examine(ctx, s, groups...); err != nil {
+		return err
+	}
+	scopes, principals := e.Scopes()
+	return e.client.ReadRights(ctx, s, scopes, principals)
 }
 
 // propose looks for the clusters that are meant, and takes for their configs what init would propose.
@@ -236,40 +237,6 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ne
 	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name, strings.Join(found, ", "))
 }
 
-// examineKubernetes reads what kubectl printed into files.
-func (a *app) examineKubernetes(o examineOptions, e *examination) error {
-	if o.nodes == "" && o.pods == "" {
-		return nil
-	}
-	if len(e.Clusters) != 1 {
-		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
-	}
-	k := &network.Kubernetes{}
-	if known := e.Snapshot.Kubernetes[e.Clusters[0].Key()]; known != nil {
-		*k = *known
-	}
-	if o.nodes != "" {
-		data, err := a.readFile(o.nodes)
-		if err == nil {
-			k.Nodes, err = network.DecodeNodes(data)
-		}
-		if err != nil {
-			return fmt.Errorf("--from-nodes: %s: %w", o.nodes, reason(err))
-		}
-	}
-	if o.pods != "" {
-		data, err := a.readFile(o.pods)
-		if err == nil {
-			k.Pods, err = network.DecodePods(data)
-		}
-		if err != nil {
-			return fmt.Errorf("--from-pods: %s: %w", o.pods, reason(err))
-		}
-	}
-	e.Snapshot.Kubernetes[e.Clusters[0].Key()] = k
-	return nil
-}
-
 // openBundle takes what was read from a bundle.
 func (a *app) openBundle(o examineOptions) (*examination, error) {
 	f, err := os.Open(o.bundle)
@@ -297,18 +264,4 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 		}
 	}
 	return e, nil
-}
-
-// watching makes configs that report what is not true instead of changing it.
-func watching(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
-	out := slices.Clone(configs)
-	for i := range out {
-		spec := &out[i].Spec
-		spec.Guard.Mode = v1alpha1.GuardObserve
-		spec.Targets = slices.Clone(spec.Targets)
-		for j := range spec.Targets {
-			spec.Targets[j].Policy = v1alpha1.PolicyObserve
-		}
-	}
-	return out
 }

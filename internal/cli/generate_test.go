@@ -224,10 +224,15 @@ func (l *leastRights) work(check bool) (refused []string) {
 	l.run(code(0), "--emulator", l.login, "doctor", "-f", l.config)
 	for _, r := range l.a.e.Requests(since) {
 		if r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden {
-			refused = append(refused, r.Method+" "+r.Path)
+			id := network.ID(r.Path)
+			if strings.Count(r.Path, "/")%2 == 1 { // a list
+				id += "/"
+			}
+			refused = append(refused, r.Method+" "+id.Type())
 		}
 	}
-	return refused
+	slices.Sort(refused)
+	return slices.Compact(refused)
 }
 
 // notAsked are actions that the local Azure does not ask for: polls are for whoever wrote. Whether Azure does is not documented.

@@ -155,6 +155,17 @@ func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, conf
 			break
 		}
 	}
-	need := plan.Make(s, configs).NeedNICs
+	need := plan.Watch(s, configs).NeedNICs
 	return client.Read(ctx, s, network.Wanted{NICs: need})
+}
+
+// lookAround surveys a scope, telling a person that it takes a while.
+func (a *app) lookAround(ctx context.Context, scope, one network.ID) (*network.Snapshot, error) {
+	progress := a.progress(ctx, "looking at "+scope.Name())
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return nil, err
+	}
+	return surveyOne(ctx, client, scope, one)
 }

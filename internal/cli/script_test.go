@@ -1,18 +1,21 @@
 package cli
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -31,6 +34,8 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	strip nodes|appgw…      redeploy subnets without their tables
 //	scale N                 set the number of nodes
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
+//	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
+//	routebytes TABLE        print a table's routes as they are, but for what changes with every write
 //	fault JSON              inject a fault for the keeper
 //	until command…          run a command until it succeeds, for ten seconds at most
 func TestScripts(t *testing.T) {
@@ -45,13 +50,16 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  scriptExits,
-			"azure":  scriptAzure,
-			"strip":  scriptStrip,
-			"scale":  scriptScale,
-			"routes": scriptRoutes,
-			"fault":  scriptFault,
-			"until":  scriptUntil,
+			"exits":      scriptExits,
+			"azure":      scriptAzure,
+			"strip":      scriptStrip,
+			"scale":      scriptScale,
+			"routes":     scriptRoutes,
+			"fault":      scriptFault,
+			"addroute":   scriptAddRoute,
+			"routebytes": scriptRouteBytes,
+			"kubeconfig": scriptKubeconfig,
+			"until":      scriptUntil,
 		},
 	})
 }
@@ -180,6 +188,31 @@ func scriptRoutes(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), strings.Join(lines, "\n"))
 }
 
+func scriptAddRoute(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: addroute TABLE NAME PREFIX HOP")
+	}
+	a := running.get(ts.Getenv("WORK"))
+	doc, err := a.op.Get(network.ID(args[0]), "2025-05-01")
+	ts.Check(err)
+	p := doc["properties"].(map[string]any)
+	p["routes"] = append(p["routes"].([]any), map[string]any{"name": args[1], "properties": map[string]any{
+		"addressPrefix": args[2], "nextHopType": "VirtualAppliance", "nextHopIpAddress": args[3], "notInAnySDK": map[string]any{"of": args[1], "answer": 42}}})
+	ts.Check(a.op.Put(network.ID(args[0]), "2025-05-01", doc))
+}
+
+var volatileBytes = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
+
+func scriptRouteBytes(ts *testscript.TestScript, neg bool, args []string) {
+	status, body := running.get(ts.Getenv("WORK")).op.Do("GET", network.ID(args[0]), "2025-05-01", nil)
+	if status != 200 {
+		ts.Fatalf("%d %s", status, body)
+	}
+	for _, r := range gjson.GetBytes(body, "properties.routes").Array() {
+		fmt.Fprintln(ts.Stdout(), volatileBytes.ReplaceAllString(r.Raw, ""))
+	}
+}
+
 func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
 	f := emulator.Fault{Principal: emulator.DefaultPrincipal.Name}
 	ts.Check(json.Unmarshal([]byte(args[0]), &f))
@@ -197,4 +230,19 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("still after ten seconds: %v", err)
 		}
 	}
+}
+
+func scriptKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
+	a := running.get(ts.Getenv("WORK"))
+	status, body := a.op.Do("POST", a.demo.Cluster+"/listClusterUserCredential", "2025-10-01", nil)
+	if status != 200 {
+		ts.Fatalf("%d %s", status, body)
+	}
+	config, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "kubeconfigs.0.value").String())
+	ts.Check(err)
+	info, err := emulator.ReadInfo(ts.Getenv("AZ"))
+	ts.Check(err)
+	// It was asked for by way of the handler, and is to be used over HTTPS.
+	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/", 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }

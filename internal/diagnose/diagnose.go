@@ -6,6 +6,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,7 +27,9 @@ type Case struct {
 	Configs []v1alpha1.ClusterRoutes
 	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
 	Proposed bool
-	// Today is the day of the diagnosis.
+	// File is how the configs are named on a command line: routes.yaml.
+	File string
+	// Today is the day of the diagnosis; zero: that on which the snapshot was taken.
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
 	RouteLimit int
@@ -62,19 +65,38 @@ func anyPlugin(*network.Cluster) bool { return true }
 func kubenet(c *network.Cluster) bool { return c.Kubenet() }
 
 // families are all checks beyond those that keeping makes itself (package plan).
-var families = []family{}
+var families = []family{
+	{"association", kubenet, checkAssociation},
+	{"routes", kubenet, checkRoutes},
+	{"kubernetes", kubenet, checkKubernetes},
+	{"sharing", kubenet, checkSharing},
+	{"gateway", anyPlugin, checkGateways},
+	{"egress", anyPlugin, checkEgress},
+	{"targets", kubenet, checkCopies},
+	{"filters", anyPlugin, checkFilters},
+	{"permissions", anyPlugin, checkPermissions},
+	{"retirement", kubenet, checkRetirement},
+	{"azurecni", azureCNI, checkAzureCNI},
+}
 
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = network.DefaultRouteLimit
 	}
-	found := slices.Clone(plan.Make(c.Snapshot, c.Configs).Findings)
+	if c.Today.IsZero() {
+		c.Today = c.Snapshot.Taken
+	}
+	if c.File == "" {
+		c.File = "routes.yaml"
+	}
+	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
 	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {
 			continue // keeping says so, or whoever listed it
 		}
+		found = append(found, p.unreadKubernetes()...)
 		for _, f := range families {
 			if f.of(p.cluster) {
 				found = append(found, f.check(p)...)
@@ -83,6 +105,32 @@ func Check(c Case) []finding.Finding {
 	}
 	found = append(found, unseen(c.Snapshot, found)...)
 	return Mute(finding.Sort(found))
+}
+
+// keeping finds what is not as the configs want it, and says how it is put right.
+func (c *Case) keeping() []finding.Finding {
+	found := slices.Clone(plan.Watch(c.Snapshot, c.Configs).Findings)
+	for i, f := range found {
+		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, network.ID(f.Resource)) {
+			continue
+		}
+		if c.Proposed {
+			found[i] = f.WithFix("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", c.clusterOf(f.Cluster), c.File, c.File)
+		} else {
+			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
+		}
+	}
+	return found
+}
+
+// clusterOf is the cluster of a config.
+func (c *Case) clusterOf(name string) string {
+	for _, config := range c.Configs {
+		if config.Metadata.Name == name {
+			return config.Spec.ClusterID
+		}
+	}
+	return ""
 }
 
 func (c *Case) patient(id network.ID) *patient {
@@ -104,7 +152,10 @@ func (c *Case) patient(id network.ID) *patient {
 		}
 	}
 	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
-		p.kube = k
+		p.kube = &network.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
+		if len(k.Nodes) == 0 { // a cluster has nodes: whoever asked may not see them
+			p.kube.Nodes = nil
+		}
 	}
 	return p
 }
@@ -112,6 +163,14 @@ func (c *Case) patient(id network.ID) *patient {
 // found makes a finding about this cluster.
 func (p *patient) found(code finding.Code, resource network.ID, format string, args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
+}
+
+// count says how many there are of what.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // interfaces are the NICs of the cluster's nodes, in the order of their IDs: those in its node resource group.

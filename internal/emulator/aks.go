@@ -175,14 +175,19 @@ func (e *Emulator) undo(cl *cluster, old *resource, f *failure) *failure {
 	return f
 }
 
+// digitsOf are the eight digits in the names of what AKS makes for a cluster.
+func digitsOf(cluster network.ID) string {
+	h := fnv.New32a()
+	h.Write([]byte(cluster.Key()))
+	return fmt.Sprintf("%08d", h.Sum32()%100_000_000)
+}
+
 // newCluster gives a cluster its names and its identity.
 func (e *Emulator) newCluster(r *resource) *cluster {
 	properties := objectAt(r.body, "properties")
-	h := fnv.New32a()
-	h.Write([]byte(r.id.Key()))
 	cl := &cluster{
 		id:        r.id,
-		digits:    fmt.Sprintf("%08d", h.Sum32()%100_000_000),
+		digits:    digitsOf(r.id),
 		location:  text(r.body, "location"),
 		nodeGroup: network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup")),
 		mode:      modeOf(objectAt(properties, "networkProfile")),
@@ -303,7 +308,7 @@ func (cl *cluster) call(method string, id network.ID, body object) *call {
 func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	properties := objectAt(doc, "properties")
-	properties["fqdn"] = fqdn(properties)
+	showAPIServer(r.id, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
 	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))

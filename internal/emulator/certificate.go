@@ -44,7 +44,7 @@ func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return ca, key, err
 }
 
-// makeCertificate makes a server certificate for loopback and the given host; for one that listens everywhere, for all
+// makeCertificate makes a server certificate for loopback, the clusters' API servers and the given host; for one that listens everywhere, for all
 // addresses of this machine.
 func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,7 +55,7 @@ func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey)
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames:    []string{"localhost", "*." + apiServerDomain}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
 		leaf.IPAddresses = append(leaf.IPAddresses, ip)

@@ -96,6 +96,7 @@ func (p *cloudProvider) reconcile() {
 	}
 	table := p.read()
 	if table == nil {
+		p.noteRoutes(nil)
 		return
 	}
 	kept, changed := p.keep(listAt(objectAt(table, "properties"), "routes"))
@@ -114,6 +115,7 @@ func (p *cloudProvider) reconcile() {
 		}
 	}
 	if !changed {
+		p.noteRoutes(routes)
 		return
 	}
 	body := object{
@@ -134,10 +136,12 @@ func (p *cloudProvider) reconcile() {
 		switch {
 		case p.bugs.SwallowErrors:
 			p.copy, p.again = body, nil // as if the table were so now
+			p.noteRoutes(routes)
 			return
 		case p.bugs.DropStaleCopy && f.status == http.StatusPreconditionFailed:
 			p.copy = nil
 		}
+		p.noteRoutes(kept)
 		// The copy stays what it is until it is too old: the next write fails in the same way until then.
 		level := slog.LevelDebug
 		if f.status == http.StatusForbidden || f.status == http.StatusUnauthorized {
@@ -150,6 +154,36 @@ func (p *cloudProvider) reconcile() {
 		return
 	}
 	p.copy, p.again = nil, nil
+	p.noteRoutes(routes)
+}
+
+// routesSeen is what the cloud provider told of a node's routes: condition NetworkUnavailable.
+type routesSeen struct {
+	since time.Time // zero: nothing yet
+	there bool
+}
+
+// noteRoutes sets the nodes' condition by the routes that the provider takes for written, which need not be there.
+func (p *cloudProvider) noteRoutes(routes []any) {
+	have := map[string]bool{}
+	for _, r := range routes {
+		have[p.routeKey(r.(object))] = true
+	}
+	changed := false
+	for _, n := range p.cluster.nodes() {
+		there := true
+		for _, prefix := range n.podCIDRs {
+			route := p.route(n, prefix)
+			there = there && route != nil && have[p.routeKey(route)]
+		}
+		if n.routes.since.IsZero() || n.routes.there != there {
+			n.routes = routesSeen{time.Now(), there}
+			changed = true
+		}
+	}
+	if r := p.e.store.get(p.cluster.id); changed && r != nil {
+		p.e.store.changed(r)
+	}
 }
 
 // admitted checks that the cluster's identity may make a call, where clusters need roles at all.

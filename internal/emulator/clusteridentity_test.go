@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -174,6 +175,12 @@ func TestLockdown(t *testing.T) {
 	deny := listAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"), "value")
 	if len(deny) != 1 {
 		t.Fatalf("deny assignments %v", deny)
+	}
+	for _, filter := range []string{"", "atScope()"} {
+		_, doc := b.request(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Authorization/denyAssignments", url.Values{"$filter": {filter}}, "")
+		if got, below := len(listAt(doc, "value")), filter == ""; (got == 1) != below {
+			t.Errorf("$filter=%s at the subscription: %d deny assignments", filter, got)
+		}
 	}
 	for _, who := range []struct {
 		*bench

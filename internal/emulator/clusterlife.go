@@ -1,9 +1,6 @@
 package emulator
 
 import (
-	"encoding/base64"
-	"encoding/pem"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -128,7 +125,7 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 		answer = e.credential("clusterAdmin")
 	case "POST runcommand":
 		answer = func(c *call, r *resource) (reply, *failure) { // there is nothing to run it on; code [U]
-			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError", "Run command is not available: no API server runs behind cluster %s of this local Azure.", r.id.Name())
+			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError", "Run command is not available: the nodes of cluster %s of this local Azure run nothing.", r.id.Name())
 		}
 	case "POST stop":
 		answer = e.stopCluster
@@ -193,45 +190,6 @@ func (e *Emulator) startCluster(c *call, r *resource) (reply, *failure) {
 	e.occupy(c, r, "Starting")
 	cl.provider.resume()
 	return e.accepted(c, nil), nil
-}
-
-func fqdn(properties object) string { return text(properties, "dnsPrefix") + "-local.hcp.localhost" }
-
-// credential answers with a kubeconfig. The server it names is not there yet.
-func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
-	return func(c *call, r *resource) (reply, *failure) {
-		ca, _, err := e.authorityLocked()
-		if err != nil {
-			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError", "Making a certificate authority: %v", err)
-		}
-		name := r.id.Name()
-		who := user + "_" + r.id.ResourceGroup() + "_" + name
-		context := name
-		if user == "clusterAdmin" {
-			context += "-admin"
-		}
-		config := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters:
-- name: %[1]s
-  cluster:
-    certificate-authority-data: %[2]s
-    server: https://%[3]s:443
-contexts:
-- name: %[4]s
-  context:
-    cluster: %[1]s
-    user: %[5]s
-current-context: %[4]s
-preferences: {}
-users:
-- name: %[5]s
-  user:
-    token: %[6]s
-`, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})), fqdn(objectAt(r.body, "properties")), context, who, "local-"+user)
-		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
-		return ok(object{"kubeconfigs": []object{{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
-	}
 }
 
 func upgradeList(version string) []object {

@@ -137,7 +137,11 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 		return
 	}
 
-	c.who, c.unknown = e.identity.authenticate(c.header.Get("Authorization"), c.base)
+	if c.toAPIServer() {
+		c.who, c.unknown = e.kubernetesUser(c)
+	} else {
+		c.who, c.unknown = e.identity.authenticate(c.header.Get("Authorization"), c.base)
+	}
 	fault := e.faults.take(c, false)
 	var answer reply
 	switch {
@@ -150,7 +154,11 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 			cut(w)
 			return
 		}
-		answer = fault.failure().reply()
+		answer = c.refusal(fault.failure())
+	case c.toAPIServer() && e.silent(c):
+		e.requests.add(c, start, reply{}, "no API server")
+		cut(w)
+		return
 	default:
 		c.fault = fault
 		answer = e.answer(c)
@@ -191,6 +199,9 @@ func newCall(r *http.Request, body []byte) *call {
 
 // answer is what the world behind the wire says, faults aside.
 func (e *Emulator) answer(c *call) reply {
+	if c.toAPIServer() {
+		return e.kubernetes(c)
+	}
 	if login, ok := e.login(c); ok {
 		c.secret = true
 		return login

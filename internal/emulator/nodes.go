@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -49,6 +50,8 @@ type node struct {
 	addrs    []netip.Addr   // the node's, and its pods' where they are in the same subnet
 	pods     []netip.Addr   // its pods' in the pool's pod subnet
 	podCIDRs []netip.Prefix // none when the pod CIDR is used up
+	created  time.Time      // its Kubernetes object
+	routes   routesSeen
 }
 
 func (cl *cluster) ownSubnet() network.ID {
@@ -123,7 +126,7 @@ func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
 		return f
 	}
 	p.next++
-	n.podCIDRs = cl.givePodCIDRs()
+	n.podCIDRs, n.created = cl.givePodCIDRs(), time.Now()
 	p.nodes = append(p.nodes, n)
 	return nil
 }
@@ -314,6 +317,7 @@ func (e *Emulator) Readdress(clusterID network.ID, nodeName string) error {
 		return fmt.Errorf("%s: %s", f.code, f.message)
 	}
 	e.store.release(p.subnet, old...)
+	n.created = time.Now()
 	cl.provider.recreated(n)
 	return nil
 }

@@ -51,6 +51,27 @@ var builtInRoles = []role{
 			"Microsoft.ContainerService/managedClusters/read", "Microsoft.ContainerService/managedClusters/runcommand/action"}}}},
 	{guid: "4abbcc35-e782-43d8-92c5-2d3f1bd2253f", name: "Azure Kubernetes Service Cluster User Role", description: "List cluster user credential action.",
 		permissions: []permission{{actions: []string{"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action", "Microsoft.ContainerService/managedClusters/read"}}}},
+	{guid: "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b", name: "Azure Kubernetes Service RBAC Cluster Admin", description: "Lets you manage all resources in the cluster.",
+		permissions: []permission{{actions: append(clusterActions, "Microsoft.ContainerService/managedClusters/listClusterUserCredential/action"), dataActions: []string{"Microsoft.ContainerService/managedClusters/*"}}}},
+	{guid: "7f6c6a51-bcf8-42ba-9220-52d62157d7db", name: "Azure Kubernetes Service RBAC Reader", description: "Allows read-only access to see most objects in a namespace. It does not allow viewing roles or role bindings. This role does not allow viewing Secrets, since reading the contents of Secrets enables access to ServiceAccount credentials in the namespace, which would allow API access as any ServiceAccount in the namespace (a form of privilege escalation). Applying this role at cluster scope will give access across all namespaces.",
+		permissions: []permission{{actions: clusterActions, dataActions: clusterReads}}},
+}
+
+// What the roles inside a cluster have in common, in Azure and in the cluster.
+var (
+	clusterActions = []string{"Microsoft.Authorization/*/read", "Microsoft.Resources/subscriptions/operationresults/read", "Microsoft.Resources/subscriptions/read", "Microsoft.Resources/subscriptions/resourceGroups/read"}
+	clusterReads   = dataReads("apps/controllerrevisions", "apps/daemonsets", "apps/deployments", "apps/replicasets", "apps/statefulsets", "autoscaling/horizontalpodautoscalers", "batch/cronjobs", "batch/jobs",
+		"configmaps", "discovery.k8s.io/endpointslices", "endpoints", "events.k8s.io/events", "events", "extensions/daemonsets", "extensions/deployments", "extensions/ingresses", "extensions/networkpolicies",
+		"extensions/replicasets", "limitranges", "metrics.k8s.io/pods", "metrics.k8s.io/nodes", "namespaces", "networking.k8s.io/ingresses", "networking.k8s.io/networkpolicies", "persistentvolumeclaims", "pods",
+		"policy/poddisruptionbudgets", "replicationcontrollers", "resourcequotas", "serviceaccounts", "services")
+)
+
+func dataReads(kinds ...string) []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, "Microsoft.ContainerService/managedClusters/"+k+"/read")
+	}
+	return out
 }
 
 // roleByGUID finds a built-in role, or a custom one wherever it was defined.
@@ -78,11 +99,15 @@ func roleOf(r *resource) role {
 	return out
 }
 
-// allows reports whether the role grants an action.
-func (r role) allows(action string) bool {
+// allows reports whether the role grants an action, or a data action.
+func (r role) allows(action string, data bool) bool {
 	for _, p := range r.permissions {
 		grants := func(pattern string) bool { return matchAction(pattern, action) }
-		if slices.ContainsFunc(p.actions, grants) && !slices.ContainsFunc(p.notActions, grants) {
+		with, without := p.actions, p.notActions
+		if data {
+			with, without = p.dataActions, p.notDataActions
+		}
+		if slices.ContainsFunc(with, grants) && !slices.ContainsFunc(without, grants) {
 			return true
 		}
 	}

@@ -42,14 +42,16 @@ func (e *Emulator) anyRole(who Principal, meant func(scope network.ID) bool) boo
 // allowed reports whether a principal's roles at a scope and above grant an action. Deny assignments are looked at
 // elsewhere.
 func (e *Emulator) allowed(who Principal, action string, scope network.ID) bool {
-	if e.isDefault(who) {
-		return true
-	}
+	return e.isDefault(who) || e.granted(who, action, scope, false)
+}
+
+// granted reports whether any of a principal's roles at a scope and above grants an action, or a data action.
+func (e *Emulator) granted(who Principal, action string, scope network.ID, data bool) bool {
 	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
 		if !covers(a.id.Parent(), scope) || !e.inEffect(a) {
 			continue
 		}
-		if r, known := e.roleByGUID(roleGUID(a)); known && r.allows(action) {
+		if r, known := e.roleByGUID(roleGUID(a)); known && r.allows(action, data) {
 			return true
 		}
 	}
@@ -181,7 +183,11 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 		return answer, f, true
 	}
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
-		answer, f := e.pageObjects(c, e.denyAssignments(scope))
+		docs := e.denyAssignments(scope)
+		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
+			docs = slices.DeleteFunc(docs, func(d object) bool { return !covers(network.ID(text(objectAt(d, "properties"), "scope")), scope) })
+		}
+		answer, f := e.pageObjects(c, docs)
 		return answer, f, true
 	}
 	scope, rest, found := extension(c, "roleAssignments")

@@ -83,6 +83,10 @@ type savedNode struct {
 	Addrs    []netip.Addr   `json:"addrs"`
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
+	Created  time.Time      `json:"created,omitzero"`
+	// RoutesSeen is since when the cloud provider says what it says of the node's routes, RoutesThere what that is.
+	RoutesSeen  time.Time `json:"routesSeen,omitzero"`
+	RoutesThere bool      `json:"routesThere,omitempty"`
 }
 
 func saveCluster(cl *cluster) savedCluster {
@@ -93,7 +97,7 @@ func saveCluster(cl *cluster) savedCluster {
 	for _, p := range cl.pools {
 		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.scaleSet, Next: p.next, PodSubnet: p.podSubnet, Blocks: p.blocks, MaxPods: p.maxPods, VMSize: p.vmSize, Doing: p.doing}
 		for _, n := range p.nodes {
-			pool.Nodes = append(pool.Nodes, savedNode{Name: n.name, Instance: n.instance, Addrs: n.addrs, Pods: n.pods, PodCIDRs: n.podCIDRs})
+			pool.Nodes = append(pool.Nodes, savedNode{Name: n.name, Instance: n.instance, Addrs: n.addrs, Pods: n.pods, PodCIDRs: n.podCIDRs, Created: n.created, RoutesSeen: n.routes.since, RoutesThere: n.routes.there})
 		}
 		s.Pools = append(s.Pools, pool)
 	}
@@ -110,7 +114,7 @@ func (e *Emulator) restoreCluster(s savedCluster) error {
 		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, next: p.Next, podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize, doing: p.Doing}
 		e.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
 		for _, n := range p.Nodes {
-			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance, addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs})
+			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance, addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs, created: n.Created, routes: routesSeen{n.RoutesSeen, n.RoutesThere}})
 			for _, taken := range n.PodCIDRs {
 				cl.takenPodCIDRs[taken] = true
 			}

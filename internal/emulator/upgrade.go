@@ -134,7 +134,7 @@ func (e *Emulator) upgrade(cl *cluster, p *pool, profile object, over time.Durat
 			for _, n := range batch {
 				if slices.Contains(p.nodes, n) {
 					had := n.podCIDRs
-					n.podCIDRs = cl.givePodCIDRs()
+					n.podCIDRs, n.created, n.routes = cl.givePodCIDRs(), time.Now(), routesSeen{}
 					cl.freePodCIDRs(&node{podCIDRs: had})
 				}
 			}

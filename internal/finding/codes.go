@@ -56,7 +56,7 @@ type Description struct {
 }
 
 // descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, sharing, gateways, filters, permissions, retirement, azureCNI)
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -101,9 +101,9 @@ var keeping = []Description{
 	{TargetIsSource, Error, "A target is a cluster's own route table",
 		"A cluster's own table is never written: its cloud provider owns it, and a foreign write makes it fail for a while.",
 		"Remove the target."},
-	{TargetDrift, Warning, "A target differs, and its policy is Observe",
-		"The routes in the target are not what they should be; they are only watched.",
-		"Set the target's policy to Sync or UpsertOnly to have them kept."},
+	{TargetDrift, Warning, "A target differs, and is only watched",
+		"Pod routes are missing, stale or wrong in the target: from its subnets, packets to those pods are dropped or go to the wrong node.",
+		"Let routekeeper sync or run keep it; where the target's policy is Observe, set it to Sync or UpsertOnly."},
 	{TargetFull, Error, "A target route table has no room",
 		"The routes to add do not fit under the table's limit. None is added, because half of them would hide what is missing; changes and deletes still happen.",
 		"Remove routes, aggregate the foreign ones, or, where Azure Virtual Network Manager raised the limit, set maxRoutes."},
@@ -160,7 +160,13 @@ func Describe(code Code) Description {
 }
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
-var breaking = []Code{AssociationLost, AssociationOther, TableMissing}
+var breaking = []Code{
+	AssociationLost, AssociationOther, TableMissing,
+	PoolWithoutTable, NetworkManagerTable, PolicyTable,
+	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
+	SubnetShared, TableShared, PodsInNetwork,
+	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing, EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
+}
 
 // BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be
 // told or kept.

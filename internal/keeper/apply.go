@@ -19,7 +19,7 @@ import (
 const parallel = 4
 
 // apply carries out a plan, resource by resource. The error is the context's.
-func (k *Keeper) apply(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
+func (k *Keeper) apply(ctx context.Context, again replan, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
 	type job struct {
 		id      network.ID
 		changes []plan.Change
@@ -54,9 +54,9 @@ func (k *Keeper) apply(ctx context.Context, s *network.Snapshot, planner *plan.P
 				mu.Lock()
 				r := k.refused[j.id.Key()]
 				mu.Unlock()
-				done, found, again := r.stand(j.changes)
-				if !again {
-					done, found, r = k.applyOne(ctx, s, planner, j.id, j.changes, r)
+				done, found, stands := r.stand(j.changes)
+				if !stands {
+					done, found, r = k.applyOne(ctx, again, j.id, j.changes, r)
 				}
 				mu.Lock()
 				k.refused[j.id.Key()] = r
@@ -81,8 +81,8 @@ func (k *Keeper) apply(ctx context.Context, s *network.Snapshot, planner *plan.P
 
 // applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
 // that happened since is undone; and a change is done when it is seen.
-func (k *Keeper) applyOne(ctx context.Context, s *network.Snapshot, planner *plan.Planner, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
-	e := editor{k: k, s: s, planner: planner, seen: time.Now()}
+func (k *Keeper) applyOne(ctx context.Context, again replan, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
+	e := editor{replan: again, seen: time.Now()}
 	k.log.Debug("writing", "resource", id.Short())
 	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {

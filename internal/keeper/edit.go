@@ -10,13 +10,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
+// replan plans again for one resource that was read anew. Late is asked where a table is written late: it looks again at what the plan
+// stands on.
+type replan struct {
+	table  func(*network.RouteTable) plan.Plan
+	subnet func(*network.Subnet) plan.Plan
+	late   func(ctx context.Context, table network.ID) (replan, error)
+}
+
 // editor plans for one resource each time it is read.
 type editor struct {
-	k       *Keeper
-	s       *network.Snapshot
-	planner *plan.Planner
-	seen    time.Time     // when the clusters' own tables were read
-	made    []plan.Change // by the documents that were to be sent, the last word on each
+	replan
+	seen time.Time     // when that was looked at
+	made []plan.Change // by the documents that were to be sent, the last word on each
 }
 
 func (e *editor) note(changes []plan.Change) {
@@ -24,8 +30,8 @@ func (e *editor) note(changes []plan.Change) {
 	e.made = append(e.made, changes...)
 }
 
-// sourceBelieved is how old the clusters' own tables may be when a target is written: waiting for a turn can take a while.
-const sourceBelieved = 30 * time.Second
+// believed is how old what a plan stands on may be when a table is written: waiting for a turn can take a while.
+const believed = 30 * time.Second
 
 // edit returns the document that makes the plan true, or nil.
 func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error) {
@@ -34,7 +40,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		p := e.planner.AgainSubnet(subnet)
+		p := e.subnet(subnet)
 		if len(p.Changes) == 0 {
 			return nil, nil
 		}
@@ -45,12 +51,13 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if time.Since(e.seen) > sourceBelieved {
-		if err := e.lookAgain(ctx, table.ID); err != nil {
+	if time.Since(e.seen) > believed {
+		if e.replan, err = e.late(context.WithoutCancel(ctx), table.ID); err != nil {
 			return nil, err
 		}
+		e.seen = time.Now()
 	}
-	p := e.planner.Again(table)
+	p := e.table(table)
 	if len(p.Changes) == 0 {
 		return nil, nil
 	}
@@ -58,21 +65,22 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	return network.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
 }
 
-// lookAgain reads the clusters' own tables anew.
-func (e *editor) lookAgain(ctx context.Context, target network.ID) error {
-	s := e.s.Fork()
-	sources := e.planner.Sources(target)
-	for _, id := range sources {
-		delete(s.Tables, id.Key())
-	}
-	if err := e.k.azure.Read(context.WithoutCancel(ctx), s, network.Wanted{Tables: sources}); err != nil {
-		return err
-	}
-	for _, id := range sources { // without it nothing would seem to be wanted
-		if u, failed := s.Unread[id.Key()]; failed {
-			return fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
+// replan plans by what the clusters' own tables say.
+func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner) replan {
+	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
+		s := s.Fork()
+		sources := planner.Sources(target)
+		for _, id := range sources {
+			delete(s.Tables, id.Key())
 		}
-	}
-	e.s, e.planner, e.seen = s, plan.New(s, e.k.configs), time.Now()
-	return nil
+		if err := k.azure.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
+			return replan{}, err
+		}
+		for _, id := range sources { // without it nothing would seem to be wanted
+			if u, failed := s.Unread[id.Key()]; failed {
+				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
+			}
+		}
+		return k.replan(s, plan.New(s, k.configs)), nil
+	}}
 }

@@ -80,14 +80,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 // Round looks once and does what has to be done. The error is the context's, or says that nothing at all can be seen:
 // everything else is a finding.
 func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
-	round.Started = time.Now()
-	k.began = round.Started
-	reads, writes, polls := k.azure.Counts()
-	defer func() {
-		r, w, p := k.azure.Counts()
-		round.Reads, round.Writes, round.Polls = r-reads, w-writes, p-polls
-		round.Elapsed = time.Since(round.Started)
-	}()
+	k.began = time.Now()
+	defer k.count(&round)()
 	s, planner, err := k.look(ctx)
 	if err != nil {
 		return round, err
@@ -104,18 +98,34 @@ func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 		return round, err
 	}
 	k.remember(s, p)
-	round.Findings = p.Findings
 	round.Complete = len(s.Unread) == 0
+	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
+	return round, err
+}
+
+// count starts a round, and returns what ends it: what it cost.
+func (k *Keeper) count(round *Round) func() {
+	round.Started = time.Now()
+	reads, writes, polls := k.azure.Counts()
+	return func() {
+		r, w, p := k.azure.Counts()
+		round.Reads, round.Writes, round.Polls = r-reads, w-writes, p-polls
+		round.Elapsed = time.Since(round.Started)
+	}
+}
+
+// carryOut does what was planned, or only tells of it. The error is the context's.
+func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p plan.Plan) error {
+	round.Findings = p.Findings
 	if k.opts.DryRun {
 		for _, c := range p.Changes {
 			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
 		}
-		return round, nil
+		return nil
 	}
-	var findings []finding.Finding
-	round.Changes, findings, err = k.apply(ctx, s, planner, p)
-	round.Findings = finding.Sort(append(round.Findings, findings...))
-	return round, err
+	changes, findings, err := k.apply(ctx, again, p)
+	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
+	return err
 }
 
 // look observes, and makes a planner of what was seen.

@@ -30,12 +30,16 @@ type Cluster struct {
 	Ingress ID
 	// Version is Kubernetes' version.
 	Version string
-	Pools   []Pool
+	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
+	Hosts []string
+	Pools []Pool
 	// Principals are what the activity log may call the cluster's identity: object, client and resource IDs, in
 	// lower case.
 	Principals []string
 	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what roles are assigned to.
 	PrincipalIDs []string
+	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" where it has none, but a service principal.
+	Identity string
 }
 
 // Pool is a node pool.
@@ -53,6 +57,17 @@ type Pool struct {
 	Kind string
 	// MaxSurge is how many nodes more an upgrade makes: 1, or 10%; "" where the document does not say.
 	MaxSurge string
+}
+
+// Holds reports whether a machine is one of the pool's, by its name or its NIC's: AKS names scale sets, machines and NICs
+// aks-<pool>-…, and those of Windows pools aks<pool>….
+func (p Pool) Holds(machine string) bool {
+	name := strings.ToLower(machine)
+	if strings.HasPrefix(name, "aks-"+strings.ToLower(p.Name)+"-") {
+		return true
+	}
+	rest, windows := strings.CutPrefix(name, "aks"+strings.ToLower(p.Name))
+	return windows && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
 }
 
 // Kubenet reports whether the cluster's pods are reached through a route table.
@@ -74,6 +89,22 @@ func (c *Cluster) PluginName() string {
 		return "none"
 	}
 	return strings.ToLower(c.Plugin)
+}
+
+// Serves reports whether a host is the cluster's API server.
+func (c *Cluster) Serves(host string) bool { return slices.Contains(c.Hosts, strings.ToLower(host)) }
+
+// Holds looks for the cluster's machines among nodes: told is set where any of them names its machine, ours where one does that
+// lies in the cluster's node resource group. So another cluster's nodes are known, wherever they were read.
+func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
+	for _, n := range nodes {
+		group := n.Machine().Group()
+		told = told || group != ""
+		if group != "" && c.NodeResourceGroup != "" && group.Equal(c.NodeGroup()) {
+			return true, true
+		}
+	}
+	return false, told
 }
 
 // Nodes is how many nodes the pools count.
@@ -148,6 +179,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			OutboundType      string   `json:"outboundType"`
 		} `json:"networkProfile"`
 		KubernetesVersion string `json:"kubernetesVersion"`
+		FQDN              string `json:"fqdn"`
+		PrivateFQDN       string `json:"privateFQDN"`
 		PowerState        struct {
 			Code string `json:"code"`
 		} `json:"powerState"`
@@ -196,6 +229,11 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Stopped:           strings.EqualFold(p.PowerState.Code, "Stopped"),
 		Version:           p.KubernetesVersion,
 	}
+	for _, host := range []string{p.FQDN, p.PrivateFQDN} {
+		if host != "" {
+			c.Hosts = append(c.Hosts, strings.ToLower(host))
+		}
+	}
 	for name, addon := range p.AddonProfiles {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
 			c.Ingress = clean(ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
@@ -212,13 +250,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		}
 		c.Pools = append(c.Pools, p)
 	}
-	c.Principals, c.PrincipalIDs, err = principals(h.ID, raw, p.ServicePrincipalProfile.ClientID)
-	return c, err
+	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)
 }
 
-// principals collects the names under which the cluster's identity appears in the activity log: caller is the client
+// decodeIdentity collects the names under which the cluster's identity appears in the activity log: caller is the client
 // or object ID, the claim xms_mirid is the cluster's own ID (system-assigned) or the identity's (user-assigned).
-func principals(id ID, raw []byte, clientID string) (names, objects []string, err error) {
+func (c *Cluster) decodeIdentity(clientID string) error {
 	type identity struct {
 		PrincipalID string `json:"principalId"`
 		ClientID    string `json:"clientId"`
@@ -230,26 +267,25 @@ func principals(id ID, raw []byte, clientID string) (names, objects []string, er
 			UserAssigned map[string]identity `json:"userAssignedIdentities"`
 		} `json:"identity"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, nil, describeJSON(raw, err)
+	if err := json.Unmarshal(c.Raw, &doc); err != nil {
+		return describeJSON(c.Raw, err)
 	}
-	names = []string{id.Key()}
-	// A cluster with a managed identity has "msi" for a client ID.
-	for _, name := range []string{clientID, doc.Identity.PrincipalID, doc.Identity.ClientID} {
-		if name != "" && name != "msi" {
-			names = append(names, strings.ToLower(name))
-		}
-	}
-	for resource, i := range doc.Identity.UserAssigned {
-		for _, name := range []string{resource, i.PrincipalID, i.ClientID} {
-			if name != "" {
-				names = append(names, strings.ToLower(name))
+	c.Identity = doc.Identity.Type
+	c.Principals = []string{c.ID.Key()}
+	note := func(list *[]string, names ...string) {
+		for _, name := range names {
+			if name != "" && name != "msi" { // a cluster with a managed identity has "msi" for a client ID
+				*list = append(*list, strings.ToLower(name))
 			}
 		}
-		objects = append(objects, strings.ToLower(i.PrincipalID))
 	}
-	objects = slices.DeleteFunc(append(objects, strings.ToLower(doc.Identity.PrincipalID)), func(s string) bool { return s == "" })
-	slices.Sort(objects)
-	slices.Sort(names)
-	return names, objects, nil
+	note(&c.Principals, clientID, doc.Identity.PrincipalID, doc.Identity.ClientID)
+	note(&c.PrincipalIDs, doc.Identity.PrincipalID)
+	for resource, i := range doc.Identity.UserAssigned {
+		note(&c.Principals, resource, i.PrincipalID, i.ClientID)
+		note(&c.PrincipalIDs, i.PrincipalID)
+	}
+	slices.Sort(c.Principals)
+	slices.Sort(c.PrincipalIDs)
+	return nil
 }

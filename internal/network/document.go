@@ -35,9 +35,9 @@ func decode(raw []byte, resourceType string, properties any) (head, error) {
 // decodeAny reads a document of one of several resource types; the first is the one that is named when it is of none.
 func decodeAny(raw []byte, properties any, resourceTypes ...string) (head, error) {
 	var h head
-	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(raw) {
-		return h, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+	raw, err := utf8Text(raw)
+	if err != nil {
+		return h, err
 	}
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return h, describeJSON(raw, err)
@@ -61,6 +61,15 @@ func decodeAny(raw []byte, properties any, resourceTypes ...string) (head, error
 		return h, describeJSON(body, err)
 	}
 	return h, nil
+}
+
+// utf8Text returns what a file holds without the byte order mark that some editors put in front of it.
+func utf8Text(raw []byte) ([]byte, error) {
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(raw) {
+		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+	}
+	return raw, nil
 }
 
 // describeJSON turns the errors of encoding/json into one line a person can act on.

@@ -2,6 +2,8 @@ package network
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 // Interface is a network interface (NIC), of a machine or of an instance of a scale set.
@@ -10,6 +12,7 @@ type Interface struct {
 	// Forwarding is enableIPForwarding: without it Azure drops what the machine forwards for others, such as its pods.
 	Forwarding    bool
 	SecurityGroup ID // its own, or ""
+	Machine       ID // the virtual machine or instance it belongs to, or "" where its document does not say
 	Configs       []IPConfig
 	// Unreadable is set where an address is there and is none: what the NIC holds is not known in full.
 	Unreadable bool
@@ -29,6 +32,7 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	var p struct {
 		Forwarding       bool `json:"enableIPForwarding"`
 		SecurityGroup    *ref `json:"networkSecurityGroup"`
+		Machine          *ref `json:"virtualMachine"`
 		IPConfigurations []struct {
 			Name       string `json:"name"`
 			Properties struct {
@@ -42,7 +46,7 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id()}
+	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id(), Machine: p.Machine.id()}
 	for _, c := range p.IPConfigurations {
 		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.id(), Groups: refIDs(c.Properties.Groups)}
 		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment
@@ -66,4 +70,21 @@ func HolderName(id ID) string {
 		}
 	}
 	return id.Name()
+}
+
+// Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any other NIC: the scale set's name and the
+// instance's number with six digits to the base 36 (cloud-provider-azure, getScaleSetVMInstanceID).
+func (n *Interface) Node() string {
+	for at := n.ID; at != ""; at = at.Parent() {
+		if !at.Is(TypeScaleSet + "/virtualMachines") {
+			continue
+		}
+		number, err := strconv.ParseUint(at.Name(), 10, 64)
+		if err != nil {
+			return ""
+		}
+		digits := strconv.FormatUint(number, 36)
+		return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -16,6 +17,8 @@ type Kubernetes struct {
 	Pods  []Pod  `json:"pods"`
 	// Failed says why it could not be read, "" where it was, or was not tried.
 	Failed string `json:"failed,omitempty"`
+	// Note says what could not be read while the rest was: the pods where the API shows only nodes.
+	Note string `json:"note,omitempty"`
 }
 
 // Node is a node as Kubernetes knows it.
@@ -33,6 +36,18 @@ type Node struct {
 	// NetworkUnavailable is the condition the cloud provider sets while a node has no route; nil where it is not there.
 	NetworkUnavailable *Condition `json:"networkUnavailable,omitempty"`
 }
+
+// Machine returns the ID of the virtual machine, or of the scale set's instance, that the node is; "" where it does not say.
+func (n Node) Machine() ID {
+	id, err := ParseID(strings.TrimPrefix(n.ProviderID, "azure://"))
+	if err != nil || !strings.HasPrefix(n.ProviderID, "azure:///") {
+		return ""
+	}
+	return id
+}
+
+// Compare orders nodes by name.
+func (n Node) Compare(other Node) int { return strings.Compare(n.Name, other.Name) }
 
 // Condition is a condition of a node.
 type Condition struct {
@@ -55,29 +70,59 @@ type Pod struct {
 // Ended reports whether a pod has no address any more: it has run to its end.
 func (p Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
-type kubeMeta struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	Labels    map[string]string `json:"labels"`
-	Created   time.Time         `json:"creationTimestamp"`
+// Compare orders pods by namespace and name.
+func (p Pod) Compare(other Pod) int {
+	return cmp.Or(strings.Compare(p.Namespace, other.Namespace), strings.Compare(p.Name, other.Name))
+}
+
+// SavedNodes decodes what `kubectl get nodes -o json` wrote into a file. Errors name the file and say what was expected in it.
+func SavedNodes(file string, raw []byte) ([]Node, error) {
+	nodes, err := DecodeNodes(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get nodes -o json)", file, err)
+	}
+	return nodes, nil
+}
+
+// SavedPods decodes what `kubectl get pods -A -o json` wrote into a file. Errors name the file and say what was expected in it.
+func SavedPods(file string, raw []byte) ([]Pod, error) {
+	pods, err := DecodePods(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get pods -A -o json)", file, err)
+	}
+	return pods, nil
+}
+
+// kubeObject is what every object of Kubernetes has. In the API's own lists the objects leave their kind out.
+type kubeObject struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Namespace string            `json:"namespace"`
+		Name      string            `json:"name"`
+		Labels    map[string]string `json:"labels"`
+		Created   time.Time         `json:"creationTimestamp"`
+	} `json:"metadata"`
+}
+
+func (o kubeObject) check(kind string) error {
+	switch {
+	case o.Kind != "" && o.Kind != kind:
+		return fmt.Errorf("found a %s, expected only objects of kind %s", o.Kind, kind)
+	case o.Metadata.Name == "":
+		return fmt.Errorf("metadata.name: it is missing")
+	}
+	return nil
 }
 
 // DecodeNodes reads what `kubectl get nodes -o json` prints, or one page of the API's list, or one node. Nodes come back sorted by name.
 func DecodeNodes(raw []byte) ([]Node, error) {
-	nodes := []Node{}
-	err := eachItem(raw, "Node", func(item []byte) error {
-		n, err := decodeNode(item)
-		nodes = append(nodes, n)
-		return err
-	})
-	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	return nodes, err
+	return decodeItems(raw, "Node", decodeNode, Node.Compare)
 }
 
 func decodeNode(raw []byte) (Node, error) {
 	var doc struct {
-		Metadata kubeMeta `json:"metadata"`
-		Spec     struct {
+		kubeObject
+		Spec struct {
 			PodCIDR    string   `json:"podCIDR"`
 			PodCIDRs   []string `json:"podCIDRs"`
 			ProviderID string   `json:"providerID"`
@@ -107,12 +152,9 @@ func decodeNode(raw []byte) (Node, error) {
 	if n.Pool == "" {
 		n.Pool = doc.Metadata.Labels["agentpool"] // the older label
 	}
-	if n.Name == "" {
-		return n, fmt.Errorf("metadata.name: it is missing")
-	}
 	for _, a := range doc.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == "InternalIP" {
-			n.Addresses = append(n.Addresses, addr)
+		if a.Type == "InternalIP" {
+			n.Addresses = addAddress(n.Addresses, a.Address)
 		}
 	}
 	for _, c := range doc.Status.Conditions {
@@ -123,22 +165,13 @@ func decodeNode(raw []byte) (Node, error) {
 			n.NetworkUnavailable = &Condition{True: c.Status == "True", Reason: c.Reason, Message: c.Message, Since: c.Since}
 		}
 	}
-	return n, nil
+	return n, doc.check("Node")
 }
 
 // DecodePods reads what `kubectl get pods -A -o json` prints, or one page of the API's list, or one pod. Pods come back sorted by
 // namespace and name.
 func DecodePods(raw []byte) ([]Pod, error) {
-	pods := []Pod{}
-	err := eachItem(raw, "Pod", func(item []byte) error {
-		p, err := decodePod(item)
-		pods = append(pods, p)
-		return err
-	})
-	slices.SortFunc(pods, func(a, b Pod) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
-	return pods, err
+	return decodeItems(raw, "Pod", decodePod, Pod.Compare)
 }
 
 func decodePod(raw []byte) (Pod, error) {
@@ -146,8 +179,8 @@ func decodePod(raw []byte) (Pod, error) {
 		IP string `json:"ip"`
 	}
 	var doc struct {
-		Metadata kubeMeta `json:"metadata"`
-		Spec     struct {
+		kubeObject
+		Spec struct {
 			NodeName    string `json:"nodeName"`
 			HostNetwork bool   `json:"hostNetwork"`
 		} `json:"spec"`
@@ -161,46 +194,50 @@ func decodePod(raw []byte) (Pod, error) {
 		return Pod{}, describeJSON(raw, err)
 	}
 	p := Pod{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, Node: doc.Spec.NodeName, HostNetwork: doc.Spec.HostNetwork, Phase: doc.Status.Phase}
-	if p.Name == "" {
-		return p, fmt.Errorf("metadata.name: it is missing")
-	}
 	for _, a := range append(doc.Status.PodIPs, address{doc.Status.PodIP}) {
-		if addr, err := netip.ParseAddr(a.IP); err == nil && !slices.Contains(p.Addresses, addr) {
-			p.Addresses = append(p.Addresses, addr)
-		}
+		p.Addresses = addAddress(p.Addresses, a.IP)
 	}
-	return p, nil
+	return p, doc.check("Pod")
 }
 
-// eachItem calls for each object of a list (kind List, or NodeList and PodList), or for the one object.
-func eachItem(raw []byte, kind string, each func([]byte) error) error {
+// addAddress adds an address that is one and is not there yet.
+func addAddress(to []netip.Addr, text string) []netip.Addr {
+	addr, err := netip.ParseAddr(text)
+	if err != nil || slices.Contains(to, addr.Unmap()) {
+		return to
+	}
+	return append(to, addr.Unmap())
+}
+
+// decodeItems decodes each object of a list (kind List, or NodeList and PodList), or the one object, and sorts them. One that cannot
+// be read is an error: with a part of the nodes, the others would seem to be gone.
+func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error), compare func(T, T) int) ([]T, error) {
+	raw, err := utf8Text(raw)
+	if err != nil {
+		return nil, err
+	}
 	var list struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return describeJSON(raw, err)
+		return nil, describeJSON(raw, err)
 	}
 	switch list.Kind {
 	case kind:
-		return each(raw)
+		list.Items = []json.RawMessage{raw}
 	case "List", kind + "List":
 	default:
-		return fmt.Errorf("kind: found %q, expected %sList, List or %s (kubectl get -o json)", list.Kind, kind, kind)
+		return nil, fmt.Errorf("kind: found %q, expected %sList, List or %s", list.Kind, kind, kind)
 	}
+	all := make([]T, 0, len(list.Items))
 	for i, item := range list.Items {
-		var head struct {
-			Kind string `json:"kind"`
+		one, err := decode(item)
+		if err != nil {
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
 		}
-		if err := json.Unmarshal(item, &head); err != nil {
-			return fmt.Errorf("items[%d]: %w", i, describeJSON(item, err))
-		}
-		if head.Kind != "" && head.Kind != kind { // the API's own lists leave it out
-			return fmt.Errorf("items[%d]: found a %s, expected only objects of kind %s", i, head.Kind, kind)
-		}
-		if err := each(item); err != nil {
-			return fmt.Errorf("items[%d]: %w", i, err)
-		}
+		all = append(all, one)
 	}
-	return nil
+	slices.SortFunc(all, compare)
+	return all, nil
 }

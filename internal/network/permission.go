@@ -16,9 +16,13 @@ type Rights struct {
 	Permissions []Permission `json:"permissions"`
 	// Denied are what deny assignments take away, whatever is allowed.
 	Denied []Permission `json:"denied,omitempty"`
+	// DeniedBy names the deny assignments; Undenied says why they could not be read, "" where they were: something may be
+	// denied that looks allowed.
+	DeniedBy []string `json:"deniedBy,omitempty"`
+	Undenied string   `json:"undenied,omitempty"`
 	// Roles names the roles the permissions come from, where that is known.
 	Roles []string `json:"roles,omitempty"`
-	// Failed says why the rights could not be read, "" where they were.
+	// Failed says why the rights could not be read in full, "" where they were: what is not allowed by them may be allowed then.
 	Failed string `json:"failed,omitempty"`
 }
 

@@ -25,6 +25,8 @@ type RouteTable struct {
 	Location string
 	Routes   []Route
 	Subnets  []ID // the subnets it is associated with
+	// NoLearned is set where the routes that gateways learn do not reach its subnets (disableBgpRoutePropagation).
+	NoLearned bool
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
 }
@@ -66,6 +68,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	var p struct {
 		Routes  []json.RawMessage `json:"routes"`
 		Subnets []ref             `json:"subnets"`
+		NoBGP   bool              `json:"disableBgpRoutePropagation"`
 		State   string            `json:"provisioningState"`
 	}
 	h, err := decode(raw, TypeRouteTable, &p)
@@ -73,10 +76,11 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		return nil, err
 	}
 	t := &RouteTable{
-		Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw},
-		Location: h.Location,
-		Failed:   strings.EqualFold(p.State, "Failed"),
-		Routes:   make([]Route, len(p.Routes)),
+		Document:  Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Location:  h.Location,
+		NoLearned: p.NoBGP,
+		Failed:    strings.EqualFold(p.State, "Failed"),
+		Routes:    make([]Route, len(p.Routes)),
 	}
 	names := make(map[string]bool, len(p.Routes))
 	for i, rawRoute := range p.Routes {

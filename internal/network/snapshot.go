@@ -22,7 +22,9 @@ type Snapshot struct {
 	Gateways       map[string]*Gateway
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
-	// Own are the caller's rights, by the scope's key; Rights those of a principal, by its object ID and the scope's key.
+	// Caller is the object ID of who reads, "" where it is not known. Own are the caller's rights, by the scope's key; Rights those
+	// of a principal, by its object ID and the scope's key.
+	Caller string
 	Own    map[string]Rights
 	Rights map[string]map[string]Rights
 	// Kubernetes is what a cluster's own API says, by the cluster's key.
@@ -114,16 +116,12 @@ type NICs struct {
 	Failed string
 }
 
-// Of counts the nodes of a pool that were seen: AKS names scale sets and NICs aks-<pool>-…, and those of Windows pools
-// aks<pool>….
+// Of counts the nodes of a pool that were seen.
 func (n *NICs) Of(pool string) int {
 	seen := map[string]bool{}
 	for _, holder := range n.Holder {
-		name := strings.ToLower(holder)
-		for _, start := range []string{"aks-" + strings.ToLower(pool) + "-", "aks" + strings.ToLower(pool)} {
-			if rest, ours := strings.CutPrefix(name, start); ours && (strings.HasSuffix(start, "-") || rest == "" || rest[0] < 'a' || rest[0] > 'z') {
-				seen[name] = true
-			}
+		if (Pool{Name: pool}).Holds(holder) {
+			seen[strings.ToLower(holder)] = true
 		}
 	}
 	return len(seen)

@@ -14,10 +14,13 @@ type Subnet struct {
 	RouteTable ID // the associated table, or ""
 	// SecurityGroup and NATGateway are the associated ones, or "".
 	SecurityGroup, NATGateway ID
+	EndpointPolicies          []ID // the service endpoint policies
 	// Delegations are the services it is delegated to, such as Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Used is how many addresses are in use, as far as the subnet shows: one for each IP configuration.
-	Used int
+	// Configurations are the IP configurations in it, of network interfaces and others; those of Application Gateways are not. Used is
+	// how many addresses are in use, as far as that shows.
+	Configurations []ID
+	Used           int
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways that sit in it.
@@ -30,6 +33,7 @@ type subnetProperties struct {
 	RouteTable      *ref     `json:"routeTable"`
 	SecurityGroup   *ref     `json:"networkSecurityGroup"`
 	NATGateway      *ref     `json:"natGateway"`
+	EndpointPolicy  []ref    `json:"serviceEndpointPolicies"`
 	Delegations     []struct {
 		Properties struct {
 			ServiceName string `json:"serviceName"`
@@ -51,8 +55,12 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		Document:   Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Prefixes:   parsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
 		RouteTable: p.RouteTable.id(), SecurityGroup: p.SecurityGroup.id(), NATGateway: p.NATGateway.id(),
-		Used:   len(p.IPConfigurations),
-		Failed: strings.EqualFold(p.State, "Failed"),
+		EndpointPolicies: refIDs(p.EndpointPolicy),
+		Used:             len(p.IPConfigurations),
+		Failed:           strings.EqualFold(p.State, "Failed"),
+	}
+	for _, c := range p.IPConfigurations {
+		s.Configurations = append(s.Configurations, clean(c.ID))
 	}
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
@@ -68,6 +76,15 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		}
 	}
 	return s, nil
+}
+
+// UsedIPv4 is how many IPv4 addresses are in use at least. Where a subnet has both families a configuration can be of either, and every
+// interface has one of IPv4 first (virtual-network-network-interface-addresses).
+func (s *Subnet) UsedIPv4() int {
+	if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		return (s.Used + 1) / 2
+	}
+	return s.Used
 }
 
 // DelegatedTo reports whether the subnet is delegated to a service.

@@ -10,6 +10,7 @@ import (
 // VNet is a virtual network.
 type VNet struct {
 	Document
+	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
 }
@@ -21,8 +22,8 @@ type Peering struct {
 	// Prefixes are the address space of the other network as this one knows it.
 	Prefixes []netip.Prefix
 	// Connected is set when both sides are there; Access when this side lets the networks reach each other, Forwarded when it
-	// lets in what the other network only forwards.
-	Connected, Access, Forwarded bool
+	// lets in what the other network only forwards; RemoteGateways when this network uses the other's gateways, and what they learn.
+	Connected, Access, Forwarded, RemoteGateways bool
 }
 
 // Peers returns the networks a virtual network is peered with, sorted.
@@ -52,6 +53,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 				State           string `json:"peeringState"`
 				AllowAccess     *bool  `json:"allowVirtualNetworkAccess"` // true where it is left out
 				AllowForwarding bool   `json:"allowForwardedTraffic"`
+				RemoteGateways  bool   `json:"useRemoteGateways"`
 			} `json:"properties"`
 		} `json:"virtualNetworkPeerings"`
 	}
@@ -59,12 +61,12 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
+	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
 	for _, peering := range p.Peerings {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{
 			Name: peering.Name, Remote: q.Remote.id(), Prefixes: parsePrefixes(q.RemoteSpace.AddressPrefixes),
-			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding,
+			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
 	subnets := make([]*Subnet, len(p.Subnets))

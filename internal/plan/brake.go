@@ -165,8 +165,8 @@ func (t *target) reportSharing() {
 func (t *target) reportDrift() {
 	for _, s := range t.shares {
 		if len(s.drift) > 0 {
-			t.w.add(finding.New(finding.TargetDrift, s.name, string(t.now.ID), "the target %s differs in %d routes, and its policy is Observe",
-				t.now.ID.Short(), len(s.drift)).With(s.drift...))
+			t.w.add(finding.New(finding.TargetDrift, s.name, string(t.now.ID), "the target %s differs from what it should hold for %s, in routes: %d",
+				t.now.ID.Short(), s.name, len(s.drift)).With(s.drift...).WithFix("set the policy of this target to Sync or UpsertOnly to have them kept"))
 		}
 	}
 }

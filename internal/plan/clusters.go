@@ -60,10 +60,10 @@ func (p *Planner) checkCluster(v *view) bool {
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
-		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", "see whether the cluster's pool still exists: az aks nodepool list --ids "+string(id))
+		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", fmt.Sprintf("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 	}
 	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
-		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", "az aks show --ids "+string(id))
+		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", fmt.Sprintf("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		if _, tried := p.s.Unread[v.cluster.NodeGroup().Key()]; !tried {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
 				short, v.cluster.NodeResourceGroup))

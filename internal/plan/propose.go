@@ -121,6 +121,18 @@ func nearNetworks(s *network.Snapshot, cluster *network.Cluster) map[string]bool
 	return near
 }
 
+// NearTables returns the tables of all subnets in the virtual networks of a cluster's nodes and in those peered with them, sorted.
+func NearTables(s *network.Snapshot, cluster *network.Cluster) []network.ID {
+	near := nearNetworks(s, cluster)
+	var ids []network.ID
+	for _, subnet := range s.Subnets {
+		if near[subnet.ID.Parent().Key()] && subnet.RouteTable != "" {
+			ids = append(ids, subnet.RouteTable)
+		}
+	}
+	return network.SortIDs(ids)
+}
+
 func prefixList(cluster *network.Cluster) string {
 	texts := make([]string, len(cluster.PodCIDRs))
 	for i, p := range cluster.PodCIDRs {

@@ -118,3 +118,22 @@ func (v *view) learnMasks(table *network.RouteTable) {
 		}
 	}
 }
+
+// Ownership tells a cluster's routes from other people's, by the rules of keeping.
+type Ownership struct{ v *view }
+
+// Owner looks at a cluster by its config and its own table, which shows how long the prefixes of its nodes are.
+func Owner(s *network.Snapshot, c *v1alpha1.ClusterRoutes, own *network.RouteTable) Ownership {
+	v := newView(s, c, s.Cluster(network.ID(c.Spec.ClusterID)))
+	v.learnMasks(own)
+	return Ownership{v}
+}
+
+// PodCIDRs are the cluster's that can be meant, narrowed by the config.
+func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
+
+// NodePrefix reports whether a prefix can be the pod CIDR of one node.
+func (o Ownership) NodePrefix(p netip.Prefix) bool { return o.v.isNodePrefix(p) }
+
+// NodeHop reports whether a route's next hop is an address in one of the node subnets.
+func (o Ownership) NodeHop(r network.Route) bool { return o.v.isNodeHop(r) }

@@ -21,8 +21,8 @@ type object = map[string]any
 
 var plenty = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 
-// TestAgreesWithEmulator: on random networks, both selections say the same of every route of a network interface and of
-// where packets go.
+// TestAgreesWithEmulator: on random networks, both selections say the same of every route of every network interface, with and
+// without a table, on both sides of a peering, and of where packets go.
 func TestAgreesWithEmulator(t *testing.T) {
 	e, err := emulator.New(emulator.Options{Buckets: emulator.Buckets{Reads: plenty, Writes: plenty}})
 	if err != nil {
@@ -40,8 +40,7 @@ func TestAgreesWithEmulator(t *testing.T) {
 		of := func(kind, name string) network.ID {
 			return group + network.ID("/providers/Microsoft.Network/"+kind+"/"+name)
 		}
-		own, hub, rt := of("virtualNetworks", "own"), of("virtualNetworks", "hub"), of("routeTables", "rt")
-		nic, watcher := of("networkInterfaces", "nic"), of("networkWatchers", "watcher")
+		own, hub, rt, watcher := of("virtualNetworks", "own"), of("virtualNetworks", "hub"), of("routeTables", "rt"), of("networkWatchers", "watcher")
 		put := func(id network.ID, properties object) {
 			t.Helper()
 			if err := c.Put(id, api, object{"location": "westeurope", "properties": properties}); err != nil {
@@ -51,7 +50,7 @@ func TestAgreesWithEmulator(t *testing.T) {
 		space := rapid.SampledFrom([][]any{{"10.42.0.0/16"}, {"10.0.0.0/8"}, {"192.168.0.0/16", "10.42.0.0/16"}, {"172.20.0.0/16"}}).Draw(t, "space")
 		first := netip.MustParsePrefix(space[0].(string)).Addr()
 		put(group, object{})
-		put(hub, object{"addressSpace": object{"addressPrefixes": []any{"100.64.0.0/16", "198.51.100.0/24"}}, "subnets": []any{}})
+		put(hub, object{"addressSpace": object{"addressPrefixes": []any{"100.64.0.0/16", "198.51.100.0/24"}}, "subnets": []any{object{"name": "s", "properties": object{"addressPrefix": "100.64.0.0/24"}}}})
 		var routes []any
 		seen := map[netip.Prefix]bool{}
 		for i := range rapid.IntRange(0, 12).Draw(t, "routes") {
@@ -67,9 +66,14 @@ func TestAgreesWithEmulator(t *testing.T) {
 			routes = append(routes, object{"name": fmt.Sprint("r", i), "properties": properties})
 		}
 		put(rt, object{"routes": routes})
-		put(own, object{"addressSpace": object{"addressPrefixes": space}, "subnets": []any{object{"name": "s", "properties": object{
-			"addressPrefix": netip.PrefixFrom(first, 24).String(), "routeTable": object{"id": string(rt)},
-		}}}})
+		tabled := netip.PrefixFrom(first, 24)
+		for tabled.Contains(first) {
+			first = first.Next()
+		}
+		put(own, object{"addressSpace": object{"addressPrefixes": space}, "subnets": []any{
+			object{"name": "s", "properties": object{"addressPrefix": tabled.String(), "routeTable": object{"id": string(rt)}}},
+			object{"name": "bare", "properties": object{"addressPrefix": netip.PrefixFrom(first, 24).String()}},
+		}})
 		if rapid.Bool().Draw(t, "peered") {
 			access := rapid.Bool().Draw(t, "access")
 			put(own.Child("virtualNetworkPeerings", "to-hub"), object{"remoteVirtualNetwork": object{"id": string(hub)}, "allowVirtualNetworkAccess": access})
@@ -77,89 +81,82 @@ func TestAgreesWithEmulator(t *testing.T) {
 				put(hub.Child("virtualNetworkPeerings", "to-own"), object{"remoteVirtualNetwork": object{"id": string(own)}, "allowVirtualNetworkAccess": true})
 			}
 		}
-		put(nic, object{"ipConfigurations": []any{object{"name": "c", "properties": object{"subnet": object{"id": string(own.Child("subnets", "s"))}}}}})
 		put(watcher, object{})
 
 		// What ARM shows is all that trace knows.
 		s := network.NewSnapshot()
-		_, raw := c.Do(http.MethodGet, own, api, nil)
-		vnet, subnets, err := network.DecodeVNet(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.VNets[vnet.ID.Key()], s.Subnets[subnets[0].ID.Key()] = vnet, subnets[0]
-		_, raw = c.Do(http.MethodGet, rt, api, nil)
-		table, err := network.DecodeRouteTable(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Tables[table.ID.Key()] = table
-		effective, err := trace.Effective(s, subnets[0].ID, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		status, raw := c.Do(http.MethodPost, nic+"/effectiveRouteTable", api, nil)
-		var answer struct {
-			Value []struct {
-				Source, State, NextHopType string
-				AddressPrefix              []string
-				NextHopIPAddress           []string `json:"nextHopIpAddress"`
+		for _, id := range []network.ID{own, hub, rt} {
+			if _, raw := c.Do(http.MethodGet, id, api, nil); s.Add(raw) != nil {
+				t.Fatalf("%s", raw)
 			}
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil || status != http.StatusOK {
-			t.Fatalf("%d %s", status, raw)
-		}
-		var theirs, ours []string
-		for _, r := range answer.Value {
-			theirs = append(theirs, fmt.Sprint(r.Source, r.AddressPrefix, r.NextHopType, r.NextHopIPAddress, r.State == "Active"))
-		}
-		for _, r := range effective.All {
-			hop := []string{}
-			if r.Hop.IsValid() {
-				hop = append(hop, r.Hop.String())
-			}
-			ours = append(ours, fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop, r.Active))
-		}
-		slices.Sort(theirs)
-		slices.Sort(ours)
-		if !slices.Equal(ours, theirs) {
-			t.Fatalf("ours\n%q\ntheirs\n%q", ours, theirs)
-		}
-		_, raw = c.Do(http.MethodGet, nic, api, nil)
-		var made struct {
-			Properties struct {
-				IPConfigurations []struct {
-					Properties struct {
-						PrivateIPAddress string `json:"privateIPAddress"`
-					} `json:"properties"`
-				} `json:"ipConfigurations"`
-			} `json:"properties"`
-		}
-		if err := json.Unmarshal(raw, &made); err != nil {
-			t.Fatal(err)
-		}
-		for range 10 {
-			to := drawPrefix(t).Addr()
-			body, err := json.Marshal(object{"targetResourceId": string(nic), "sourceIPAddress": made.Properties.IPConfigurations[0].Properties.PrivateIPAddress, "destinationIPAddress": to.String()})
+		for i, subnet := range []network.ID{own.Child("subnets", "s"), own.Child("subnets", "bare"), hub.Child("subnets", "s")} {
+			nic := of("networkInterfaces", fmt.Sprint("nic", i))
+			put(nic, object{"ipConfigurations": []any{object{"name": "c", "properties": object{"subnet": object{"id": string(subnet)}}}}})
+			effective, err := trace.Effective(s, subnet, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			status, raw := c.Do(http.MethodPost, watcher+"/nextHop", api, body)
-			var next struct{ NextHopType, NextHopIPAddress, RouteTableID string }
-			if err := json.Unmarshal(raw, &next); err != nil || status != http.StatusOK {
-				t.Fatalf("%d %s", status, raw)
-			}
-			route, found := effective.Lookup(to)
-			hop := ""
-			if route.Hop.IsValid() {
-				hop = route.Hop.String()
-			}
-			if !found || route.HopType != next.NextHopType || hop != next.NextHopIPAddress || (route.Table != "") != (next.RouteTableID != "System Route") {
-				t.Fatalf("%s: ours %s, theirs %s", to, route, raw)
-			}
+			agree(t, c, nic, watcher, effective)
 		}
 	})
+}
+
+// agree compares our routes of an interface with those that the local Azure shows, and where it sends packets.
+func agree(t *rapid.T, c *emulator.Client, nic, watcher network.ID, effective *trace.Routes) {
+	t.Helper()
+	status, raw := c.Do(http.MethodPost, nic+"/effectiveRouteTable", api, nil)
+	var answer struct {
+		Value []struct {
+			Source, State, NextHopType string
+			AddressPrefix              []string
+			NextHopIPAddress           []string `json:"nextHopIpAddress"`
+		}
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s", status, raw)
+	}
+	var theirs, ours []string
+	for _, r := range answer.Value {
+		theirs = append(theirs, fmt.Sprint(r.Source, r.AddressPrefix, r.NextHopType, r.NextHopIPAddress, r.State == "Active"))
+	}
+	for _, r := range effective.All {
+		hop := []string{}
+		if r.Hop.IsValid() {
+			hop = append(hop, r.Hop.String())
+		}
+		ours = append(ours, fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop, r.Active))
+	}
+	slices.Sort(theirs)
+	slices.Sort(ours)
+	if !slices.Equal(ours, theirs) {
+		t.Fatalf("ours\n%q\ntheirs\n%q", ours, theirs)
+	}
+	_, raw = c.Do(http.MethodGet, nic, api, nil)
+	made, err := network.DecodeInterface(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		to := drawPrefix(t).Addr()
+		body, err := json.Marshal(object{"targetResourceId": string(nic), "sourceIPAddress": made.Configs[0].Address.String(), "destinationIPAddress": to.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, raw := c.Do(http.MethodPost, watcher+"/nextHop", api, body)
+		var next struct{ NextHopType, NextHopIPAddress, RouteTableID string }
+		if err := json.Unmarshal(raw, &next); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s", status, raw)
+		}
+		route, found := effective.Lookup(to)
+		hop := ""
+		if route.Hop.IsValid() {
+			hop = route.Hop.String()
+		}
+		if !found || route.HopType != next.NextHopType || hop != next.NextHopIPAddress || (route.Table != "") != (next.RouteTableID != "System Route") {
+			t.Fatalf("%s: ours %s, theirs %s", to, route, raw)
+		}
+	}
 }
 
 func drawPrefix(t *rapid.T) netip.Prefix {

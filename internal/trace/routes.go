@@ -8,7 +8,6 @@ package trace
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/gaissmai/bart"
 
@@ -80,6 +79,9 @@ func Effective(s *network.Snapshot, id network.ID, learned []Route) (*Routes, er
 		}
 		for _, route := range table.Routes {
 			r.All = append(r.All, Route{Prefix: route.Prefix, Tag: route.Tag, Source: User, HopType: route.HopType, Hop: route.Hop, Name: route.Name, Table: table.ID})
+		}
+		if table.NoLearned {
+			learned = nil
 		}
 	}
 	r.All = append(r.All, learned...)
@@ -171,6 +173,45 @@ func (r *Routes) Lookup(to netip.Addr) (Route, bool) {
 	return r.All[i], true
 }
 
+// Because says why a packet takes the route that Lookup returns: which others it beats.
+func (r *Routes) Because(to netip.Addr) string {
+	won, found := r.Lookup(to)
+	if !found {
+		return ""
+	}
+	var shorter *Route
+	for i := range r.All {
+		other := &r.All[i]
+		switch {
+		case !other.Prefix.IsValid() || !other.Prefix.Contains(to.Unmap()):
+		case !other.Active && other.Prefix == won.Prefix && other.Source != won.Source:
+			return fmt.Sprintf("%s wins over %s for the same prefix", sourceNames[won.Source], *other)
+		case !other.Active && other.Source == Learned && other.Prefix.Bits() > won.Prefix.Bits():
+			return fmt.Sprintf("the network's own prefixes win over %s, be it longer", *other)
+		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil || other.Prefix.Bits() > shorter.Prefix.Bits()):
+			shorter = other
+		}
+	}
+	if shorter == nil {
+		return "no other route matches"
+	}
+	return fmt.Sprintf("it is the longest prefix, before %s", *shorter)
+}
+
+// sourceNames says where a route comes from.
+var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway", User: "user-defined"}
+
+// tagged is a user's route for a service tag that may take a packet another way than a route does: which prefixes are behind a tag is
+// not known here. Only public addresses are.
+func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
+	for _, route := range r.All {
+		if route.Tag != "" && public(to) && (route.HopType != instead.HopType || route.Hop != instead.Hop) {
+			return route, true
+		}
+	}
+	return Route{}, false
+}
+
 // String names the route and its way, such as 10.244.1.0/24 to 10.240.0.5 (n1 in shop-rt).
 func (r Route) String() string {
 	what, way := r.Tag, r.HopType
@@ -186,5 +227,5 @@ func (r Route) String() string {
 	case r.Peering != "":
 		return fmt.Sprintf("%s to %s (peering %s)", what, way, r.Peering)
 	}
-	return fmt.Sprintf("%s to %s (%s)", what, way, strings.ToLower(map[Source]string{System: "system route", Learned: "learned by a gateway", User: "user-defined"}[r.Source]))
+	return fmt.Sprintf("%s to %s (%s)", what, way, sourceNames[r.Source])
 }

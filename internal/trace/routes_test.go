@@ -74,6 +74,32 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// TestBecause: the reason names the route that was beaten, and by what rule.
+func TestBecause(t *testing.T) {
+	for name, tt := range map[string]struct {
+		routes   []network.Route
+		learned  []Route
+		to, want string
+	}{
+		// The examples of virtual-networks-udr-overview, how Azure selects a route.
+		"10.0.0.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]network.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.0.5", "it is the longest prefix, before 10.0.0.0/16 to VnetLocal (system route)"},
+		"10.0.1.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]network.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.1.5", "it is the longest prefix, before 10.0.0.0/8 to None (system route)"},
+		"0.0.0.0/0, a user's and the system's":     {[]network.Route{user("0.0.0.0/0", "10.0.9.4")}, nil, "20.1.2.3", "user-defined wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
+		"a user's and a learned one":               {[]network.Route{user("192.168.0.0/24", "10.0.9.4")}, []Route{learned("192.168.0.0/24")}, "192.168.0.5", "user-defined wins over 192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same prefix"},
+		"a learned one and the system's":           {nil, []Route{learned("0.0.0.0/0")}, "20.1.2.3", "learned by a gateway wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
+		"the network's own and a longer learned":   {nil, []Route{learned("10.0.3.0/24")}, "10.0.3.4", "the network's own prefixes win over 10.0.3.0/24 to VirtualNetworkGateway (learned by a gateway), be it longer"},
+		"nothing else":                             {nil, nil, "20.1.2.3", "no other route matches"},
+	} {
+		r, err := Effective(world("10.0.0.0/16", "", tt.routes...), nodes, tt.learned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Because(netip.MustParseAddr(tt.to)); got != tt.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // TestUnread: without the table or the network nothing is claimed.
 func TestUnread(t *testing.T) {
 	s := world("10.0.0.0/16", "")

@@ -38,6 +38,14 @@ func twin(s *network.Snapshot, space, prefix string) *network.VNet {
 	return v
 }
 
+// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering allows.
+func peer(s *network.Snapshot, forwarded bool) *network.VNet {
+	v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
+	v.Peerings = []network.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true, Forwarded: forwarded}}
+	s.VNets[vnet.Key()].Peerings = []network.Peering{{Name: "q", Remote: v.ID, Prefixes: v.Prefixes, Connected: true, Access: true}}
+	return v
+}
+
 func TestWays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to    string
@@ -46,13 +54,19 @@ func TestWays(t *testing.T) {
 		why         string
 		source      string
 	}{
-		"pod to pod":            {"10.244.0.7", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
-		"on one node":           {"10.244.0.7", "10.244.0.9", nil, Delivered, Delivered, "both pods are on the node 10.0.1.4", "10.244.0.7"},
-		"gateway to pod":        {"10.0.2.4", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
-		"pod to gateway":        {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
-		"no routes, no pods":    {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
-		"pod to its node":       {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
-		"out by the firewall":   {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"pod to pod":          {"10.244.0.7", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
+		"on one node":         {"10.244.0.7", "10.244.0.9", nil, Delivered, Delivered, "both pods are on the node 10.0.1.4", "10.244.0.7"},
+		"gateway to pod":      {"10.0.2.4", "10.244.1.9", nil, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
+		"pod to gateway":      {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
+		"no routes, no pods":  {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
+		"pod to its node":     {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
+		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"a service tag may take it elsewhere": {"10.244.0.7", "20.1.2.3", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, network.Route{Name: "storage", Tag: "Storage", HopType: network.HopInternet})
+		}, Unknown, Unknown, "whether Storage to Internet (storage in rt) takes it instead is not known", "10.0.1.4"},
+		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, network.Route{Name: "storage", Tag: "Storage", HopType: network.HopInternet})
+		}, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
 		"to a pod of no node":   {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
 		"nobody knows it":       {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped, "neither in a subnet that was read nor a pod", "172.16.0.1"},
 		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown, "the peered network was not read", "10.0.3.4"},
@@ -73,11 +87,8 @@ func TestWays(t *testing.T) {
 			"10.0.2.4 lies in several subnets that overlap: a-twin/s, v/gateway", "10.0.2.4"},
 		"a next hop beyond the network": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { twin(s, "10.70.0.0/16", "10.70.0.0/24") }, Dropped, Dropped,
 			"the next hop 10.0.1.5 is in no network that subnet a-twin/s reaches directly", "10.70.0.4"},
-		"a next hop beyond a peering": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) {
-			v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
-			v.Peerings = []network.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true}}
-			s.VNets[vnet.Key()].Peerings = []network.Peering{{Name: "q", Remote: v.ID, Prefixes: v.Prefixes, Connected: true, Access: true}}
-		}, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"a next hop beyond a peering":                              {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { peer(s, true) }, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"a peering that lets nothing forwarded in, for the answer": {"10.70.0.4", "10.244.1.9", func(s *network.Snapshot) { peer(s, false) }, Delivered, Unknown, "the pod is on this node", "10.70.0.4"},
 		"to itself": {"10.244.1.9", "10.244.9.9", func(s *network.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.0.0/16", "10.0.1.4"))
 		}, Dropped, Unknown, "the next hop is where it comes from: 10.0.1.4 does not have 10.244.9.9", "10.244.1.9"},
@@ -87,7 +98,7 @@ func TestWays(t *testing.T) {
 			if tt.change != nil {
 				tt.change(s)
 			}
-			there, back := Ways(s, netip.MustParseAddr(tt.from), netip.MustParseAddr(tt.to), nil)
+			there, back := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr(tt.from)}, Endpoint{Addr: netip.MustParseAddr(tt.to)})
 			if there.Verdict != tt.there || back.Verdict != tt.back || !strings.Contains(there.Why, tt.why) || there.Source.String() != tt.source {
 				t.Errorf("there %s (%s) as %s, back %s (%s)\n%+v\n%+v", there.Verdict, there.Why, there.Source, back.Verdict, back.Why, there.Hops, back.Hops)
 			}

@@ -27,6 +27,10 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read' // the addresses of nodes in scale sets
           'Microsoft.Insights/eventtypes/values/read' // the activity log: which table is a cluster's, and who stripped it
           'Microsoft.Authorization/locks/read' // doctor: locks that stop repairs
+          'Microsoft.Authorization/permissions/read' // doctor: what it may do itself
+          'Microsoft.Authorization/roleAssignments/read' // doctor: whether the clusters' identities have what they need
+          'Microsoft.Authorization/roleDefinitions/read' // doctor: what their roles allow
+          'Microsoft.Authorization/denyAssignments/read' // doctor: what is denied for all that
           'Microsoft.Network/locations/operations/read' // following its own writes, should Azure ask for it
         ]
       }

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type pruneOptions struct {
+	initOptions
+	tables []string
+	yes    bool
+}
+
+func (a *app) newPruneOrphans() *cobra.Command {
+	var o pruneOptions
+	cmd := &cobra.Command{
+		Use:   "prune-orphans {--subscription ID | --cluster ID} [--table ID...] [--yes]",
+		Short: "Remove pod routes whose clusters are gone",
+		Long: `Finds routes that a cluster left behind in route tables when it was deleted or left kubenet, and removes those of which it
+is proven that no node can have their next hop: its subnet is gone, or all network interfaces in it were read and none has the address.
+Without --yes it prints what it would remove and writes nothing. What only looks orphaned is named with what is missing for a proof, and
+stays; so does every route of a cluster that is there, and all of a cluster's own table.
+
+A stopped cluster has no nodes. One in this subscription is seen; where networks are used by clusters of other subscriptions, start those first.
+
+Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there are routes to remove; with it, some could not be.`,
+		Example: `  routekeeper prune-orphans --subscription 11111111-1111-1111-1111-111111111111
+  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop --table /subscriptions/…/routeTables/appgw-rt --yes`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.subscription, "subscription", "", "look at all route tables of this subscription (`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "look at the route tables around this cluster (resource `ID`)")
+	f.StringArrayVar(&o.tables, "table", nil, "look at this route table only (resource `ID`, repeatable)")
+	f.BoolVar(&o.yes, "yes", false, "remove the routes")
+	cmd.MarkFlagsOneRequired("subscription", "cluster")
+	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
+	scope, one, err := o.scope()
+	if err != nil {
+		return err
+	}
+	var only []network.ID
+	for _, text := range o.tables {
+		id, err := network.ParseID(text)
+		if err == nil && !id.Is(network.TypeRouteTable) {
+			err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), network.TypeRouteTable)
+		}
+		if err != nil {
+			return fmt.Errorf("--table: %q is not a route table's resource ID: %w", text, err)
+		}
+		only = append(only, id)
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "looking for routes whose clusters are gone")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	k := keeper.New(client, nil, keeper.Options{DryRun: !o.yes, Log: progress.logger()})
+	clusters := 0
+	round, err := k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
+		s, configs, err := orphanage(ctx, client, scope, one)
+		if err != nil {
+			return nil, err
+		}
+		clusters = len(s.Clusters)
+		tables, err := tablesMeant(s, one, only)
+		if err != nil {
+			return nil, err
+		}
+		return plan.New(s, configs).Prune(tables), nil
+	})
+	progress.stop()
+	if err != nil && len(round.Changes) == 0 {
+		return err
+	}
+	if err := roundReport(round, clusters).Write(w, format, style); err != nil {
+		return err
+	}
+	switch {
+	case err != nil:
+		return err
+	case !o.yes && len(round.Changes) > 0:
+		if format == report.Text {
+			fmt.Fprintln(a.err, "nothing was written; with --yes these routes are removed")
+		}
+		return attention
+	case finding.Blocking(round.Findings):
+		return attention
+	}
+	return nil
+}
+
+// orphanage reads what the proof stands on that a cluster is gone: what there is in the whole subscription, and which tables are the
+// own ones of the clusters that are there.
+func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID) (s *network.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
+	if one == "" {
+		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
+	} else {
+		s, err = surveyOne(ctx, client, scope, one)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	proposed, err := proposals(ctx, client, s, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var written []network.ID
+	for _, p := range proposed {
+		if p.Skip == "" {
+			configs = append(configs, p.Config)
+			if !s.Known(p.Cluster).LogRead {
+				written = append(written, p.Cluster)
+			}
+		}
+	}
+	if err := client.Read(ctx, s, network.Wanted{Written: written}); err != nil {
+		return nil, nil, err
+	}
+	if err := settle(ctx, client, s, configs); err != nil {
+		return nil, nil, err
+	}
+	return s, configs, client.Examine(ctx, s)
+}
+
+// tablesMeant are the tables to look at: those that are named, those around a cluster, or all.
+func tablesMeant(s *network.Snapshot, one network.ID, named []network.ID) ([]network.ID, error) {
+	switch {
+	case len(named) > 0:
+		for _, id := range named {
+			if s.Table(id) == nil {
+				return nil, fmt.Errorf("--table: no route table %s is seen", id)
+			}
+		}
+		return named, nil
+	case one != "":
+		return plan.NearTables(s, s.Cluster(one)), nil
+	}
+	var all []network.ID
+	for _, t := range s.Tables {
+		all = append(all, t.ID)
+	}
+	return all, nil
+}

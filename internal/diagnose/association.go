@@ -1,0 +1,158 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the group
+// AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
+var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
+
+// checkAssociation looks at the tables on the cluster's subnets, beyond what keeping says of them.
+func checkAssociation(p *patient) []finding.Finding {
+	if p.config == nil {
+		return nil
+	}
+	var found []finding.Finding
+	for _, s := range p.wanted() {
+		switch {
+		case s.table != "" && !s.fits(p):
+			found = append(found, s.elsewhere(p))
+		case s.subnet == nil || s.subnet.RouteTable.Equal(s.table):
+		case s.subnet.RouteTable == "":
+			found = append(found, s.bare(p)...)
+		default:
+			found = append(found, s.replaced(p)...)
+		}
+	}
+	return append(found, egressInTable(p)...)
+}
+
+// seat is a subnet and the table it should have.
+type seat struct {
+	id     network.ID
+	subnet *network.Subnet // nil where it was not read
+	table  network.ID      // "" where it cannot be told
+	node   bool
+}
+
+// wanted are the node subnets with the cluster's own table, and the guarded ones with theirs.
+func (p *patient) wanted() []seat {
+	var seats []seat
+	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
+		seats = append(seats, seat{id, p.s.Subnet(id), p.expected(), true})
+	}
+	for _, g := range p.config.Spec.Guard.Subnets {
+		seats = append(seats, seat{network.ID(g.SubnetID), p.s.Subnet(network.ID(g.SubnetID)), network.ID(g.RouteTableID), false})
+	}
+	return seats
+}
+
+// expected is the table that the node subnets should have: the cluster's own, or, where that is not known for certain, the one that all of
+// them have which have one at all.
+func (p *patient) expected() network.ID {
+	if p.source.Table != "" && !p.source.Doubtful {
+		return p.source.Table
+	}
+	var common network.ID
+	for _, s := range p.subnets {
+		switch {
+		case s.RouteTable == "" || managerTable.MatchString(string(s.RouteTable)):
+		case common != "" && !common.Equal(s.RouteTable):
+			return ""
+		default:
+			common = s.RouteTable
+		}
+	}
+	return common
+}
+
+// fits reports whether Azure would associate the table at all: only with subnets of networks in its region and subscription
+// (manage-route-table; the refusal is InvalidResourceReference). So a table of elsewhere is never found on a subnet, only in a config.
+func (s seat) fits(p *patient) bool {
+	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
+	if table == nil || vnet == nil || table.Location == "" || vnet.Location == "" {
+		return true
+	}
+	return strings.EqualFold(table.Location, vnet.Location) && strings.EqualFold(table.ID.Subscription(), vnet.ID.Subscription())
+}
+
+func (s seat) elsewhere(p *patient) finding.Finding {
+	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
+	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, which is in %s, and its network in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID, vnet.Location)).
+		With("table: "+string(table.ID), "network: "+string(vnet.ID)).
+		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s", vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
+}
+
+func whereabouts(id network.ID, location string) string {
+	return fmt.Sprintf("%s of subscription %s", location, id.Subscription())
+}
+
+// bare reports a node subnet without a table where others of the cluster have it: it has lost the table like any other, or is a new pool's,
+// which AKS associates only with the cluster's next PUT (AKS#1500).
+func (s seat) bare(p *patient) []finding.Finding {
+	if !s.node || s.table == "" {
+		return nil
+	}
+	var others, pools []string
+	for _, other := range p.subnets {
+		if other.RouteTable.Equal(s.table) {
+			others = append(others, other.ID.Short())
+		}
+	}
+	for _, pool := range p.cluster.Pools {
+		if pool.Subnet.Equal(s.id) {
+			pools = append(pools, "pool "+pool.Name)
+		}
+	}
+	if len(others) == 0 {
+		return nil // keeping says what there is to say
+	}
+	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
+		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: "+p.azAKS("update", "--yes")).
+		WithFix("%s", s.associate())}
+}
+
+// replaced says who put another table on a subnet, where that can be told.
+func (s seat) replaced(p *patient) []finding.Finding {
+	other := s.subnet.RouteTable
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", "associate the cluster's own table again"
+	if s.table != "" {
+		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
+	}
+	if managerTable.MatchString(string(other)) {
+		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
+			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
+			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}
+	}
+	for _, id := range []network.ID{s.id, s.id.Parent()} {
+		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
+			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), place).
+				With(evidence...).WithFix("exempt the subnet from the policy assignment, and then: %s", again)}
+		}
+	}
+	return nil
+}
+
+func (s seat) associate() string {
+	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
+}
+
+// egressInTable tells of a cluster whose nodes lose their way out with the table.
+func egressInTable(p *patient) []finding.Finding {
+	if p.table == nil || p.source.Doubtful {
+		return nil
+	}
+	for _, r := range p.table.Routes {
+		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
+			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "the own table %s of cluster %s also leads %s to %s: without it the nodes do not reach Azure, and nothing inside the cluster can put it back",
+				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithFix("run routekeeper outside of cluster %s", p.cluster.ID.Short())}
+		}
+	}
+	return nil
+}

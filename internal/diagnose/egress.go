@@ -1,0 +1,137 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// anywhere is the default route's prefix; two halves of it do the same, and are longer than any default route that is learned.
+var (
+	anywhere = netip.MustParsePrefix("0.0.0.0/0")
+	halves   = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
+)
+
+// defaultRoutes are the routes of a table that make up its default route, none where it has no whole one.
+func defaultRoutes(table *network.RouteTable) []network.Route {
+	of := map[netip.Prefix]network.Route{}
+	for _, r := range table.Routes {
+		of[r.Prefix] = r
+	}
+	if r, ok := of[anywhere]; ok {
+		return []network.Route{r}
+	}
+	low, isLow := of[halves[0]]
+	high, isHigh := of[halves[1]]
+	if isLow && isHigh {
+		return []network.Route{low, high}
+	}
+	return nil
+}
+
+// checkEgress looks at the way out of a cluster's nodes.
+func checkEgress(p *patient) []finding.Finding {
+	var found []finding.Finding
+	for _, subnet := range p.subnets {
+		table := p.s.Table(subnet.RouteTable)
+		if subnet.RouteTable == "" || table != nil {
+			found = append(found, p.checkDefault(subnet, table)...)
+		}
+		found = append(found, p.checkHops(subnet, table)...)
+	}
+	for _, g := range p.gatewaySubnets() {
+		if g.drives || g.sends {
+			found = append(found, p.checkHops(g.Subnet, g.table)...)
+		}
+	}
+	return found
+}
+
+// checkDefault finds a cluster without the way out that was meant for it: outboundType userDefinedRouting "requires a user-defined route
+// with valid outbound connectivity" (egress-udr), and AKS makes no other.
+func (p *patient) checkDefault(subnet *network.Subnet, table *network.RouteTable) []finding.Finding {
+	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") || table != nil && len(defaultRoutes(table)) > 0 {
+		return nil
+	}
+	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s leave by their route table (outboundType userDefinedRouting), but the subnet has none", p.name, subnet.ID.Short()).
+		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
+	if table != nil {
+		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s leave by their route table (outboundType userDefinedRouting), but %s has no route for %s", p.name, subnet.ID.Short(), table.ID.Short(), anywhere).
+			WithFix("az network route-table route create %s --route-table-name %s --name egress --address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address FIREWALL",
+				inGroup(table.ID), table.ID.Name(), anywhere)
+	}
+	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
+		f.Severity = finding.Warning
+		f = f.With(by + ", and may have learned a default route by BGP: az network nic show-effective-route-table on a node shows it")
+	}
+	return []finding.Finding{f}
+}
+
+// mayLearn says by what the subnets of a network may get routes that no document shows, "" where there is nothing of the kind.
+func (p *patient) mayLearn(id network.ID, table *network.RouteTable) string {
+	vnet := p.s.VNets[id.Key()]
+	switch {
+	case table != nil && table.NoLearned:
+		return ""
+	case vnet == nil:
+		return "virtual network " + id.Name() + " was not read: it may have a virtual network gateway"
+	}
+	for _, name := range []string{"GatewaySubnet", "RouteServerSubnet"} { // reserved for these two
+		if p.s.Subnet(id.Child("subnets", name)) != nil {
+			return id.Name() + " has a " + name
+		}
+	}
+	for _, peering := range vnet.Peerings {
+		if peering.RemoteGateways {
+			return id.Name() + " uses the gateways of " + peering.Remote.Name()
+		}
+	}
+	return ""
+}
+
+// checkHops finds default routes whose next hop cannot be reached: it "must have direct connectivity without having to route through
+// ExpressRoute Gateway or Virtual WAN" (virtual-networks-udr-overview), and peerings are not transitive (virtual-network-peering-overview).
+func (p *patient) checkHops(subnet *network.Subnet, table *network.RouteTable) []finding.Finding {
+	vnet := p.s.VNets[subnet.ID.Parent().Key()]
+	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {
+		return nil
+	}
+	var found []finding.Finding
+	for _, r := range defaultRoutes(table) {
+		if !r.Hop.IsValid() || contains(vnet.Prefixes, r.Hop) {
+			continue
+		}
+		var evidence []string
+		reached := false
+		for _, peering := range vnet.Peerings {
+			if contains(peering.Prefixes, r.Hop) {
+				reached = reached || peering.Connected && peering.Access
+				evidence = append(evidence, p.peeringLine(vnet, &peering))
+			}
+		}
+		if reached {
+			continue
+		}
+		if len(evidence) == 0 {
+			evidence = append(evidence, fmt.Sprintf("%s is neither in %s (%s) nor in a network it is peered with", r.Hop, vnet.ID.Name(), join(vnet.Prefixes)))
+			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
+				if contains(p.s.VNets[key].Prefixes, r.Hop) {
+					evidence = append(evidence, fmt.Sprintf("%s has the address, and no peering with %s", key[strings.LastIndexByte(key, '/')+1:], vnet.ID.Name()))
+				}
+			}
+		}
+		found = append(found, p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s to %s, which %s cannot reach directly: the packets are dropped",
+			r.Name, table.ID.Short(), r.Prefix, r.Hop, subnet.ID.Short()).About(r.Name).With(evidence...).
+			WithFix("peer the network of %s with %s, or az network route-table route update --ids %s --next-hop-ip-address ADDRESS", r.Hop, vnet.ID.Name(), table.ID.Child("routes", r.Name)))
+	}
+	return found
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}

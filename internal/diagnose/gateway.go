@@ -1,0 +1,251 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// gatewaySubnet is a subnet with Application Gateways in it that has to do with a cluster.
+type gatewaySubnet struct {
+	*network.Subnet
+	table *network.RouteTable // nil where it has none, or it was not read
+	// drives is set where the cluster's ingress add-on drives a gateway in it; sends where it is meant to reach pods by routes: so, or
+	// because its table is a target or holds pod routes of the cluster; shares where it has a table of the nodes.
+	drives, sends, shares bool
+	// target is set where the config has its table kept: what is wrong with the pod routes in it is found by keeping.
+	target bool
+	// pods are the cluster's routes in its table.
+	pods map[netip.Prefix]network.Route
+}
+
+// who names the gateways in a finding.
+func (g *gatewaySubnet) who() string {
+	names := make([]string, len(g.Gateways))
+	for i, id := range g.Gateways {
+		names[i] = id.Short()
+	}
+	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
+}
+
+// tableFor names a table that could be made for a subnet: one that is there would lose its routes.
+func (p *patient) tableFor(subnet *network.Subnet) network.ID {
+	name := subnet.ID.Name() + "-rt"
+	for n := 2; ; n++ {
+		id := network.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), network.TypeRouteTable, name)
+		if p.s.Table(id) == nil {
+			return id
+		}
+		name = fmt.Sprintf("%s-rt-%d", subnet.ID.Name(), n)
+	}
+}
+
+// createTable and useTable are the commands that make a table and put it on a subnet.
+func createTable(table network.ID) string {
+	return fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+}
+
+func useTable(subnet, table network.ID) string {
+	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", subnet, table)
+}
+
+// inGroup are the flags that say where something is made.
+func inGroup(id network.ID) string {
+	return fmt.Sprintf("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
+}
+
+// keep says how a table becomes a target, and is filled.
+func (p *patient) keep(table network.ID) string {
+	if p.Proposed {
+		return fmt.Sprintf("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", p.cluster.ID, p.File, p.File)
+	}
+	return fmt.Sprintf("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
+}
+
+// gatewaySubnets are those that have to do with the cluster, in the order of their IDs: of the gateway that its add-on drives, with a
+// table that holds its pod routes or is a target, and those in the networks of its nodes.
+func (p *patient) gatewaySubnets() []*gatewaySubnet {
+	var out []*gatewaySubnet
+	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
+		subnet := p.s.Subnets[key]
+		if len(subnet.Gateways) == 0 {
+			continue
+		}
+		g := &gatewaySubnet{Subnet: subnet, table: p.s.Table(subnet.RouteTable)}
+		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
+		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
+		if p.config != nil && p.cluster.Kubenet() {
+			g.target = p.isTarget(subnet.RouteTable)
+			if g.table != nil {
+				g.pods = plan.PodRoutes(p.s, p.config, g.table)
+			}
+			g.sends = g.drives || g.target || len(g.pods) > 0
+		}
+		near := slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
+		if g.drives || g.sends || g.shares || near {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// isTarget reports whether any config has a table kept.
+func (p *patient) isTarget(table network.ID) bool {
+	for i := range p.Configs {
+		for _, t := range p.Configs[i].Spec.Targets {
+			if table.Equal(network.ID(t.RouteTableID)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet
+// delegated to Application Gateways (application-gateway-private-deployment).
+func (p *patient) isolated(g *gatewaySubnet) bool {
+	return g.DelegatedTo(network.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id network.ID) bool {
+		doc := p.s.Gateways[id.Key()]
+		return doc != nil && doc.Isolated
+	})
+}
+
+// checkGateways looks at the Application Gateways around a cluster.
+func checkGateways(p *patient) []finding.Finding {
+	var found []finding.Finding
+	for _, g := range p.gatewaySubnets() {
+		found = append(found, p.checkGatewayDefault(g)...)
+		if p.cluster.Kubenet() {
+			found = append(found, p.checkGatewayRoutes(g)...)
+		}
+		for _, vnet := range p.nodeNetworks() {
+			if !vnet.Equal(g.ID.Parent()) && (g.sends || g.drives && !p.routed(g)) {
+				found = append(found, p.checkPeering(g, vnet)...)
+			}
+		}
+	}
+	return found
+}
+
+// checkGatewayDefault finds default routes that a classic gateway does not stand: Azure says "For routes associated to subnet containing
+// Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'" (configuration-infrastructure). What a gateway
+// learns by BGP is not seen.
+func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
+	if g.table == nil {
+		return nil
+	}
+	i := slices.IndexFunc(g.table.Routes, func(r network.Route) bool {
+		return r.Prefix.IsValid() && r.Prefix == anywhere && !strings.EqualFold(r.HopType, network.HopInternet)
+	})
+	if i < 0 {
+		return nil
+	}
+	route := g.table.Routes[i]
+	if g.shares {
+		table := p.tableFor(g.Subnet)
+		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
+			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
+			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", createTable(table), table, p.name, p.File, useTable(g.ID, table))
+		if p.isolated(g) {
+			f.Severity = finding.Info
+			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
+		}
+		return []finding.Finding{f.With("the subnet is not delegated to " + network.TypeGateway + ": the gateway is a classic one")}
+	}
+	if p.isolated(g) {
+		return nil
+	}
+	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, but %s is a classic one and works only if it leads to the internet",
+		route.Name, g.table.ID.Short(), route.Prefix, route.NextHop(), g.who()).About(route.Name).
+		With("the subnet is not delegated to "+network.TypeGateway).
+		WithFix("az network route-table route delete --ids %s", g.table.ID.Child("routes", route.Name))
+	if !g.drives && !g.sends {
+		f.Cluster = "" // nothing but the network connects the two: said once, however many clusters there are
+	}
+	var others []string
+	for _, subnet := range g.table.Subnets {
+		if s := p.s.Subnet(subnet); s == nil || len(s.Gateways) == 0 {
+			others = append(others, subnet.Short())
+		}
+	}
+	if len(others) > 0 { // they may need the route
+		f = f.With("the table is on "+strings.Join(others, ", ")+" as well").
+			WithFix("give %s a table of its own without 0.0.0.0/0: az network vnet subnet update --ids %s --route-table TABLE", g.ID.Short(), g.ID)
+	}
+	return []finding.Finding{f}
+}
+
+// checkGatewayRoutes finds gateways that are meant to reach pods and do not have their routes. With any other plugin than kubenet pods
+// have addresses of the network, or the gateway learns of them by itself (AGIC#1524).
+func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
+	if g.RouteTable == "" {
+		if !g.drives {
+			return nil
+		}
+		table := p.tableFor(g.Subnet)
+		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
+			g.who(), p.cluster.ID.Name()).
+			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
+			WithFix("%s && %s && %s", createTable(table), useTable(g.ID, table), p.keep(table))}
+	}
+	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
+		return nil
+	}
+	own := p.ownRoutes()
+	// A gateway has no IPv6 backends (ipv6-application-gateway-powershell).
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ network.Route) bool { return prefix.Addr().Is6() })
+	missing, _ := drift(own, g.pods)
+	if len(missing) == 0 {
+		return nil
+	}
+	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID, "%s of cluster %s missing in %s, the table of %s",
+		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
+		With(missing...).
+		WithFix("%s", p.keep(g.table.ID))}
+}
+
+// ownRoutes are the pod routes of the cluster in its own table, which was read.
+func (p *patient) ownRoutes() map[netip.Prefix]network.Route {
+	return plan.PodRoutes(p.s, p.config, p.table)
+}
+
+// drift compares a copy of a cluster's pod routes with its own table: what the copy lacks or has with another next hop, and what it has
+// too much, a line each.
+func drift(own, copied map[netip.Prefix]network.Route) (missing, stale []string) {
+	for _, prefix := range network.SortPrefixes(slices.Collect(maps.Keys(own))) {
+		switch there, ok := copied[prefix]; {
+		case !ok:
+			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix, own[prefix].NextHop()))
+		case !there.SameHop(own[prefix]):
+			missing = append(missing, fmt.Sprintf("%s leads to %s, and its node is %s", prefix, there.NextHop(), own[prefix].NextHop()))
+		}
+	}
+	for _, prefix := range network.SortPrefixes(slices.Collect(maps.Keys(copied))) {
+		if _, ok := own[prefix]; !ok {
+			stale = append(stale, fmt.Sprintf("%s to %s (%s) is stale", prefix, copied[prefix].NextHop(), copied[prefix].Name))
+		}
+	}
+	return missing, stale
+}
+
+// ofRoutes says how many of the pod routes something concerns, as the subject of a sentence.
+func ofRoutes(n, all int) string {
+	if n == all {
+		return fmt.Sprintf("all %d pod routes", all)
+	}
+	return fmt.Sprintf("%d of the %d pod routes", n, all)
+}
+
+func join(prefixes []netip.Prefix) string {
+	texts := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, " and ")
+}

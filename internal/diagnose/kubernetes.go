@@ -1,0 +1,84 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// unreadKubernetes says why the cluster's own API was not read, where it was tried, or not in full.
+func (p *patient) unreadKubernetes() []finding.Finding {
+	k := p.s.Kubernetes[p.cluster.ID.Key()]
+	if k == nil || k.Failed == "" && k.Note == "" {
+		return nil
+	}
+	what := "could not be read"
+	if k.Failed == "" {
+		what = "could not be read in full"
+	}
+	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID, "the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
+}
+
+// checkKubernetes looks at what the cluster's own API says of its nodes. That a node is not ready has many causes, and is not looked at.
+func checkKubernetes(p *patient) []finding.Finding {
+	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {
+		return nil
+	}
+	nodes := p.nodes()
+	return append(unavailable(p, nodes), disagreement(p, nodes)...)
+}
+
+// unavailable reports nodes whose network is marked unavailable although their routes are there, or where the table cannot be seen; where
+// a route is missing, that says it.
+func unavailable(p *patient, nodes nodeSet) []finding.Finding {
+	var lines []string
+	b := p.open()
+	severity := finding.Warning
+	for _, n := range nodes.all {
+		c := n.kube.NetworkUnavailable
+		if c == nil || !c.True || p.young(n) {
+			continue
+		}
+		if b != nil {
+			if missing, _ := b.lacks(n); len(missing) > 0 {
+				continue
+			}
+		} else if c.Reason == "NoRouteCreated" {
+			severity = finding.Error
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s %s", n, c.Reason, c.Message))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	what := "although their routes are in its own table"
+	if b == nil {
+		what = "and its own table cannot be looked at"
+	}
+	f := p.found(finding.NetworkUnavailable, p.cluster.ID, "NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node", "nodes"), p.cluster.ID.Short(), what).
+		With(lines...).WithFix("kubectl describe nodes")
+	f.Severity = severity
+	return []finding.Finding{f}
+}
+
+// disagreement reports nodes that no machine of the cluster is, and machines that are no nodes.
+func disagreement(p *patient, nodes nodeSet) []finding.Finding {
+	var lines []string
+	severity := finding.Info
+	for _, n := range nodes.all {
+		if n.nic == nil && nodes.complete && len(n.addrs) > 0 && !p.young(n) {
+			lines = append(lines, fmt.Sprintf("node %s is in Kubernetes, and no network interface of the cluster holds its address", n))
+			severity = finding.Warning
+		}
+	}
+	for _, m := range nodes.strangers {
+		lines = append(lines, fmt.Sprintf("machine %s is there, and no node in Kubernetes has its address", m))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	f := p.found(finding.NodesDisagree, p.cluster.ID, "Kubernetes and Azure do not see the same nodes of cluster %s: %s", p.cluster.ID.Short(), count(len(lines), "differs", "differ")).
+		With(lines...).WithFix("kubectl get nodes -o wide")
+	f.Severity = severity
+	return []finding.Finding{f}
+}

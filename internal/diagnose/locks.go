@@ -1,0 +1,74 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// lockdown tells of a node resource group that only AKS may change, where something in it would have to be changed or joined.
+func (p *patient) lockdown(wanted needs) []finding.Finding {
+	if !p.cluster.Locked || p.source.Table == "" || p.brought(p.source.Table) {
+		return nil
+	}
+	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is locked down, so only AKS can put route table %s back on the node subnets of cluster %s",
+		p.cluster.NodeResourceGroup, p.source.Table.Short(), p.cluster.ID.Short()).WithFix("%s", p.azAKS("update", "--yes"))
+	guards := slices.ContainsFunc(wanted, func(n need) bool { return n.scope.Equal(p.source.Table) && !reads(n.action) })
+	if p.Proposed || !guards {
+		f.Severity = finding.Info
+	}
+	return []finding.Finding{f}
+}
+
+// azAKS is a command about the cluster; az aks does not take resource IDs.
+func (p *patient) azAKS(verb, options string) string {
+	id := p.cluster.ID
+	return fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options)
+}
+
+// locks tells of locks that refuse what AKS, the cluster's cloud provider or the keeper has to write. A lock against deletes refuses
+// the verb DELETE at Azure Resource Manager and nothing else (Azure Resource Manager, lock-resources): routes go by a PUT of their
+// table, so that outside the node resource group it is in nobody's way.
+func (p *patient) locks(caller, identity needs) []finding.Finding {
+	var found []finding.Finding
+	group := &network.Lock{Scope: p.cluster.NodeGroup()}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Locks)) {
+		lock := p.s.Locks[key]
+		var lines []string
+		severity := finding.Info
+		holds := func(n need) bool {
+			return lock.ReadOnly && lock.Holds(n.scope) && strings.HasSuffix(n.action, "/write")
+		}
+		for _, n := range identity {
+			if holds(n) && n.scope.Is(network.TypeRouteTable) && !strings.Contains(n.action, "/routes/") {
+				lines, severity = append(lines, "the cluster's cloud provider writes "+called(n.scope)+" "+n.what), finding.Warning
+			}
+		}
+		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291, azure-aks-docs#427).
+		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
+			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group "+group.Scope.Name()), finding.Warning
+		}
+		for _, n := range caller {
+			if holds(n) {
+				lines = append(lines, "the keeper writes "+called(n.scope)+" "+n.what)
+				if !p.Proposed {
+					severity = finding.Error
+				}
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		if lock.Notes != "" {
+			lines = append(lines, "its notes say: "+lock.Notes)
+		}
+		f := p.found(finding.ResourceLocked, lock.Scope, "the lock %s on %s forbids what has to be done for cluster %s", lock.ID.Name(), called(lock.Scope), p.cluster.ID.Short())
+		f.Severity = severity
+		found = append(found, f.About(lock.ID.Name()).With(lines...).WithFix("az lock delete --ids %s", lock.ID))
+	}
+	return found
+}

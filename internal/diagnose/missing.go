@@ -1,0 +1,160 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// lacks says which routes a node should have and has not, and how many it should have. Kubernetes says for which prefixes; without it, a
+// node should be the next hop of one route of each family that the cluster's pods have.
+func (b *book) lacks(n *node) (missing []string, of int) {
+	var addr = map[string]netip.Addr{}
+	for _, a := range n.addrs {
+		addr[familyOf(a)] = a
+	}
+	if n.kube != nil {
+		for _, prefix := range n.kube.PodCIDRs {
+			if !addr[familyOf(prefix.Addr())].IsValid() || !b.own.NodePrefix(prefix) {
+				continue
+			}
+			of++
+			if _, there := b.pods[prefix]; !there {
+				missing = append(missing, prefix.String())
+			}
+		}
+		return missing, of
+	}
+	for _, cidr := range b.own.PodCIDRs() {
+		family := familyOf(cidr.Addr())
+		a := addr[family]
+		if !a.IsValid() {
+			continue
+		}
+		of++
+		if !b.hops[a] && !b.misled[n.name+family] {
+			missing = append(missing, family)
+		}
+	}
+	return missing, of
+}
+
+// missing reports the nodes without their routes, and returns a line for each and whether they are certain.
+func (b *book) missing() (lines []string, sure bool) {
+	var none, unnoticed, half []string
+	for _, n := range b.nodes.all {
+		lacks, of := b.lacks(n)
+		if len(lacks) == 0 || b.young(n) {
+			continue
+		}
+		line := fmt.Sprintf("%s: %s", n, strings.Join(lacks, ", "))
+		condition := network.Condition{}
+		if n.kube != nil && n.kube.NetworkUnavailable != nil {
+			condition = *n.kube.NetworkUnavailable
+			line += fmt.Sprintf("; NetworkUnavailable is %t (%s)", condition.True, condition.Reason)
+		}
+		switch {
+		case len(lacks) < of:
+			half = append(half, line)
+		case n.kube != nil && n.kube.NetworkUnavailable != nil && !condition.True:
+			unnoticed = append(unnoticed, line)
+		default:
+			none = append(none, line)
+		}
+	}
+	sure = b.nodes.asked || b.nodes.exact
+	report := func(code finding.Code, lines []string, has, have string) {
+		if len(lines) == 0 {
+			return
+		}
+		of := "of cluster " + b.cluster.ID.Short()
+		f := b.ofTable(code, "%s in its own table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
+		if !sure {
+			f.Severity = finding.Warning
+			f = f.With("nothing shows how old they are: a new node has its route within a minute")
+		}
+		b.add(f.WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table", b.table.ID))
+	}
+	report(finding.NodeWithoutRoute, none, "has no route", "have no route")
+	report(finding.RouteUnnoticed, unnoticed, "lacks a route that Kubernetes believes to be there", "lack routes that Kubernetes believes to be there")
+	report(finding.RouteHalf, half, "has the route of one address family only", "have the routes of one address family only")
+	return slices.Concat(none, unnoticed, half), sure
+}
+
+// room reports a table that is full or about to be. Azure Virtual Network Manager can raise the limit to 1,000.
+func (b *book) room(without []string, sure bool) {
+	used, limit, each := len(b.table.Routes), b.RouteLimit, 0
+	if used > limit {
+		limit = 1000
+	}
+	families := map[bool]bool{}
+	for _, cidr := range b.own.PodCIDRs() {
+		families[cidr.Addr().Is4()] = true
+	}
+	each = len(families)
+	grow := 0
+	for _, pool := range b.cluster.Pools {
+		grow += max(0, pool.MaxCount-pool.Count)
+	}
+	fit := max(0, limit-used) / each
+	var room []string
+	if each == 2 {
+		room = append(room, "each node takes two routes: IPv4 and IPv6")
+	}
+	if grow > 0 {
+		room = append(room, fmt.Sprintf("the autoscaler can add %s", count(grow, "node", "nodes")))
+	}
+	const fix = "az network route-table route list --subscription %s -g %s --route-table-name %s -o table"
+	id := b.table.ID
+	switch {
+	case fit == 0:
+		f := b.ofTable(finding.TableFull, "the own table %s of cluster %s is full: it holds %d of %d routes, and no new node fits", id.Short(), b.cluster.ID.Short(), used, limit).With(room...)
+		if len(without) > 0 {
+			if sure {
+				f.Severity = finding.Error
+			}
+			f = f.With("without their routes are:").With(without...)
+		}
+		b.add(f.WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
+	case used*100 >= limit*80 || grow > fit:
+		b.add(b.ofTable(finding.TableFilling, "the own table %s of cluster %s holds %d of %d routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit, "more node fits", "more nodes fit")).
+			With(room...).WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
+	}
+}
+
+// checkForwarding looks for nodes whose NIC drops what it receives for their pods.
+func checkForwarding(p *patient) []finding.Finding {
+	var off []string
+	var fix string
+	if p.cluster.Stopped {
+		return nil
+	}
+	for _, nic := range p.interfaces() {
+		if p.poolOf(nic.Holder()) == "" || nic.Forwarding {
+			continue
+		}
+		off = append(off, nic.Holder())
+		if fix == "" {
+			fix = forwardingFix(nic.ID)
+		}
+	}
+	if len(off) == 0 {
+		return nil
+	}
+	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off on the network interfaces of %s of cluster %s: Azure drops what comes for their pods",
+		count(len(off), "node", "nodes"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
+}
+
+// forwardingFix sets it on a NIC, or in the model of the scale set that the NIC's instance is of.
+func forwardingFix(nic network.ID) string {
+	for at := nic; at != ""; at = at.Parent() {
+		if at.Is(network.TypeScaleSet) {
+			return fmt.Sprintf(`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
+		}
+	}
+	return "az network nic update --ids " + string(nic) + " --ip-forwarding true"
+}

@@ -1,0 +1,300 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// need is an action that somebody must be able to do at a scope, and what it takes it for.
+type need struct {
+	scope  network.ID
+	action string
+	what   string
+}
+
+// needs collects them.
+type needs []need
+
+func (n *needs) add(scope network.ID, what string, actions ...string) {
+	for _, action := range actions {
+		if scope != "" && !slices.ContainsFunc(*n, func(o need) bool { return o.action == action && o.scope.Equal(scope) }) {
+			*n = append(*n, need{scope, action, what})
+		}
+	}
+}
+
+// Scopes names where rights matter for the clusters of a case, and the object IDs of the clusters' identities: what to read into
+// the snapshot's Own and Rights before Check can say anything about them. What the needs rest on has to be in the snapshot already.
+func (c Case) Scopes() (scopes []network.ID, principals []string) {
+	for _, id := range c.Clusters {
+		p := c.patient(id)
+		if p == nil {
+			continue
+		}
+		for _, n := range append(p.identityNeeds(), p.callerNeeds()...) {
+			scopes = append(scopes, n.scope)
+		}
+		principals = append(principals, p.cluster.PrincipalIDs...)
+	}
+	slices.Sort(principals)
+	return network.SortIDs(scopes), slices.Compact(principals)
+}
+
+// identityNeeds are what the cluster's identity does with what was brought to it; on what AKS made itself it has its role (AKS: use
+// kubenet with a route table of your own, concepts-network-legacy-cni). Roles are assigned at a resource or above it, so
+// that actions on the routes are looked for at their table.
+func (p *patient) identityNeeds() (n needs) {
+	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
+		n.add(table, "to keep the pod routes there", network.TypeRouteTable+"/read", network.TypeRouteTable+"/write",
+			network.TypeRouteTable+"/routes/read", network.TypeRouteTable+"/routes/write", network.TypeRouteTable+"/routes/delete")
+	}
+	for _, pool := range p.cluster.Pools {
+		for _, subnet := range []network.ID{pool.Subnet, pool.PodSubnet} {
+			if p.brought(subnet) {
+				n.add(subnet, "to put nodes or pods there", network.TypeSubnet+"/read", network.TypeSubnet+"/join/action")
+			}
+		}
+	}
+	return n
+}
+
+// brought reports whether something is there that AKS did not make.
+func (p *patient) brought(id network.ID) bool {
+	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
+}
+
+// callerNeeds are what the config asks of who keeps it.
+func (p *patient) callerNeeds() (n needs) {
+	n.add(p.cluster.ID, "to see its node pools", network.TypeCluster+"/read")
+	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
+		n.add(subnet, "to see its route table", network.TypeSubnet+"/read")
+	}
+	if p.config == nil {
+		return n
+	}
+	n.add(p.source.Table, "to see the pod routes", network.TypeRouteTable+"/read")
+	guard := p.config.Spec.Guard
+	if guard.Mode != v1alpha1.GuardOff {
+		for _, g := range guard.Subnets {
+			n.add(network.ID(g.SubnetID), "to see its route table", network.TypeSubnet+"/read")
+			n.add(network.ID(g.RouteTableID), "to know that it is there", network.TypeRouteTable+"/read")
+		}
+	}
+	if guard.Mode == v1alpha1.GuardEnforce {
+		if !p.source.Doubtful {
+			for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
+				p.guardNeeds(&n, subnet, p.source.Table)
+			}
+		}
+		for _, g := range guard.Subnets {
+			p.guardNeeds(&n, network.ID(g.SubnetID), network.ID(g.RouteTableID))
+		}
+	}
+	for _, target := range p.config.Spec.Targets {
+		table := network.ID(target.RouteTableID)
+		n.add(table, "to compare its routes", network.TypeRouteTable+"/read")
+		if target.Policy != v1alpha1.PolicyObserve {
+			n.add(table, "to copy the pod routes there", network.TypeRouteTable+"/write")
+		}
+		if target.Policy == v1alpha1.PolicySync { // before it deletes many routes it asks the NICs
+			n.add(p.cluster.NodeGroup(), "to see which nodes are gone before routes are deleted",
+				network.TypeScaleSet+"/read", network.TypeScaleSet+"/networkInterfaces/read", network.TypeInterface+"/read")
+		}
+	}
+	return n
+}
+
+// guardNeeds are what putting a table on a subnet takes: the whole subnet is written, so everything that it links to is joined again
+// (LinkedAuthorizationFailed names what is missing). A subnet that was not read may link to more.
+func (p *patient) guardNeeds(n *needs, id, table network.ID) {
+	what := "to put a lost route table back on subnet " + id.Short()
+	n.add(id, what, network.TypeSubnet+"/write")
+	n.add(table, what, network.TypeRouteTable+"/join/action")
+	subnet := p.s.Subnet(id)
+	if subnet == nil {
+		return
+	}
+	n.add(subnet.SecurityGroup, what, network.TypeSecurityGroup+"/join/action")
+	n.add(subnet.NATGateway, what, "Microsoft.Network/natGateways/join/action")
+	for _, policy := range subnet.EndpointPolicies {
+		n.add(policy, what, "Microsoft.Network/serviceEndpointPolicies/join/action")
+	}
+}
+
+// checkPermissions looks for what somebody may not do, and for what locks and the lockdown forbid.
+func checkPermissions(p *patient) []finding.Finding {
+	identity := holder{
+		p: p, code: finding.IdentityLacks, who: "the identity of cluster " + p.cluster.ID.Short(),
+		rights: func(scope network.ID) (all []network.Rights) {
+			for _, id := range p.cluster.PrincipalIDs {
+				if r, read := p.s.Rights[id][scope.Key()]; read {
+					all = append(all, r)
+				}
+			}
+			return all
+		},
+	}
+	if len(p.cluster.PrincipalIDs) > 0 {
+		identity.assignee = "--assignee-object-id " + p.cluster.PrincipalIDs[0] + " --assignee-principal-type ServicePrincipal"
+	}
+	caller := holder{
+		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
+		rights: func(scope network.ID) []network.Rights {
+			if r, read := p.s.Own[scope.Key()]; read {
+				return []network.Rights{r}
+			}
+			return nil
+		},
+	}
+	if p.s.Caller != "" {
+		caller.who += " (" + p.s.Caller + ")"
+	}
+	wanted := p.callerNeeds()
+	found := p.lockdown(wanted)
+	if p.cluster.Locked { // the lockdown refuses what anybody wants to change there: one finding says so
+		wanted = slices.DeleteFunc(wanted, func(n need) bool { return !p.brought(n.scope) && !reads(n.action) })
+	}
+	found = append(found, identity.check(p.identityNeeds())...)
+	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
+		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
+			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
+			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
+	}
+	found = append(found, caller.check(wanted)...)
+	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
+}
+
+func (p *patient) callerAssignee() string {
+	if p.s.Caller == "" {
+		return "--assignee <object ID of the identity this was run with>"
+	}
+	return "--assignee " + p.s.Caller
+}
+
+func reads(action string) bool { return strings.HasSuffix(action, "/read") }
+
+// holder is somebody who has rights.
+type holder struct {
+	p             *patient
+	code          finding.Code
+	who, assignee string
+	// rights are those at a scope, of any of which one is enough; none where they were not read.
+	rights func(scope network.ID) []network.Rights
+}
+
+// check holds what somebody needs against the rights, scope by scope.
+func (h holder) check(wanted needs) []finding.Finding {
+	var found []finding.Finding
+	var unread []string
+	var where network.ID // the first scope at which something could not be read
+	for len(wanted) > 0 {
+		scope := wanted[0].scope
+		here := slices.DeleteFunc(slices.Clone(wanted), func(n need) bool { return !n.scope.Equal(scope) })
+		wanted = slices.DeleteFunc(wanted, func(n need) bool { return n.scope.Equal(scope) })
+		rights := h.rights(scope)
+		if len(rights) == 0 {
+			continue // nobody asked
+		}
+		var lacking needs
+		for _, n := range here {
+			why, may := may(rights, n.action)
+			switch {
+			case why != "":
+				unread, where = append(unread, called(scope)+": "+why), cmp.Or(where, scope)
+			case !may:
+				lacking = append(lacking, n)
+			}
+		}
+		if len(lacking) > 0 {
+			found = append(found, h.lacks(scope, lacking, here, rights))
+		}
+	}
+	if unread = slices.Compact(unread); len(unread) > 0 {
+		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID), "what %s may do on %s could not be read in full", h.who, called(where))
+		found = append(found, f.About(string(h.code)).With(unread...).
+			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(), where))
+	}
+	return found
+}
+
+// may reports whether an action is allowed, or why that cannot be told.
+func may(rights []network.Rights, action string) (why string, may bool) {
+	for _, r := range rights {
+		if r.May(action) {
+			return r.Undenied, true
+		}
+	}
+	for _, r := range rights {
+		if r.Failed != "" && !denied(r, action) {
+			return r.Failed, false
+		}
+	}
+	return "", false
+}
+
+// denied reports whether a deny assignment forbids an action, whatever roles allow.
+func denied(r network.Rights, action string) bool {
+	return !network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: r.Denied}.May(action)
+}
+
+// lacks makes the finding of what somebody may not do at one scope. A role has to have all that is needed there: one that held only
+// what is lacking could not take the place of the others.
+func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.Rights) finding.Finding {
+	actions := make([]string, len(lacking))
+	role, byRole := "Reader", false
+	var lines, purposes []string
+	for i, n := range lacking {
+		actions[i] = n.action
+		if !slices.Contains(purposes, n.what) {
+			purposes = append(purposes, n.what)
+		}
+		lines = append(lines, n.action+": "+n.what)
+		if !reads(n.action) {
+			role = "Network Contributor" // the smallest built-in role that writes and joins networks
+		}
+		byRole = byRole || !slices.ContainsFunc(rights, func(r network.Rights) bool { return denied(r, n.action) })
+	}
+	f := finding.New(h.code, h.p.name, string(scope), "%s may not do %s on %s, which it takes %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
+	if h.code == finding.CallerLacks && h.p.Proposed {
+		f.Severity = finding.Info
+	}
+	var roles, denials []string
+	for _, r := range rights {
+		roles, denials = append(roles, r.Roles...), append(denials, r.DeniedBy...)
+	}
+	if len(roles) > 0 {
+		lines = append(lines, "its roles there: "+strings.Join(roles, ", "))
+	}
+	if len(denials) > 0 {
+		lines = append(lines, "deny assignments there: "+strings.Join(denials, ", "))
+	}
+	if !byRole {
+		return f.With(lines...).WithFix("change what made the deny assignment (a deployment stack, a managed application): no role overrides it")
+	}
+	custom := make([]string, len(needed))
+	for i, n := range needed {
+		custom[i] = n.action
+	}
+	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom one needs "+strings.Join(custom, ", "))...).
+		WithFix("az role assignment create %s --role %q --scope %s", h.assignee, role, scope)
+}
+
+// called names a resource with its kind.
+func called(id network.ID) string {
+	kinds := map[string]string{
+		network.TypeCluster: "cluster", network.TypeRouteTable: "route table", network.TypeSubnet: "subnet", network.TypeVNet: "virtual network",
+		network.TypeSecurityGroup: "network security group", network.TypeResourceGroup: "resource group", network.TypeSubscription: "subscription",
+		"Microsoft.Network/natGateways": "NAT gateway", "Microsoft.Network/serviceEndpointPolicies": "service endpoint policy",
+	}
+	for kind, word := range kinds {
+		if id.Is(kind) {
+			return word + " " + id.Short()
+		}
+	}
+	return id.Type() + " " + id.Short()
+}

@@ -1,0 +1,73 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Pools puts together what planning addresses asks of a cluster's pools: surge is for those whose document names none, routes is how
+// many a table holds. Subnets that could not be looked at are in unseen, a sentence each: they limit nothing.
+func Pools(s *network.Snapshot, cluster *network.Cluster, surge capacity.Surge, routes int) (pools []capacity.Pool, unseen []string, err error) {
+	for _, p := range cluster.Pools {
+		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginName()), MaxPods: p.MaxPods, Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
+		switch {
+		case p.PodSubnet != "" && p.StaticBlocks:
+			setup.Plugin = capacity.PodSubnetStatic
+		case p.PodSubnet != "":
+			setup.Plugin = capacity.PodSubnet
+		}
+		if _, err := capacity.ParsePlugin(string(setup.Plugin)); err != nil {
+			return nil, nil, fmt.Errorf("cluster %s: %w", cluster.ID.Short(), err)
+		}
+		if p.MaxSurge != "" {
+			if setup.Surge, err = capacity.ParseSurge(p.MaxSurge); err != nil {
+				return nil, nil, fmt.Errorf("pool %s of cluster %s: maxSurge: %w", p.Name, cluster.ID.Short(), err)
+			}
+		}
+		setup.PodCIDR = firstIPv4(cluster.PodCIDRs)
+		pool := capacity.Pool{Name: p.Name, Nodes: p.Count, Autoscaler: p.MaxCount}
+		look := func(id network.ID, prefix *netip.Prefix, used *int) {
+			if found := s.Subnet(id); found != nil {
+				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
+			} else if id != "" {
+				unseen = append(unseen, fmt.Sprintf("Subnet %s of pool %s could not be looked at, and limits nothing here.", id.Short(), p.Name))
+			}
+		}
+		look(nodeSubnet(s, cluster, p), &setup.Subnet, &pool.Used)
+		look(p.PodSubnet, &setup.PodSubnet, &pool.PodsUsed)
+		pool.Setup = setup
+		pools = append(pools, pool)
+	}
+	return pools, unseen, nil
+}
+
+// nodeSubnet is the subnet of a pool's nodes, "" where AKS made it and it was not read.
+func nodeSubnet(s *network.Snapshot, cluster *network.Cluster, pool network.Pool) network.ID {
+	if own := s.Known(cluster.ID).OwnSubnets; pool.Subnet == "" && len(own) > 0 {
+		return own[0]
+	}
+	return pool.Subnet
+}
+
+// firstIPv4 is the first IPv4 prefix: what is counted here.
+func firstIPv4(prefixes []netip.Prefix) netip.Prefix {
+	for _, p := range prefixes {
+		if p.Addr().Is4() {
+			return p
+		}
+	}
+	return netip.Prefix{}
+}
+
+// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge).
+var usualSurge = capacity.Surge{Percent: 10}
+
+func surgeOf(pool network.Pool) capacity.Surge {
+	if surge, err := capacity.ParseSurge(pool.MaxSurge); err == nil {
+		return surge
+	}
+	return usualSurge
+}

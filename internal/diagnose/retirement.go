@@ -1,0 +1,248 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// retired is the day on which kubenet is retired (Azure/AKS#4859, and a callout on every page of AKS about kubenet).
+var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
+
+// checkRetirement counts the days and looks for what stands in the way of the migration to Azure CNI Overlay. Where nothing else is
+// said, conditions are those of AKS's page update-azure-cni, as of November 2026.
+func checkRetirement(p *patient) []finding.Finding {
+	var found []finding.Finding
+	for _, check := range []func(*patient) []finding.Finding{
+		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay, poolsForOverlay, versionForOverlay, namesForOverlay,
+	} {
+		found = append(found, check(p)...)
+	}
+	return append(found, p.retirement(found))
+}
+
+// retirement is the finding that every kubenet cluster has.
+func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
+	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
+	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
+	switch {
+	case p.Today.IsZero(): // nobody knows when
+		when, days = "is retired on 31 March 2028", 1
+	case days <= 0:
+		when = fmt.Sprintf("was retired on 31 March 2028, %d days ago", -days)
+	}
+	f := p.found(finding.KubenetRetired, p.cluster.ID, "kubenet %s, and cluster %s has yet to move to Azure CNI Overlay", when, p.cluster.ID.Short())
+	if days <= 0 {
+		f.Severity = finding.Warning
+	}
+	for _, b := range blockers {
+		if b.Severity > finding.Info {
+			f = f.With("in the way: " + b.Message)
+		}
+	}
+	if len(f.Evidence) == 0 {
+		f = f.With("nothing was found in the way, as far as Azure's documentation says what is")
+	}
+	return f.With(p.afterwards()...).WithFix("when it is planned, and nothing is in the way (there is no way back): %s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
+}
+
+// afterwards says what the migration does to what is there.
+func (p *patient) afterwards() (lines []string) {
+	switch table := p.source.Table; {
+	case table == "":
+	case p.brought(table):
+		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+" and leave the others in it")
+	default:
+		lines = append(lines, "AKS will delete route table "+table.Short()+", with whatever else is in it")
+	}
+	if p.cluster.Ingress != "" { // AGIC#1524
+		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
+	}
+	if len(p.cluster.PodCIDRs) > 1 {
+		lines = append(lines, "pods have IPv4 and IPv6 addresses: AKS does not say whether it migrates such clusters")
+	}
+	return lines
+}
+
+// othersOnTable: the migration fails while a subnet that is not the nodes' has the cluster's table (azure-aks-docs#334).
+func othersOnTable(p *patient) []finding.Finding {
+	if p.table == nil || p.source.Doubtful {
+		return nil
+	}
+	others := slices.Clone(p.table.Subnets)
+	for _, subnet := range p.s.Subnets {
+		if subnet.RouteTable.Equal(p.table.ID) {
+			others = append(others, subnet.ID)
+		}
+	}
+	nodes := p.s.NodeSubnetIDs(p.cluster)
+	var found []finding.Finding
+	for _, id := range network.SortIDs(others) {
+		subnet := p.s.Subnet(id)
+		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) || subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
+			continue // its own, or the subnet, which was read after the table, says otherwise
+		}
+		whose := ""
+		if subnet != nil && len(subnet.Gateways) > 0 {
+			whose = " of Application Gateway " + subnet.Gateways[0].Short()
+		}
+		found = append(found, p.found(finding.MigrationTable, id, "subnet %s%s has route table %s of cluster %s, so the migration to overlay will fail",
+			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithFix("az network vnet subnet update --ids %s --route-table <a table of its own, with the pod routes until then>", id))
+	}
+	return found
+}
+
+// orphansToCome: on the migration AKS removes the pod routes from the cluster's own table, and from no other.
+func orphansToCome(p *patient) []finding.Finding {
+	if p.config == nil || p.source.Table == "" {
+		return nil // a table that holds pod routes may be the cluster's own
+	}
+	var tables []network.ID
+	for _, table := range p.s.Tables {
+		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) {
+			tables = append(tables, table.ID)
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	var names, lines []string
+	for _, id := range network.SortIDs(tables) {
+		names, lines = append(names, id.Short()), append(lines, string(id))
+	}
+	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave routes to pods of cluster %s behind in %s",
+		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).WithFix("routekeeper prune-orphans, after the migration")}
+}
+
+// podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual network, nor with what that is
+// peered with, nor with the service CIDR (azure-cni-overlay, IP address planning).
+func podCIDRForOverlay(p *patient) []finding.Finding {
+	nodes := 0
+	for _, pool := range p.cluster.Pools {
+		most := max(pool.Count, pool.MaxCount)
+		nodes += most + surgeOf(pool).Of(most)
+	}
+	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr <a free one, wide enough>")
+	var found []finding.Finding
+	for _, cidr := range p.cluster.PodCIDRs {
+		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).Fits(); nodes > fit.Nodes {
+			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "cluster %s can grow to %d nodes with those of an upgrade, and %s has room for %d on overlay",
+				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix("%s", fix))
+		}
+		for _, other := range p.surroundings() {
+			if cidr.Overlaps(other.prefix) {
+				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "the pod CIDR %s of cluster %s overlaps with %s of %s, which overlay does not support",
+					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+other.prefix.String()).WithFix("%s", fix))
+			}
+		}
+	}
+	return found
+}
+
+// surrounding is a prefix that a pod CIDR must keep clear of.
+type surrounding struct {
+	prefix netip.Prefix
+	whose  string
+}
+
+func (p *patient) surroundings() []surrounding {
+	var out []surrounding
+	for _, prefix := range p.cluster.ServiceCIDRs {
+		out = append(out, surrounding{prefix, "the services"})
+	}
+	var networks []network.ID
+	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
+		networks = append(networks, subnet.Parent())
+	}
+	for _, id := range network.SortIDs(networks) {
+		vnet := p.s.VNets[id.Key()]
+		if vnet == nil {
+			continue
+		}
+		for _, prefix := range vnet.Prefixes {
+			out = append(out, surrounding{prefix, "virtual network " + id.Short()})
+		}
+		for _, peering := range vnet.Peerings {
+			for _, prefix := range peering.Prefixes {
+				out = append(out, surrounding{prefix, "virtual network " + peering.Remote.Short() + ", which it is peered with"})
+			}
+		}
+	}
+	return out
+}
+
+// identityForOverlay: a system-assigned identity, or a service principal, cannot take the table off.
+func identityForOverlay(p *patient) []finding.Finding {
+	has := "a system-assigned identity"
+	switch {
+	case strings.Contains(strings.ToLower(p.cluster.Identity), "userassigned"):
+		return nil
+	case p.cluster.Identity == "" && len(p.cluster.Principals) < 2:
+		return nil // the document names nobody
+	case p.cluster.Identity == "":
+		has = "a service principal"
+	}
+	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID, "cluster %s has %s, and the migration to overlay takes a user-assigned one", p.cluster.ID.Short(), has).
+		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity <resource ID of an identity with rights on the network>"))}
+}
+
+func policyForOverlay(p *patient) []finding.Finding {
+	if p.cluster.Policy == "" || strings.EqualFold(p.cluster.Policy, "none") {
+		return nil
+	}
+	return []finding.Finding{p.found(finding.MigrationPolicy, p.cluster.ID, "cluster %s has the network policy engine %s, and only clusters without one are migrated to overlay",
+		p.cluster.ID.Short(), p.cluster.Policy).WithFix("%s", p.azAKS("update", "--network-policy none"))}
+}
+
+func poolsForOverlay(p *patient) []finding.Finding {
+	var found []finding.Finding
+	for _, pool := range p.cluster.Pools {
+		if pool.Windows {
+			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID, "pool %s of cluster %s runs Windows, which migrates to overlay with containerd and from build 20348.1668 on",
+				pool.Name, p.cluster.ID.Short()).About(pool.Name))
+		}
+		if strings.EqualFold(pool.Kind, "AvailabilitySet") { // azure-cni-overlay, limitations
+			found = append(found, p.found(finding.MigrationPoolKind, p.cluster.ID, "pool %s of cluster %s is an availability set, which overlay does not support",
+				pool.Name, p.cluster.ID.Short()).About(pool.Name))
+		}
+	}
+	return found
+}
+
+// oldest is the minor version of Kubernetes 1 from which on clusters are migrated.
+const oldest = 27
+
+func versionForOverlay(p *patient) []finding.Finding {
+	parts := strings.Split(p.cluster.Version, ".")
+	if len(parts) < 2 || parts[0] != "1" {
+		return nil
+	}
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil || minor >= oldest {
+		return nil
+	}
+	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID, "cluster %s has Kubernetes %s, and clusters are migrated to overlay from 1.%d on",
+		p.cluster.ID.Short(), p.cluster.Version, oldest).WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
+}
+
+// namesForOverlay: the names become labels of nodes (azure-cni-overlay, limitations).
+func namesForOverlay(p *patient) []finding.Finding {
+	const most = 63
+	var found []finding.Finding
+	for _, subnet := range p.cluster.BroughtSubnets() {
+		for _, name := range []string{subnet.Name(), subnet.Parent().Name(), subnet.ResourceGroup()} {
+			if len(name) > most {
+				found = append(found, p.found(finding.MigrationNameLength, subnet, "the name %s, of subnet %s or where it is, has %d characters, and overlay takes %d at most", name, subnet.Short(), len(name), most).About(name))
+			}
+		}
+	}
+	return found
+}

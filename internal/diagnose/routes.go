@@ -1,0 +1,253 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// book is a cluster's own table, held against its nodes.
+type book struct {
+	*patient
+	own   plan.Ownership
+	nodes nodeSet
+	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they lead to, held who holds an address.
+	pods map[netip.Prefix]network.Route
+	hops map[netip.Addr]bool
+	held map[netip.Addr]string
+	// claims are the pod CIDRs of the nodes, where Kubernetes says them.
+	claims map[netip.Prefix]*node
+	// misled are the nodes, with the family, that have a route which leads to another address.
+	misled map[string]bool
+	gone   []string
+	goneID []string
+	found  []finding.Finding
+}
+
+// open returns the cluster's book, or nil where its table is not known for certain, or has nothing to say: a stopped cluster has no nodes.
+func (p *patient) open() *book {
+	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
+		return nil
+	}
+	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(), pods: map[netip.Prefix]network.Route{},
+		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{}, misled: map[string]bool{}}
+	if len(b.own.PodCIDRs()) == 0 {
+		return nil
+	}
+	for _, n := range b.nodes.all {
+		if n.kube != nil {
+			for _, prefix := range n.kube.PodCIDRs {
+				b.claims[prefix] = n
+			}
+		}
+	}
+	for _, r := range p.table.Routes {
+		if !b.own.NodePrefix(r.Prefix) {
+			continue
+		}
+		if first, twice := b.pods[r.Prefix]; !twice {
+			b.pods[r.Prefix], b.hops[r.Hop] = r, true
+		} else if !first.SameHop(r) { // Azure takes no second one; a saved file can hold it
+			b.twice(r, first)
+		}
+	}
+	for _, r := range p.table.Routes {
+		b.look(r)
+	}
+	return b
+}
+
+// checkRoutes looks at the routes in the cluster's own table, and at what is missing there.
+func checkRoutes(p *patient) []finding.Finding {
+	b := p.open()
+	if b == nil {
+		return checkForwarding(p)
+	}
+	if len(b.gone) > 0 {
+		b.add(b.ofTable(finding.RouteToGoneNode, "%s in the own table %s of cluster %s to nodes that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(), b.cluster.ID.Short()).
+			With(b.gone...).WithFix("az network route-table route delete --ids %s", strings.Join(b.goneID, " ")))
+	}
+	b.room(b.missing())
+	return append(b.found, checkForwarding(p)...)
+}
+
+func (b *book) add(f finding.Finding) { b.found = append(b.found, f) }
+
+// ofTable makes a finding about the table.
+func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Finding {
+	return b.patient.found(code, b.table.ID, format, args...)
+}
+
+// about makes a finding about one route, whose remedy is to delete it.
+func (b *book) about(code finding.Code, r network.Route, format string, args ...any) finding.Finding {
+	return b.ofTable(code, "route %s (%s to %s) in the own table %s of cluster %s %s", r.Name, r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+		About(r.Name).WithFix("az network route-table route delete --ids %s", b.table.ID.Child("routes", r.Name))
+}
+
+// look judges one route that the cloud provider takes for its own: one that begins or ends inside a pod CIDR (route_controller,
+// isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8 to a firewall, is nobody's business here: the nodes' own routes are longer.
+func (b *book) look(r network.Route) {
+	for _, cidr := range b.own.PodCIDRs() {
+		switch {
+		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) && !cidr.Contains(last(r.Prefix)):
+		case !b.own.NodePrefix(r.Prefix):
+			b.odd(r, cidr)
+		case b.pods[r.Prefix].Name == r.Name:
+			b.pod(r, cidr)
+		}
+	}
+}
+
+// last is the last address of a prefix.
+func last(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 1 << (7 - bit%8)
+	}
+	a, _ := netip.AddrFromSlice(bytes)
+	return a
+}
+
+// odd judges a route inside the pod CIDR to what cannot be a node's prefix.
+func (b *book) odd(r network.Route, inside netip.Prefix) {
+	for prefix, pod := range b.pods {
+		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) || pod.SameHop(r) || b.nodes.asked && b.claims[prefix] == nil {
+			continue
+		}
+		if b.isNode(r) {
+			b.twice(r, pod)
+			return
+		}
+		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these pods do not go to their node at %s", prefix, network.RouteNode(pod.Name), pod.NextHop())
+		if r.Hop.IsValid() {
+			f.Severity = finding.Warning
+			f = f.With(fmt.Sprintf("%s is an appliance, which may pass them on", r.Hop))
+		}
+		b.add(f)
+		return
+	}
+	b.unmatched(r, inside)
+}
+
+// pod judges a route to what can be a node's prefix.
+func (b *book) pod(r network.Route, inside netip.Prefix) {
+	owner := b.claims[r.Prefix]
+	if !b.nodes.asked {
+		owner = b.nodes.byName[strings.ToLower(network.RouteNode(r.Name))]
+	}
+	switch {
+	case owner != nil:
+		b.owned(r, owner)
+	case !r.Hop.IsValid():
+		b.unmatched(r, inside)
+	case !b.own.NodeHop(r): // keeping says so
+	case b.nodes.asked:
+		b.goes(r, "no node has this pod CIDR")
+	default:
+		b.nameless(r)
+	}
+}
+
+// owned judges the route of a node that is there.
+func (b *book) owned(r network.Route, n *node) {
+	family := familyOf(r.Prefix.Addr())
+	right := netip.Addr{}
+	for _, a := range n.addrs {
+		if a == r.Hop {
+			return
+		}
+		if familyOf(a) == family {
+			right = a
+		}
+	}
+	if !right.IsValid() {
+		return // it has no such address, or it could not be read
+	}
+	b.misled[n.name+family] = true
+	f := b.about(finding.WrongHop, r, "does not lead to %s, the node it is for", n)
+	switch holder := b.holder(r.Hop); {
+	case !r.Hop.IsValid():
+	case holder != "":
+		f = f.With(fmt.Sprintf("%s is held by %s", r.Hop, holder))
+	case b.nodes.complete:
+		f = f.With(fmt.Sprintf("%s is held by no network interface of the cluster", r.Hop))
+	}
+	b.add(f.With("the cloud provider writes the route anew, with the right address, once it is deleted"))
+}
+
+// nameless judges a route where only the NICs say what nodes there are, and none has the route's name.
+func (b *book) nameless(r network.Route) {
+	n := b.nodes.byAddr[r.Hop]
+	switch {
+	case n != nil && n.name != "" && b.nodes.complete && b.poolOf(network.RouteNode(r.Name)) != "":
+		b.goes(r, "there is no node of this name, and its address has passed on to "+n.String())
+	case n != nil:
+	case b.holder(r.Hop) != "":
+		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is no node of its pools", b.holder(r.Hop)))
+	case b.nodes.complete:
+		b.goes(r, "no network interface holds the address")
+	}
+}
+
+// goes notes a route to a node that is gone.
+func (b *book) goes(r network.Route, why string) {
+	b.gone = append(b.gone, fmt.Sprintf("%s (%s to %s): %s", r.Name, r.Prefix, r.NextHop(), why))
+	b.goneID = append(b.goneID, string(b.table.ID.Child("routes", r.Name)))
+}
+
+func (b *book) twice(r, other network.Route) {
+	b.add(b.about(finding.ClaimedTwice, r, "claims pods of %s, which %s leads to %s", other.Prefix, other.Name, other.NextHop()).
+		With("the longer prefix wins; the fix deletes " + r.Name + ", provided it is the wrong one"))
+}
+
+func (b *book) unmatched(r network.Route, inside netip.Prefix) {
+	where := "lies inside"
+	if r.Prefix.Bits() < inside.Bits() {
+		where = "reaches into"
+	}
+	b.add(b.about(finding.RouteInPodCIDR, r, "%s its pod CIDR %s: the cloud provider deletes it, whatever its name", where, inside))
+}
+
+// isNode reports whether a route leads to one of the nodes.
+func (b *book) isNode(r network.Route) bool {
+	return b.nodes.byAddr[r.Hop] != nil || b.own.NodeHop(r) && b.holder(r.Hop) == ""
+}
+
+// holder names the machine that holds an address in one of the node subnets, or "".
+func (b *book) holder(a netip.Addr) string {
+	if n := b.nodes.byAddr[a]; n != nil {
+		return n.String()
+	}
+	return b.held[a]
+}
+
+// holders are the machines, of whomever, by their addresses in the node subnets.
+func (p *patient) holders() map[netip.Addr]string {
+	node := map[string]bool{}
+	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
+		node[id.Key()] = true
+	}
+	held := map[netip.Addr]string{}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Interfaces)) {
+		nic := p.s.Interfaces[key]
+		for _, c := range nic.Configs {
+			if c.Address.IsValid() && node[c.Subnet.Key()] {
+				held[c.Address] = nic.Holder()
+			}
+		}
+	}
+	return held
+}
+
+func familyOf(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}

@@ -1,0 +1,215 @@
+package diagnose
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// lone is the healthy world without targets: only the cluster's own table counts, and what is in the way of a migration does not.
+func lone(t *testing.T) *world {
+	w := healthy(t)
+	w.aside = "migration-"
+	w.c.Configs[0].Spec.Targets, w.c.Configs[0].Spec.Guard.Subnets = nil, nil
+	w.routes(gwTable)
+	return w
+}
+
+// with is lone with further routes in the cluster's own table.
+func with(t *testing.T, routes ...any) *world {
+	return lone(t).routes(shopTable, append(list{podRoute(0), podRoute(1), podRoute(2)}, routes...)...)
+}
+
+// leading is the pod route of a node, leading elsewhere.
+func leading(i int, hop string) object {
+	r := podRoute(i)
+	r["properties"].(object)["nextHopIpAddress"] = hop
+	return r
+}
+
+// machine adds a network interface.
+func (w *world) machine(id network.ID, addresses ...string) *world {
+	configs := list{}
+	for i, a := range addresses {
+		configs = append(configs, object{"name": fmt.Sprint("ipconfig", i+1), "properties": object{"privateIPAddress": a, "subnet": link(nodes)}})
+	}
+	return w.put(object{"id": string(id), "name": id.Name(), "properties": object{"enableIPForwarding": true, "ipConfigurations": configs}})
+}
+
+// node changes what Kubernetes says of a node.
+func (w *world) node(i int, change func(*network.Node)) *world {
+	change(&w.kube[shop.Key()].Nodes[i])
+	return w
+}
+
+// blind takes away the network interface of a node, so that not all of them are seen.
+func (w *world) blind(i int) *world { return w.without(nicID(i)) }
+
+// sized sets a field of the cluster's pool.
+func (w *world) sized(name string, value any) *world {
+	w.props(shop)["agentPoolProfiles"].(list)[0].(object)[name] = value
+	return w
+}
+
+func TestRouteToGoneNode(t *testing.T) {
+	gone := podRoute(7)
+	f := with(t, gone).finds(finding.RouteToGoneNode)
+	is(t, f, finding.Warning)
+	says(t, f, "1 route leads", "10.244.7.0/24 to 10.42.1.11", "no network interface holds the address", "az network route-table route delete --ids "+string(shopTable)+"/routes/"+gone["name"].(string))
+	f = with(t, gone).kubernetes().finds(finding.RouteToGoneNode)
+	says(t, f, "no node has this pod CIDR")
+	// Its address has passed on to another node, which has its own route.
+	passed := leading(7, nodeAddr(1))
+	says(t, with(t, passed).finds(finding.RouteToGoneNode), "passed on to "+nodeName(1))
+
+	// Not all interfaces are seen: who knows whose address it is.
+	with(t, gone).sized("count", 4).finds()
+	lone(t).blind(2).finds()
+	// One of them could not be read.
+	with(t, gone).machine(nicID(2), "?").finds()
+	// None is seen at all.
+	lone(t).blind(0).blind(1).blind(2).sized("count", 0).finds()
+	// A route by an old, bare name is nobody's but its next hop's.
+	bare := podRoute(2)
+	bare["name"] = "some-node"
+	lone(t).routes(shopTable, podRoute(0), podRoute(1), bare).finds()
+}
+
+func TestWrongHop(t *testing.T) {
+	wrong := func(hop string) *world { return lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, hop)) }
+	for _, kube := range []bool{false, true} {
+		look := func(w *world) *world {
+			if kube {
+				return w.kubernetes()
+			}
+			return w
+		}
+		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
+		is(t, f, finding.Error)
+		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 is held by no network interface of the cluster", "az network route-table route delete --ids "+string(shopTable)+"/routes/"+nodeName(2))
+		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" is held by "+nodeName(0))
+		// Outside of the node subnets: keeping finds it too, but this says more.
+		look(wrong("10.99.0.4")).finds(finding.WrongHop)
+		says(t, look(wrong("10.42.1.99").machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(finding.WrongHop), "is held by jump")
+		look(wrong(nodeAddr(2))).finds()
+		// Another route leads outside, too, and is no node's.
+		w := look(wrong("10.99.0.4"))
+		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any), leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
+	}
+	// The node's own address could not be read.
+	lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, "10.42.1.99")).machine(nicID(2)).finds()
+	// Kubernetes may know a node by several addresses.
+	wrong("10.42.1.99").kubernetes().machine(nicID(2), nodeAddr(2), "10.42.1.99").node(2, func(n *network.Node) { n.Addresses = append(n.Addresses, addr("10.42.1.99")) }).finds()
+}
+
+func TestHopNotNode(t *testing.T) {
+	jump := netGroup + "/providers/Microsoft.Network/networkInterfaces/jump"
+	f := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(jump, "10.42.1.99").finds(finding.HopNotNode)
+	is(t, f, finding.Warning)
+	says(t, f, "leads to jump")
+	// Another machine somewhere else has the same address.
+	elsewhere := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(jump, "10.42.1.99")
+	elsewhere.props(jump)["ipConfigurations"].(list)[0].(object)["properties"].(object)["subnet"] = link(netGroup + "/providers/Microsoft.Network/virtualNetworks/far/subnets/nodes")
+	elsewhere.finds(finding.RouteToGoneNode)
+}
+
+func TestRouteInPodCIDR(t *testing.T) {
+	for _, r := range []object{
+		route("to-firewall", "10.244.128.0/17", "VirtualAppliance", "10.42.9.4"),
+		route("to-firewall", "10.244.0.0/16", "VirtualAppliance", "10.42.9.4"),
+		route("to-firewall", "10.244.200.128/25", "Internet", ""),
+		route("to-firewall", "10.244.200.0/24", "None", ""),
+		route("same-way", "10.244.1.0/25", "VirtualAppliance", nodeAddr(1)),
+	} {
+		for _, w := range []*world{with(t, r), with(t, r).kubernetes()} {
+			f := w.finds(finding.RouteInPodCIDR)
+			is(t, f, finding.Warning)
+			says(t, f, r["name"].(string), "inside its pod CIDR 10.244.0.0/16", "whatever its name")
+		}
+	}
+	// It reaches beyond, but the cloud provider looks at its first and its last address.
+	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(finding.RouteInPodCIDR), "reaches into its pod CIDR")
+	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs", "10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
+	with(t, route("wide", "10.240.0.0/12", "VirtualAppliance", "10.42.9.4")).finds()
+	// Beside the pod CIDR, or around it, the cloud provider leaves everything alone.
+	with(t, route("to-firewall", "10.245.0.0/24", "VirtualAppliance", "10.42.9.4"), route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
+		route("storage", "Storage", "Internet", "")).finds()
+	// In another table it is somebody else's.
+	lone(t).routes(gwTable, route("to-firewall", "10.244.128.0/17", "VirtualAppliance", "10.42.9.4")).finds()
+	// What leads outside the node subnets keeping finds.
+	with(t, route("to-firewall", "10.244.200.0/24", "VirtualAppliance", "10.42.9.4")).finds(finding.SourceHop)
+}
+
+func TestRouteShadows(t *testing.T) {
+	for _, w := range []*world{with(t, route("half", "10.244.1.0/25", "None", "")), with(t, route("half", "10.244.1.0/25", "None", "")).kubernetes()} {
+		f := w.finds(finding.RouteShadows)
+		is(t, f, finding.Error)
+		says(t, f, "half (10.244.1.0/25 to None)", "more specific than 10.244.1.0/24 of "+nodeName(1), nodeAddr(1))
+	}
+	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(finding.RouteShadows)
+	is(t, f, finding.Warning)
+	// No node's: nothing is shadowed.
+	with(t, route("half", "10.244.77.0/25", "None", "")).finds(finding.RouteInPodCIDR)
+}
+
+func TestClaimedTwice(t *testing.T) {
+	f := with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
+	is(t, f, finding.Error)
+	says(t, f, "copy (10.244.1.0/25 to "+nodeAddr(2)+")", "10.244.1.0/24", nodeAddr(1))
+	// Nobody's interface was read, but the address is a node's by its subnet.
+	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).blind(2).finds(finding.ClaimedTwice)
+	// A saved file can hold what Azure does not take.
+	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
+	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(1))).finds()
+	// The other is no node's pod CIDR any more.
+	with(t, podRoute(7), route("copy", "10.244.7.0/25", "VirtualAppliance", nodeAddr(2))).kubernetes().finds(finding.RouteToGoneNode, finding.RouteInPodCIDR)
+}
+
+func TestTableRoom(t *testing.T) {
+	filled := func(n int) *world {
+		var more []any
+		for i := range n {
+			more = append(more, route(fmt.Sprint("branch-", i), fmt.Sprintf("172.16.%d.0/24", i), "VirtualAppliance", "10.42.9.4"))
+		}
+		w := with(t, more...)
+		w.c.RouteLimit = 10
+		return w
+	}
+	f := filled(5).finds(finding.TableFilling)
+	is(t, f, finding.Warning)
+	says(t, f, "8 of 10 routes", "2 more nodes fit", "az network route-table route list")
+	filled(4).finds()
+	f = filled(4).sized("enableAutoScaling", true).sized("maxCount", 7).finds(finding.TableFilling)
+	says(t, f, "3 more nodes fit", "the autoscaler can add 4 nodes")
+	filled(4).sized("enableAutoScaling", true).sized("maxCount", 6).finds()
+	filled(4).sized("enableAutoScaling", false).sized("maxCount", 100).finds()
+
+	f = filled(7).finds(finding.TableFull)
+	is(t, f, finding.Warning)
+	says(t, f, "10 of 10 routes")
+	// Azure Virtual Network Manager raised the limit.
+	filled(8).finds()
+	// It is the reason why a node has no route.
+	w := filled(8).routes(shopTable, append(filled(8).props(shopTable)["routes"].([]any)[:2], filled(8).props(shopTable)["routes"].([]any)[3:]...)...).kubernetes()
+	f = w.finds(finding.TableFull)
+	is(t, f, finding.Error)
+	says(t, f, nodeName(2))
+}
+
+func TestForwardingOff(t *testing.T) {
+	f := lone(t).set(nicID(1), "enableIPForwarding", false).finds(finding.ForwardingOff)
+	is(t, f, finding.Error)
+	says(t, f, "aks-nodepool1-12345678-vmss instance 1", "az vmss update --ids "+string(scaleSet()))
+	alone := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
+	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).sized("count", 4).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).
+		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+string(alone))
+	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState", object{"code": "Stopped"}).finds()
+	// Not a node's: a private endpoint, or a machine of somebody else.
+	endpoint := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic.1234"
+	lone(t).machine(endpoint, "10.42.1.50").set(endpoint, "enableIPForwarding", false).finds()
+	jump := netGroup + "/providers/Microsoft.Network/networkInterfaces/jump"
+	lone(t).machine(jump, "10.42.1.50").set(jump, "enableIPForwarding", false).finds()
+}

@@ -1,0 +1,294 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// checkSharing looks for clusters that are in each other's way, and for addresses that are there twice.
+func checkSharing(p *patient) []finding.Finding {
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
+		if other := p.s.Clusters[key]; other.Kubenet() && p.speaksFor(other) {
+			found = append(found, p.neighbour(other)...)
+		}
+	}
+	networks := p.networks()
+	found = append(found, p.podsInNetworks(networks)...)
+	found = append(found, p.servicesOverlap(networks)...)
+	return append(found, p.reserved()...)
+}
+
+// speaksFor reports whether this cluster tells of it and the other: each pair is told once.
+func (p *patient) speaksFor(other *network.Cluster) bool {
+	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() || !slices.ContainsFunc(p.Clusters, other.ID.Equal))
+}
+
+// neighbour tells what this cluster and another one share.
+func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
+	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
+	told := func(f finding.Finding) finding.Finding {
+		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
+		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
+			f.Severity = finding.Error
+			f = f.With("their pod CIDRs overlap: each cloud provider deletes the routes of the other")
+		}
+		return f
+	}
+	theirs := p.s.NodeSubnetIDs(other)
+	var found []finding.Finding
+	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
+		if slices.ContainsFunc(theirs, id.Equal) {
+			found = append(found, told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share the node subnet %s, which has one route table", p.cluster.ID.Short(), other.ID.Short(), id.Short()).
+				WithFix("az aks nodepool add --subscription %s --resource-group %s --cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
+		}
+	}
+	if len(found) > 0 {
+		return found // with the subnet they share its table
+	}
+	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
+		return []finding.Finding{told(p.found(finding.TableShared, p.table.ID, "the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(), other.ID.Short(), p.table.ID.Short()).
+			WithFix("az network route-table create --subscription %s -g %s -n %s-rt", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name()))}
+	}
+	if len(overlap) == 0 || !p.near(other) {
+		return nil
+	}
+	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(), other.ID.Short(), prefixList(overlap)))
+	if both, said := p.leadsToBoth(other); both != "" {
+		f.Severity = finding.Warning
+		f = f.With("the table " + both.Short() + " leads to nodes of both")
+	} else if said {
+		return nil
+	}
+	return []finding.Finding{f}
+}
+
+// usedBy reports whether another cluster uses a table, too: by its config, or because a node subnet of its has the table and the table leads to
+// its nodes. An association alone can be a mistake, which is found with the other cluster.
+func (p *patient) usedBy(other *network.Cluster, table *network.RouteTable) bool {
+	for _, c := range p.Configs {
+		if other.ID.Equal(network.ID(c.Spec.ClusterID)) && table.ID.Equal(network.ID(c.Spec.RouteTableID)) {
+			return true
+		}
+	}
+	for _, id := range p.s.NodeSubnetIDs(other) {
+		if s := p.s.Subnet(id); s != nil && s.RouteTable.Equal(table.ID) {
+			return plan.Carries(p.s, configFor(other), table)
+		}
+	}
+	return false
+}
+
+// configFor is a config that says nothing but which cluster it is.
+func configFor(c *network.Cluster) *v1alpha1.ClusterRoutes {
+	config := &v1alpha1.ClusterRoutes{}
+	config.Spec.ClusterID = string(c.ID)
+	return config
+}
+
+// leadsToBoth finds a target of this cluster that leads to nodes of the other one, too; where the other's config has it as well, keeping says so.
+func (p *patient) leadsToBoth(other *network.Cluster) (table network.ID, said bool) {
+	if p.config == nil {
+		return "", false
+	}
+	for _, t := range p.config.Spec.Targets {
+		id := network.ID(t.RouteTableID)
+		for _, c := range p.Configs {
+			said = said || other.ID.Equal(network.ID(c.Spec.ClusterID)) && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return id.Equal(network.ID(t.RouteTableID)) })
+		}
+		if target := p.s.Table(id); target != nil && !said && plan.Carries(p.s, configFor(other), target) {
+			return id, false
+		}
+	}
+	return "", said
+}
+
+// near reports whether the nodes of both clusters are in one network, or in peered ones.
+func (p *patient) near(other *network.Cluster) bool {
+	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
+		for _, b := range p.s.NodeSubnetIDs(other) {
+			if a.Parent().Equal(b.Parent()) || p.peered(a.Parent(), b.Parent()) || p.peered(b.Parent(), a.Parent()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *patient) peered(a, b network.ID) bool {
+	vnet := p.s.VNets[a.Key()]
+	return vnet != nil && slices.ContainsFunc(vnet.Peers(), b.Equal)
+}
+
+// land is a virtual network that nodes reach: their own, or a peered one.
+type land struct {
+	id       network.ID
+	prefixes []netip.Prefix
+	own      bool
+	// subnets are its subnets; nil where it was not read, and only its prefixes are known from the peering.
+	subnets []*network.Subnet
+	read    bool
+}
+
+// networks are the ones of the cluster's nodes and those peered with them, by ID.
+func (p *patient) networks() []land {
+	at := map[string]land{}
+	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
+		vnet := p.s.VNets[subnet.Parent().Key()]
+		if vnet == nil {
+			continue
+		}
+		at[vnet.ID.Key()] = p.land(vnet, true)
+		for _, peering := range vnet.Peerings {
+			if _, there := at[peering.Remote.Key()]; there || !peering.Connected || !peering.Access {
+				continue
+			}
+			if remote := p.s.VNets[peering.Remote.Key()]; remote != nil {
+				at[remote.ID.Key()] = p.land(remote, false)
+			} else {
+				at[peering.Remote.Key()] = land{id: peering.Remote, prefixes: peering.Prefixes}
+			}
+		}
+	}
+	var all []land
+	for _, key := range slices.Sorted(maps.Keys(at)) {
+		all = append(all, at[key])
+	}
+	return all
+}
+
+func (p *patient) land(vnet *network.VNet, own bool) land {
+	l := land{id: vnet.ID, prefixes: vnet.Prefixes, own: own, read: true}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
+		if s := p.s.Subnets[key]; s.ID.Parent().Equal(vnet.ID) {
+			l.subnets = append(l.subnets, s)
+		}
+	}
+	return l
+}
+
+func (l land) String() string {
+	if l.own {
+		return "network " + l.id.Short() + " of its nodes"
+	}
+	return "peered network " + l.id.Short()
+}
+
+// taken are the subnets that overlap the prefixes, a line each.
+func (l land) taken(prefixes []netip.Prefix) (lines []string) {
+	for _, s := range l.subnets {
+		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
+			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(), prefixList(s.Prefixes)))
+		}
+	}
+	return lines
+}
+
+// podsInNetworks looks for pods with the addresses of machines. AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16: the
+// address space alone does no harm.
+func (p *patient) podsInNetworks(networks []land) []finding.Finding {
+	var found []finding.Finding
+	for _, l := range networks {
+		hit := overlaps(l.prefixes, p.cluster.PodCIDRs)
+		if len(hit) == 0 {
+			continue
+		}
+		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s", prefixList(p.cluster.PodCIDRs), p.cluster.ID.Short(), prefixList(hit), l)
+		taken := l.taken(p.cluster.PodCIDRs)
+		switch {
+		case l.read && len(taken) == 0:
+			f.Severity = finding.Info
+			f = f.With("no subnet of it overlaps")
+		case l.own && p.covered(l):
+			f.Severity = finding.Error
+			f = f.With("pod routes cover addresses that are in use:")
+		}
+		found = append(found, f.With(taken...))
+	}
+	return found
+}
+
+// covered reports whether a pod route in the cluster's table covers a subnet with addresses in use.
+func (p *patient) covered(l land) bool {
+	if p.table == nil || p.source.Doubtful || p.config == nil {
+		return false
+	}
+	own := plan.Owner(p.s, p.config, p.table)
+	for _, s := range l.subnets {
+		for _, r := range p.table.Routes {
+			if s.Used > 0 && own.NodePrefix(r.Prefix) && len(overlaps(s.Prefixes, []netip.Prefix{r.Prefix})) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// servicesOverlap looks for services with the addresses of machines or pods: kube-proxy takes packets to a service before any route counts.
+func (p *patient) servicesOverlap(networks []land) []finding.Finding {
+	var lines []string
+	severity := finding.Info
+	services := p.cluster.ServiceCIDRs
+	if hit := overlaps(p.cluster.PodCIDRs, services); len(hit) > 0 {
+		lines, severity = append(lines, "pod CIDR "+prefixList(hit)), finding.Warning
+	}
+	for _, l := range networks {
+		if hit := overlaps(l.prefixes, services); len(hit) > 0 {
+			taken := l.taken(services)
+			if len(taken) > 0 {
+				severity = finding.Warning
+			}
+			lines = append(append(lines, fmt.Sprintf("%s of %s", prefixList(hit), l)), taken...)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	f := p.found(finding.ServicesOverlap, p.cluster.ID, "the service CIDR %s of cluster %s overlaps other addresses", prefixList(services), p.cluster.ID.Short()).With(lines...)
+	f.Severity = severity
+	return []finding.Finding{f}
+}
+
+// forbidden are the ranges that AKS clusters may not use (configure-azure-cni, prerequisites).
+var forbidden = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("172.30.0.0/16"), netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
+}
+
+func (p *patient) reserved() []finding.Finding {
+	var lines []string
+	severity := finding.Info
+	look := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
+		if hit := overlaps(prefixes, forbidden); len(hit) > 0 {
+			lines, severity = append(lines, what+" "+prefixList(hit)), max(severity, worst)
+		}
+	}
+	look("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
+	look("service CIDR", p.cluster.ServiceCIDRs, finding.Warning)
+	for _, s := range p.subnets {
+		look("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
+	}
+	for _, l := range p.networks() {
+		if l.own {
+			look(l.String(), l.prefixes, finding.Info)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " + prefixList(forbidden))
+	f.Severity = severity
+	return []finding.Finding{f}
+}
+
+// overlaps returns those of the prefixes that overlap one of the others.
+func overlaps(prefixes, others []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return !slices.ContainsFunc(others, p.Overlaps) })
+}

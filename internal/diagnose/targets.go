@@ -1,0 +1,91 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// checkCopies finds copies of the cluster's pod routes in tables that no config names as a target; in targets keeping looks after them,
+// and of routes whose cluster is gone package plan tells.
+func checkCopies(p *patient) []finding.Finding {
+	if p.config == nil || p.table == nil {
+		return nil
+	}
+	own := p.ownRoutes()
+	if len(own) == 0 {
+		return nil // nothing to compare with, and that is found elsewhere
+	}
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
+		table := p.s.Tables[key]
+		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes(table) {
+			continue // on node subnets it is a matter of which table they should have
+		}
+		copied := plan.PodRoutes(p.s, p.config, table)
+		if len(copied) == 0 {
+			continue
+		}
+		missing, stale := drift(sameFamilies(own, copied), copied)
+		state := "they agree with its own table still"
+		if len(missing)+len(stale) > 0 {
+			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale", len(missing), len(stale))
+		}
+		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config keeps (%d, where %s has %d): %s",
+			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own), state).
+			With(slices.Concat(missing, stale)...).WithFix("%s", p.keep(table.ID))
+		switch {
+		case len(table.Subnets) == 0:
+			f.Severity = finding.Info
+			f = f.With("the table is on no subnet, so nothing follows from it")
+		case len(missing) == 0 && !p.misleads(own, copied):
+			f.Severity = finding.Info
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// sameFamilies are the own routes of the address families that a copy has at all: many need but one.
+func sameFamilies(own, copied map[netip.Prefix]network.Route) map[netip.Prefix]network.Route {
+	has := map[bool]bool{}
+	for prefix := range copied {
+		has[prefix.Addr().Is6()] = true
+	}
+	own = maps.Clone(own)
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ network.Route) bool { return !has[prefix.Addr().Is6()] })
+	return own
+}
+
+// misleads reports whether a copy leads to a node that is gone: what the cluster's own table lacks may be that table's fault.
+func (p *patient) misleads(own, copied map[netip.Prefix]network.Route) bool {
+	living := map[netip.Addr]bool{}
+	for _, nic := range p.interfaces() {
+		for _, c := range nic.Configs {
+			living[c.Address] = true
+		}
+	}
+	for prefix, route := range copied {
+		if _, kept := own[prefix]; !kept && !living[route.Hop] {
+			return true
+		}
+	}
+	return false
+}
+
+// onNodes reports whether a table is on a node subnet of any cluster.
+func (p *patient) onNodes(table *network.RouteTable) bool {
+	for _, cluster := range p.s.Clusters {
+		for _, id := range p.s.NodeSubnetIDs(cluster) {
+			if subnet := p.s.Subnet(id); subnet != nil && subnet.RouteTable.Equal(table.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}

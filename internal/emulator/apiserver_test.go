@@ -1,0 +1,348 @@
+package emulator
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// apiServer asks a cluster's API server with a token, of the cluster's user where none is named.
+func (b *bench) apiServer(cluster network.ID, method, path, token string) (int, object) {
+	b.t.Helper()
+	if token == "" {
+		token = b.e.clusterToken(cluster, "clusterUser")
+	}
+	r, err := http.NewRequest(method, apiServerURL("http://h", cluster)+path, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := &recorder{header: http.Header{}}
+	b.e.Public().ServeHTTP(w, r)
+	doc, _ := decodeObject(w.body.Bytes()) // no object: nil
+	return w.status, doc
+}
+
+// kubernetes decodes what the API server lists, as a diagnosis does.
+func (b *bench) kubernetes(cluster network.ID) ([]network.Node, []network.Pod) {
+	b.t.Helper()
+	status, doc := b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
+	nodes, err := network.DecodeNodes(encode(doc))
+	if status != 200 || err != nil {
+		b.t.Fatal(status, err)
+	}
+	_, doc = b.apiServer(cluster, http.MethodGet, "/api/v1/pods", "")
+	pods, err := network.DecodePods(encode(doc))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return nodes, pods
+}
+
+// TestNodesAndPods looks at the nodes and pods of every network plugin: pods have the addresses that the plugin gives.
+func TestNodesAndPods(t *testing.T) {
+	subnetA := netip.MustParsePrefix("10.0.1.0/24")
+	for name, test := range map[string]struct {
+		profile, pool string
+		podCIDR       bool
+		pods          netip.Prefix // where the pods' own addresses lie; none: they wait for their network
+	}{
+		"kubenet":     {``, ``, true, netip.MustParsePrefix("10.244.0.0/16")},
+		"overlay":     {`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/16"`, ``, true, netip.MustParsePrefix("192.168.0.0/16")},
+		"node subnet": {`,"networkPlugin":"azure"`, ``, false, subnetA},
+		"pod subnet":  {`,"networkPlugin":"azure"`, `,"podSubnetID":"` + string(vnet) + `/subnets/b"`, false, netip.MustParsePrefix("10.0.2.0/24")},
+		"no plugin":   {`,"networkPlugin":"none"`, ``, false, netip.Prefix{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withNetwork(t, Options{})
+			b.put(aks, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+test.pool))
+			cluster, err := network.DecodeCluster(encode(b.get(aks)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes, pods := b.kubernetes(aks)
+			if ours, _ := cluster.Holds(nodes); !ours || len(nodes) != 3 {
+				t.Fatalf("%d nodes, of the cluster: %v", len(nodes), ours)
+			}
+			by, taken := map[string]network.Node{}, map[netip.Addr]string{}
+			for _, n := range nodes {
+				by[n.Name] = n
+				if n.Pool != "np" || len(n.Addresses) != 1 || !subnetA.Contains(n.Addresses[0]) || n.Created.IsZero() || n.Ready != (name != "no plugin") {
+					t.Errorf("%+v", n)
+				}
+				if (len(n.PodCIDRs) == 1) != test.podCIDR {
+					t.Errorf("%s has pod CIDRs %v", n.Name, n.PodCIDRs)
+				}
+				if n.NetworkUnavailable == nil != (name != "kubenet") {
+					t.Errorf("%s has condition %v", n.Name, n.NetworkUnavailable)
+				}
+				taken[n.Addresses[0]] = n.Name
+			}
+			own := 0
+			for _, p := range pods {
+				n, here := by[p.Node]
+				if !here || p.Ended() {
+					t.Errorf("%+v", p)
+				}
+				if p.HostNetwork {
+					if !slices.Equal(p.Addresses, n.Addresses) {
+						t.Errorf("%s has %v, its node %v", p.Name, p.Addresses, n.Addresses)
+					}
+					continue
+				}
+				own++
+				if !test.pods.IsValid() {
+					if len(p.Addresses) != 0 || p.Phase != "Pending" {
+						t.Errorf("%+v", p)
+					}
+					continue
+				}
+				if len(p.Addresses) != 1 || !test.pods.Contains(p.Addresses[0]) || test.podCIDR && !n.PodCIDRs[0].Contains(p.Addresses[0]) {
+					t.Errorf("%+v on %+v", p, n)
+				}
+				if who := taken[p.Addresses[0]]; who != "" {
+					t.Errorf("%s has the address of %s", p.Name, who)
+				}
+				taken[p.Addresses[0]] = p.Name
+			}
+			if own != 6 {
+				t.Errorf("%d pods with an address of their own", own)
+			}
+		})
+	}
+}
+
+// TestDualStackNodes shows both families, the first as its own.
+func TestDualStackNodes(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
+	nodes, pods := b.kubernetes(aks)
+	if n := nodes[0]; len(n.PodCIDRs) != 2 || len(n.Addresses) != 2 || !n.Addresses[0].Is4() || !n.Addresses[1].Is6() {
+		t.Errorf("%+v", n)
+	}
+	for _, p := range pods {
+		if len(p.Addresses) != 2 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// unavailable are the reasons of the nodes' conditions NetworkUnavailable, in the nodes' order.
+func (b *bench) unavailable() []string {
+	b.t.Helper()
+	var out []string
+	nodes, _ := b.kubernetes(aks)
+	for _, n := range nodes {
+		reason := "none"
+		if c := n.NetworkUnavailable; c != nil {
+			reason = fmt.Sprint(c.True, " ", c.Reason)
+		}
+		out = append(out, reason)
+	}
+	return out
+}
+
+// TestNetworkUnavailable follows the condition while routes are written, refused, and lost without the cloud provider's notice.
+func TestNetworkUnavailable(t *testing.T) {
+	const there, missing = "false RouteCreated", "true NoRouteCreated"
+	for _, test := range []struct {
+		bugs RouteBugs
+		want []string // while writes fail
+	}{
+		{RouteBugs{}, []string{there, missing}},
+		{RouteBugs{SwallowErrors: true}, []string{there, there}}, // cloud-provider-azure#11003: cleared without the route
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := provided(t, Options{RouteBugs: test.bugs})
+			if got := b.unavailable(); !slices.Equal(got, []string{there}) {
+				t.Errorf("at the start %q", got)
+			}
+			b.touch()
+			if err := b.e.Scale(aks, "np", 2); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.unavailable(); !slices.Equal(got, []string{there, "none"}) {
+				t.Errorf("before it was looked at: %q", got)
+			}
+			time.Sleep(35 * time.Second)
+			if got := b.unavailable(); !slices.Equal(got, test.want) || len(b.podRoutes(rt)) != 1 {
+				t.Errorf("%+v: while writes fail %q, want %q", test.bugs, got, test.want)
+			}
+			time.Sleep(3 * time.Minute)
+			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) || len(b.podRoutes(rt)) != 2 {
+				t.Errorf("at the end %q", got)
+			}
+			// Somebody takes the routes away while it is stopped: nobody tells.
+			b.e.PauseRoutes(aks, true)
+			b.put(rt, `{"location":"westeurope"}`)
+			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) {
+				t.Errorf("after the strip %q", got)
+			}
+		})
+	}
+}
+
+// TestAPIServerPages lists page by page, and forgets a list after five minutes.
+func TestAPIServerPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := withNetwork(t, Options{})
+		b.put(aks, clusterBody(``, `,"count":5`))
+		_, whole := b.apiServer(aks, http.MethodGet, "/api/v1/pods", "")
+		var all []string
+		next, last := "", ""
+		for pages := 1; ; pages++ {
+			_, doc := b.apiServer(aks, http.MethodGet, "/api/v1/pods?limit=3&continue="+url.QueryEscape(next), "")
+			for _, p := range listAt(doc, "items") {
+				all = append(all, text(objectAt(p, "metadata"), "name"))
+			}
+			if pages == 1 {
+				time.Sleep(4 * time.Minute) // counted from the first page
+			}
+			last = next
+			if next = text(objectAt(doc, "metadata"), "continue"); next == "" {
+				if pages != 7 {
+					t.Errorf("%d pages", pages)
+				}
+				break
+			}
+		}
+		var want []string
+		for _, p := range listAt(whole, "items") {
+			want = append(want, text(objectAt(p, "metadata"), "name"))
+		}
+		if len(want) != 20 || !slices.Equal(all, want) {
+			t.Errorf("%d by pages, %d at once", len(all), len(want))
+		}
+		b.sees(aks, "/api/v1/pods?limit=3&continue=garbage", "", 400, "BadRequest")
+		time.Sleep(time.Minute + time.Second)
+		b.sees(aks, "/api/v1/pods?limit=3&continue="+url.QueryEscape(last), "", 410, "Expired")
+	})
+}
+
+// sees expects a Status from an API server.
+func (b *bench) sees(cluster network.ID, path, token string, status int, reason string) {
+	b.t.Helper()
+	got, doc := b.apiServer(cluster, http.MethodGet, path, token)
+	if got != status || doc["kind"] != "Status" || text(doc, "reason") != reason || numberOf(doc, "code") != status || text(doc, "message") == "" {
+		b.t.Errorf("GET %s: %d %s, want %d %s", path, got, encode(doc), status, reason)
+	}
+}
+
+// TestAPIServerRefuses asks for what is not there, or as nobody.
+func TestAPIServerRefuses(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, ``))
+	other := network.ID(strings.TrimSuffix(string(aks), "/c") + "/d")
+	b.sees(aks, "/api/v1/nodes", "nobody", 401, "Unauthorized")
+	b.sees(aks, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
+	b.sees(aks, "/api/v1/nodes", b.e.clusterToken(other, "clusterUser"), 401, "Unauthorized")
+	b.sees(aks, "/api/v1/secrets", "", 404, "NotFound")
+	b.sees(aks, "/api/v1/nodes/nobody", "", 404, "NotFound")
+	b.sees(aks, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
+	b.inject(Fault{Path: "/api/v1/pods$", Status: 403, Code: "Forbidden", Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
+	b.sees(aks, "/api/v1/pods", "", 403, "Forbidden")
+	if status, doc := b.apiServer(aks, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 || text(doc, "reason") != "MethodNotAllowed" {
+		t.Errorf("a delete: %d %s", status, encode(doc))
+	}
+	nodes, _ := b.kubernetes(aks)
+	if status, doc := b.apiServer(aks, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name, ""); status != 200 || doc["kind"] != "Node" {
+		t.Errorf("one node: %d %s", status, encode(doc))
+	}
+	if _, doc := b.apiServer(aks, http.MethodGet, "/api/v1/namespaces/default/pods", ""); len(listAt(doc, "items")) != 1 {
+		t.Errorf("pods of a namespace: %s", encode(doc))
+	}
+	if status, doc := b.apiServer(aks, http.MethodGet, "/version", ""); status != 200 || doc["gitVersion"] != "v"+kubernetesVersions[0] {
+		t.Errorf("version: %d %s", status, encode(doc))
+	}
+}
+
+// TestAPIServerGone calls clusters that are stopped or were never there: there is no answer at all.
+func TestAPIServerGone(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, ``))
+	gone := func(cluster network.ID) (gone bool) {
+		defer func() { gone = recover() == http.ErrAbortHandler }()
+		b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
+		return false
+	}
+	if gone(aks) || !gone(aks+"none") {
+		t.Error("the wrong cluster answers")
+	}
+	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
+		t.Fatal(status, code)
+	}
+	if !gone(aks) {
+		t.Error("a stopped cluster answers")
+	}
+	if status, code := b.try(http.MethodPost, aks+"/start", api, ""); status >= 300 || gone(aks) {
+		t.Errorf("after the start: %d %s", status, code)
+	}
+}
+
+// TestKubeconfig reads what a kubeconfig says of public and private clusters, and of ones without local accounts.
+func TestKubeconfig(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, ``))
+	config := func(call string) string {
+		_, answer := b.c.Do(http.MethodPost, aks+network.ID("/"+call), api, nil)
+		doc, _ := decodeObject(answer)
+		raw, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	fqdn := func(field string) string { return text(objectAt(b.get(aks), "properties"), field) }
+	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
+	for _, part := range []string{"server: " + apiServerURL("http://localhost", aks), "tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " + b.e.clusterToken(aks, "clusterUser")} {
+		if !strings.Contains(user, part) {
+			t.Errorf("%s\nhas no %s", user, part)
+		}
+	}
+	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") || !strings.Contains(admin, "current-context: c\n") || // az adds -admin
+		strings.Contains(admin, b.e.clusterToken(aks, "clusterUser")) {
+		t.Error(admin)
+	}
+	with := func(field string) string {
+		return strings.Replace(clusterBody(``, ``), `"networkProfile"`, field+`,"networkProfile"`, 1)
+	}
+	b.put(aks, with(`"disableLocalAccounts":true,"aadProfile":{"managed":true}`))
+	if entra := config("listClusterUserCredential"); !strings.Contains(entra, "command: kubelogin\n") || !strings.Contains(entra, "- "+aksServer+"\n") || strings.Contains(entra, "token:") {
+		t.Error(entra)
+	}
+	b.refused(http.MethodPost, aks+"/listClusterAdminCredential", "", 400, "BadRequest")
+	b.put(aks, with(`"apiServerAccessProfile":{"enablePrivateCluster":true,"enablePrivateClusterPublicFQDN":false}`))
+	if private := fqdn("privateFQDN"); fqdn("fqdn") != "" || private == "" || !strings.Contains(config("listClusterUserCredential"), "server: https://"+private+":443") {
+		t.Errorf("fqdn %q, private %q", fqdn("fqdn"), private)
+	}
+}
+
+// TestKubernetesRestart keeps what the API server shows, and its tokens, over a restart.
+func TestKubernetesRestart(t *testing.T) {
+	opts := Options{StateFile: filepath.Join(t.TempDir(), "state.db")}
+	first := withNetwork(t, opts)
+	first.put(aks, clusterBody(``, `,"count":2`))
+	first.e.PauseRoutes(aks, true)
+	token := first.e.clusterToken(aks, "clusterUser")
+	_, nodes := first.apiServer(aks, http.MethodGet, "/api/v1/nodes", token)
+	first.e.Close()
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	status, after := (&bench{t: t, e: e}).apiServer(aks, http.MethodGet, "/api/v1/nodes", token)
+	if status != 200 || string(encode(after["items"])) != string(encode(nodes["items"])) {
+		t.Errorf("%d\n%s\nwant\n%s", status, encode(after), encode(nodes))
+	}
+}

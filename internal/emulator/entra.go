@@ -1,0 +1,73 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// aksServer and aksClient are AKS's own applications in every tenant: for whose tokens the clusters' API servers take, and by which
+// kubelogin gets them.
+const (
+	aksServer = "6dae42f8-4368-4678-94ff-3960e28e3630"
+	aksClient = "80faf920-1908-4b52-b5ef-a8e7bedfc67a"
+)
+
+// withEntra reports whether a cluster's users log in at Entra ID.
+func withEntra(properties object) bool { return objectAt(properties, "aadProfile")["managed"] == true }
+
+// kubelogin is how the kubeconfig of such a cluster says to log in.
+func kubelogin(tenant string) string {
+	return `exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      args:
+      - get-token
+      - --environment
+      - AzurePublicCloud
+      - --server-id
+      - ` + aksServer + `
+      - --client-id
+      - ` + aksClient + `
+      - --tenant-id
+      - ` + tenant + `
+      - --login
+      - devicecode
+      command: kubelogin
+      env: null
+      installHint: az aks install-cli
+      provideClusterInfo: false`
+}
+
+// entraUser is who a token of Entra ID for AKS names.
+func (i *identity) entraUser(token string) (Principal, bool) {
+	s, f := i.verify(token)
+	return s.who, f == nil && slices.Contains(s.audiences, aksServer)
+}
+
+// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none, and whom Entra ID knows without
+// a role. Roles are Azure's where the cluster says so; Kubernetes' own bindings are not there.
+func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plural, namespace string) *failure {
+	properties := objectAt(cluster.body, "properties")
+	local := who.ObjectID == ""
+	elsewhere := who.Tenant != "" && !strings.EqualFold(who.Tenant, e.tenantOf(cluster.id.Subscription()))
+	if local && properties["disableLocalAccounts"] == true || !local && (elsewhere || !withEntra(properties)) {
+		return fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
+	}
+	if local || e.isDefault(who) || plural == "" {
+		return nil
+	}
+	why := ""
+	if objectAt(properties, "aadProfile")["enableAzureRBAC"] == true {
+		if e.granted(who, network.TypeCluster+"/"+plural+"/read", cluster.id, true) {
+			return nil
+		}
+		why = ": User does not have access to the resource in Azure. Update role assignment to allow access."
+	}
+	where := "at the cluster scope"
+	if namespace != "" {
+		where = `in the namespace "` + namespace + `"`
+	}
+	return fail(http.StatusForbidden, "Forbidden", `%s is forbidden: User "%s" cannot %s resource "%[1]s" in API group "" %[4]s%[5]s`, plural, who.ObjectID, verb, where, why)
+}

@@ -1,0 +1,82 @@
+package emulator
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// apiServerName is the name of a cluster's API server (on Azure <prefix>-<8 characters>.hcp.<region>.azmk8s.io).
+func apiServerName(cluster network.ID, properties object) string {
+	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + "." + apiServerDomain
+}
+
+// privateName is the name of a private cluster's API server in its own network, which leads nowhere from here.
+func privateName(cluster network.ID, properties object) string {
+	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." + apiServerDomain
+}
+
+func isPrivate(properties object) bool {
+	return objectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
+}
+
+// showAPIServer adds the names of the API server. A private cluster has a public name as well, unless it does without.
+func showAPIServer(cluster network.ID, properties object) {
+	if isPrivate(properties) {
+		properties["privateFQDN"] = privateName(cluster, properties)
+		if objectAt(properties, "apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
+			return
+		}
+	}
+	properties["fqdn"] = apiServerName(cluster, properties)
+}
+
+// credential answers with a kubeconfig. Its server is an address at which the local Azure answers for the cluster, or a private
+// cluster's name; the certificate that the server shows is for the cluster's name.
+func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
+	return func(c *call, r *resource) (reply, *failure) {
+		properties := objectAt(r.body, "properties")
+		if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
+			return reply{}, fail(http.StatusBadRequest, "BadRequest", "Getting static credential is not allowed because this cluster is set to disable local accounts.")
+		}
+		ca, _, err := e.authorityLocked()
+		if err != nil {
+			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError", "Making a certificate authority: %v", err)
+		}
+		server := apiServerURL(c.base, r.id) + "\n    tls-server-name: " + apiServerName(r.id, properties)
+		if isPrivate(properties) {
+			server = "https://" + privateName(r.id, properties) + ":443"
+		}
+		name := r.id.Name()
+		login := "token: " + e.clusterToken(r.id, user)
+		if user == "clusterUser" && withEntra(properties) {
+			login = kubelogin(e.tenantOf(r.id.Subscription()))
+		}
+		config := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters:
+- name: %[1]s
+  cluster:
+    certificate-authority-data: %[2]s
+    server: %[3]s
+contexts:
+- name: %[1]s
+  context:
+    cluster: %[1]s
+    user: %[4]s
+current-context: %[1]s
+preferences: {}
+users:
+- name: %[4]s
+  user:
+    %[5]s
+`, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})), server,
+			user+"_"+r.id.ResourceGroup()+"_"+name, login)
+		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
+		return ok(object{"kubeconfigs": []object{{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
+	}
+}

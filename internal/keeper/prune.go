@@ -1,0 +1,31 @@
+package keeper
+
+import (
+	"context"
+
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Prune removes once the routes whose clusters are gone. Look reads what their proof stands on, and is asked again where a write comes
+// late. They are written as all others: whole, planned again on each fresh document, and read back.
+func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (round Round, err error) {
+	defer k.count(&round)()
+	pruner, err := look(ctx)
+	if err != nil {
+		return round, err
+	}
+	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
+	return round, err
+}
+
+// pruning plans by what was found orphaned.
+func pruning(pruner *plan.Pruner, look func(context.Context) (*plan.Pruner, error)) replan {
+	return replan{table: pruner.Again, late: func(ctx context.Context, _ network.ID) (replan, error) {
+		pruner, err := look(ctx)
+		if err != nil {
+			return replan{}, err
+		}
+		return pruning(pruner, look), nil
+	}}
+}

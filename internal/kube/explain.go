@@ -1,0 +1,150 @@
+package kube
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// failure is an answer that is not what was asked for.
+type failure struct {
+	status     int
+	message    string // the API server's own
+	location   string // of a redirect
+	retryAfter time.Duration
+	garbage    error // 200, and not the list
+}
+
+func (f *failure) Error() string {
+	switch {
+	case f.garbage != nil:
+		return f.garbage.Error()
+	case f.message != "":
+		return fmt.Sprintf("%d %s", f.status, f.message)
+	}
+	return fmt.Sprintf("%d %s", f.status, http.StatusText(f.status))
+}
+
+// busy reports whether the same call may succeed in a moment.
+func (f *failure) busy() bool {
+	return f.status == http.StatusTooManyRequests || f.status >= 500
+}
+
+// explained is a failure in one line, with what to do next.
+type explained struct {
+	line  string
+	cause error
+}
+
+func (e *explained) Error() string { return e.line }
+func (e *explained) Unwrap() error { return e.cause }
+
+// refused reports whether the API server knows who asks, and does not show that.
+func refused(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && f.status == http.StatusForbidden
+}
+
+// saved is the way round an API that cannot be reached from here.
+const saved = `run this where it can be reached (the API of a private cluster: in its network), or save there what "kubectl get nodes -o json" and "kubectl get pods -A -o json" print, and give it with --from-nodes and --from-pods`
+
+// explain says in one line what went wrong with reading a resource, and what to do next.
+func (c *Client) explain(resource string, err error) error {
+	whose := "the Kubernetes API of context " + c.context
+	say := func(format string, args ...any) error {
+		return &explained{whose + " " + fmt.Sprintf(format, args...), err}
+	}
+	var f *failure
+	switch {
+	case errors.Is(err, context.Canceled): // nobody waits for it any more
+		return err
+	case !errors.As(err, &f):
+		return c.unanswered(whose, err)
+	}
+	switch {
+	case f.garbage != nil:
+		return say("at %s answers with what is no list of %s: %s", c.server, resource, oneLine(f))
+	case f.location != "":
+		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server, f.location)
+	case f.status == http.StatusUnauthorized:
+		return say("does not take the login (%s): log in anew: %s", oneLine(f), c.login())
+	case f.status == http.StatusForbidden:
+		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), c.grant(resource, f.message))
+	case f.status == http.StatusNotFound:
+		return say("is not at %s (%s): check the server in the kubeconfig", c.server, oneLine(f))
+	case f.status == http.StatusGone:
+		return say("forgets its list of %s faster than it can be read (%s): try again", resource, oneLine(f))
+	}
+	return say("at %s fails (%s): try again in a minute", c.server, oneLine(f))
+}
+
+// unanswered says why there is no answer at all.
+func (c *Client) unanswered(whose string, err error) error {
+	cause := err
+	var call *url.Error
+	if errors.As(err, &call) { // without the address, which is said already
+		cause = call.Err
+	}
+	reason := oneLine(cause)
+	line := fmt.Sprintf("%s does not answer at %s (%s): %s", whose, c.server, reason, saved)
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case strings.HasPrefix(reason, "getting credentials:"): // client-go's word for a plugin that failed
+		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "), " It looks like") // and what plugins are
+		line = fmt.Sprintf("%s: %s does not log in (%s): %s", whose, c.plugin, reason, c.login())
+	case errors.As(err, &authority), errors.As(err, &name):
+		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust (%s): a proxy in between, or a kubeconfig from before the certificates were renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
+	}
+	return &explained{line, err}
+}
+
+// login says how to log in anew.
+func (c *Client) login() string {
+	switch c.plugin {
+	case "":
+		return getCredentials(c.cluster)
+	case "kubelogin":
+		return "az login, or kubelogin remove-tokens; az aks install-cli installs kubelogin"
+	}
+	return "see the documentation of " + c.plugin
+}
+
+// asker finds whom the API server named, where the name can stand in a command as it is.
+var asker = regexp.MustCompile(`User "([\w@.:/-]+)"`)
+
+// grant is the way to the right to list, for the user whom the API server named. Where Azure's roles count inside the cluster, the API
+// server says so; the smallest built-in one that shows nodes is the administrator's.
+func (c *Client) grant(resource, message string) string {
+	user := "NAME"
+	if m := asker.FindStringSubmatch(message); m != nil {
+		user = m[1]
+	}
+	if strings.Contains(message, "in Azure") {
+		role, scope := "Azure Kubernetes Service RBAC Reader", "CLUSTER-ID"
+		if resource == "nodes" {
+			role = "Azure Kubernetes Service RBAC Cluster Admin"
+		}
+		if c.cluster != nil {
+			scope = string(c.cluster.ID)
+		}
+		return fmt.Sprintf("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %q --scope %s", resource, user, role, scope)
+	}
+	return "an administrator of the cluster gives it: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
+}
+
+// oneLine is an error on one line, and not too long.
+func oneLine(err error) string {
+	const most = 600
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + " …"
+	}
+	return line
+}

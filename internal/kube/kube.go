@@ -1,0 +1,185 @@
+// Package kube is the only door to the Kubernetes API: it finds in kubeconfigs the way to a cluster's API server, and reads its nodes
+// and pods. It writes nothing.
+//
+// Kubeconfigs, logins (client certificates, tokens, exec plugins such as kubelogin) and TLS are client-go's; nodes and pods are plain
+// paged GETs, decoded by package network. So neither the typed clients nor their models are linked.
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Options say which API server is meant.
+type Options struct {
+	// Kubeconfig is a file. "": what kubectl takes, the files of $KUBECONFIG, ~/.kube/config, or inside a pod its service account.
+	Kubeconfig string
+	// Context is one of its contexts. "": the one that leads to Cluster, or where there is none, the current one.
+	Context string
+	// Cluster is the cluster that is meant. Nothing that is read of another one is taken for its own. Nil: whatever the context
+	// leads to.
+	Cluster *network.Cluster
+	// Timeout is how long one answer may take, a login by a plugin not included. 0: a minute.
+	Timeout time.Duration
+}
+
+// ErrNoContext is in the errors of Load where no kubeconfig leads to the cluster, and none was asked for.
+var ErrNoContext = errors.New("no kubeconfig leads to the cluster")
+
+// Client reads from one API server.
+type Client struct {
+	cluster *network.Cluster // that is meant, or nil
+	// proven is set where the address is the cluster's by its own document. Otherwise its nodes have to show it.
+	proven  bool
+	context string
+	plugin  string // the exec plugin that logs in, or ""
+	server  *url.URL
+	http    *http.Client
+	pause   time.Duration // before a call is made again
+}
+
+// Context returns the name of the kubeconfig's context, "in-cluster" for a pod's own service account.
+func (c *Client) Context() string { return c.context }
+
+// Server returns the URL of the API server.
+func (c *Client) Server() string { return c.server.String() }
+
+// Load finds the way to an API server. It reads files and calls nothing.
+func Load(o Options) (*Client, error) {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // what client-go logs is in its errors as well
+	if o.Cluster != nil && o.Cluster.Stopped {
+		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start -g %s -n %[1]s)", o.Cluster.ID.Name(), o.Cluster.ID.ResourceGroup())
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	rules.Warner = func(error) {}
+	known, err := rules.Load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("kubeconfig %s does not exist: %s", o.Kubeconfig, getCredentials(o.Cluster))
+	case err != nil:
+		return nil, fmt.Errorf("kubeconfig: %s", oneLine(err))
+	}
+	c := &Client{cluster: o.Cluster, pause: time.Second}
+	var config *rest.Config
+	if len(known.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		c.context = "in-cluster"
+		config, err = rest.InClusterConfig()
+	} else {
+		if c.context, err = choose(known, o); err != nil {
+			return nil, err
+		}
+		config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
+	}
+	if config.ExecProvider != nil {
+		c.plugin = filepath.Base(config.ExecProvider.Command)
+	}
+	if c.server, _, err = rest.DefaultServerUrlFor(config); err != nil {
+		return nil, fmt.Errorf("kubeconfig context %s: server %q: %s", c.context, config.Host, oneLine(err))
+	}
+	c.proven = c.cluster == nil || c.cluster.Serves(c.server.Hostname()) || c.cluster.Serves(config.TLSClientConfig.ServerName)
+	return c, c.connect(config, cmp.Or(o.Timeout, time.Minute))
+}
+
+// connect makes the HTTP client. The time limit holds for the connection and the answer, below the login: a person who types a code
+// into a browser takes longer.
+func (c *Client) connect(config *rest.Config, limit time.Duration) error {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "routekeeper"
+	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} }) // the login is wrapped around it
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
+	}
+	// A redirect leads to somebody's login page, and what logs in here is not for others.
+	c.http = &http.Client{Transport: client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
+}
+
+// choose picks the context: the named one, the cluster's, or the current one.
+func choose(known *api.Config, o Options) (string, error) {
+	names := slices.Sorted(maps.Keys(known.Contexts))
+	if i := slices.Index(names, known.CurrentContext); i > 0 { // the current one comes first
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, known.CurrentContext)
+	}
+	where := strings.Join(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), ", ")
+	where = "kubeconfig " + cmp.Or(o.Kubeconfig, where, clientcmd.RecommendedHomeFile)
+	switch {
+	case o.Context != "" && known.Contexts[o.Context] == nil:
+		return "", fmt.Errorf("%s has no context %q%s", where, o.Context, among(names))
+	case o.Context != "":
+		return o.Context, nil
+	case o.Cluster != nil:
+		for _, name := range names {
+			if slices.ContainsFunc(hosts(known, name), o.Cluster.Serves) {
+				return name, nil
+			}
+		}
+		if o.Kubeconfig == "" {
+			return "", fmt.Errorf("%w: %s has no context for %s: %s", ErrNoContext, where, o.Cluster.ID.Name(), getCredentials(o.Cluster))
+		}
+		// It was asked for, and a tunnel or a proxy has an address of its own: its nodes will show whose it is.
+	}
+	if known.Contexts[known.CurrentContext] == nil {
+		return "", fmt.Errorf("%s has no current context: name one with --context%s", where, among(names))
+	}
+	return known.CurrentContext, nil
+}
+
+// hosts are the names under which a context's API server may be known: the one that is called, and the one that its certificate must
+// have.
+func hosts(known *api.Config, context string) []string {
+	cluster := known.Clusters[known.Contexts[context].Cluster]
+	if cluster == nil {
+		return nil
+	}
+	called, err := url.Parse(cluster.Server)
+	if err != nil {
+		return nil
+	}
+	return []string{called.Hostname(), cluster.TLSServerName}
+}
+
+// among lists the contexts there are.
+func among(names []string) string {
+	const most = 8
+	switch {
+	case len(names) == 0:
+		return " (it has none)"
+	case len(names) > most:
+		return fmt.Sprintf(" (of %s and %d more)", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return " (of " + strings.Join(names, ", ") + ")"
+}
+
+// getCredentials is the command that gets a kubeconfig.
+func getCredentials(c *network.Cluster) string {
+	group, name := "GROUP", "NAME"
+	if c != nil {
+		group, name = c.ID.ResourceGroup(), c.ID.Name()
+	}
+	return "az aks get-credentials -g " + group + " -n " + name + " --overwrite-existing"
+}

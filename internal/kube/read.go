@@ -1,0 +1,225 @@
+package kube
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	pageSize = "500" // what kubectl asks for
+	maxPages = 1000
+	maxPage  = 256 << 20 // bytes: 500 pods of half a megabyte
+	maxTries = 3
+	maxPause = 30 * time.Second
+)
+
+// Read reads the nodes and the pods of the cluster. What may not be read is left out, and the note says so; where neither may be,
+// that is an error. Errors are one line, and say what to do next.
+func (c *Client) Read(ctx context.Context) (*network.Kubernetes, error) {
+	nodes, nodesErr := list(ctx, c, "nodes", network.DecodeNodes, network.Node.Compare)
+	if nodesErr != nil && !refused(nodesErr) {
+		return nil, nodesErr
+	}
+	if err := c.prove(nodes, nodesErr); err != nil {
+		return nil, err
+	}
+	pods, podsErr := list(ctx, c, "pods", network.DecodePods, network.Pod.Compare)
+	switch {
+	case podsErr != nil && ctx.Err() != nil:
+		return nil, podsErr
+	case nodesErr != nil && podsErr != nil:
+		return nil, nodesErr
+	}
+	k := &network.Kubernetes{Nodes: nodes, Pods: pods}
+	if err := cmp.Or(nodesErr, podsErr); err != nil {
+		k.Note = err.Error()
+	}
+	return k, nil
+}
+
+// prove makes sure that the nodes are the meant cluster's.
+func (c *Client) prove(nodes []network.Node, failed error) error {
+	if c.cluster == nil {
+		return nil
+	}
+	name := c.cluster.ID.Name()
+	ours, told := c.cluster.Holds(nodes)
+	switch {
+	case told && !ours:
+		return fmt.Errorf("context %s leads to another cluster than %s: the machines of its nodes are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
+	case ours || c.proven:
+		return nil
+	case failed != nil:
+		return failed
+	}
+	return fmt.Errorf("context %s may lead to another cluster than %s: its server %s is not one of the cluster's, and its nodes do not say what machines they are: %s", c.context, name, c.server, getCredentials(c.cluster))
+}
+
+// list reads all of a resource, page by page. A list that took so long that its beginning is forgotten (410) is read again.
+func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error), compare func(T, T) int) ([]T, error) {
+	for try := 1; ; try++ {
+		all, err := pages(ctx, c, resource, decode)
+		var f *failure
+		if errors.As(err, &f) && f.status == http.StatusGone && try < maxTries {
+			continue
+		}
+		if err != nil {
+			return nil, c.explain(resource, err)
+		}
+		slices.SortFunc(all, compare)
+		return all, nil
+	}
+}
+
+func pages[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error)) ([]T, error) {
+	all := []T{}
+	next := ""
+	for range maxPages {
+		query := url.Values{"limit": {pageSize}}
+		if next != "" {
+			query.Set("continue", next)
+		}
+		body, err := c.get(ctx, "/api/v1/"+resource, query)
+		if err != nil {
+			return nil, err
+		}
+		page, err := decode(body)
+		if err != nil {
+			return nil, &failure{garbage: err}
+		}
+		all = append(all, page...)
+		before := next
+		if next = gjson.GetBytes(body, "metadata.continue").String(); next == "" {
+			return all, nil
+		} else if next == before {
+			break
+		}
+	}
+	return nil, &failure{garbage: errors.New("the list has no end")}
+}
+
+// get makes one call, again where the server is too busy.
+func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	for try := 1; ; try++ {
+		body, err := c.call(ctx, path, query)
+		var f *failure
+		if !errors.As(err, &f) || !f.busy() || try == maxTries {
+			return body, err
+		}
+		pause := time.NewTimer(min(max(f.retryAfter, c.pause), maxPause))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// call makes one call. It ends with the context, though a login plugin may go on: client-go starts those without one.
+func (c *Client) call(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	u := c.server.JoinPath(path)
+	u.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	type result struct {
+		body []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		body, err := c.do(request)
+		done <- result{body, err}
+	}()
+	select {
+	case r := <-done:
+		return r.body, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (c *Client) do(request *http.Request) ([]byte, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var body bytes.Buffer
+	if n, err := body.ReadFrom(io.LimitReader(response.Body, maxPage+1)); err != nil {
+		return nil, fmt.Errorf("the answer breaks off: %w", err)
+	} else if n > maxPage {
+		return nil, &failure{garbage: fmt.Errorf("an answer of more than %d MB", maxPage>>20)}
+	}
+	if response.StatusCode != http.StatusOK {
+		f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
+		var status struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(body.Bytes(), &status) == nil { // a Status, but for what stands in front of an API server
+			f.message = status.Message
+		}
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+			f.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
+		}
+		return nil, f
+	}
+	return body.Bytes(), nil
+}
+
+// timed gives every answer, to its last byte, a time limit.
+type timed struct {
+	http.RoundTripper
+	limit time.Duration
+}
+
+// RoundTrip makes the call under the limit.
+func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), t.limit, fmt.Errorf("no answer within %s", t.limit))
+	response, err := t.RoundTripper.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel()
+		return nil, err
+	}
+	response.Body = limited{response.Body, ctx, cancel}
+	return response, nil
+}
+
+type limited struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (l limited) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if cause := context.Cause(l.ctx); err != nil && cause != nil {
+		err = cause // also for an end: it may be the server's answer to being hung up on
+	}
+	return n, err
+}
+
+func (l limited) Close() error {
+	defer l.cancel()
+	return l.ReadCloser.Close()
+}

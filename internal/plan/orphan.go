@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// orphan is a route that looks like one to the pods of a node that is gone, and belongs to no cluster whose routes are kept.
+type orphan struct {
+	route   network.Route
+	cluster string // the metadata.name or name of the cluster that left it behind, "" where that is not known
+	// proof says why nothing can be behind it, lacks what is missing to be sure: one of the two.
+	proof, lacks string
+}
+
+// linuxNode and anyNode are the names that AKS gives nodes: of scale sets, single machines and availability sets, and, much shorter, of
+// Windows pools, which are told from other names only by what the cloud provider appends.
+var (
+	linuxNode = regexp.MustCompile(`(?i)^aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)$`)
+	anyNode   = regexp.MustCompile(`(?i)^(aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)|aks[a-z0-9]{1,6}[0-9a-z]{6})$`)
+)
+
+// podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
+func podRouteStyle(r network.Route) bool {
+	if !r.Hop.IsValid() || !r.Prefix.IsValid() || r.Prefix.Addr().Is4() && r.Prefix.Bits() != 24 || r.Prefix.Addr().Is6() && r.Prefix.Bits() < 64 {
+		return false
+	}
+	return linuxNode.MatchString(r.Name) ||
+		anyNode.MatchString(network.RouteNode(r.Name)) && strings.EqualFold(r.Name, network.PodRouteName(network.RouteNode(r.Name), r.Prefix))
+}
+
+// orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's own none is proven: it is never written.
+// Of those that AKS made nothing is said, their clusters may not be seen.
+func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
+	if network.IsManagedTable(table.ID) {
+		return nil
+	}
+	own := p.mayBeOwn(table)
+	var out []orphan
+	for _, r := range table.Routes {
+		owner, kept, blind := p.ownerOfRoute(r)
+		if kept || owner == nil && !podRouteStyle(r) {
+			continue
+		}
+		o := orphan{route: r}
+		switch {
+		case own != "":
+			o.lacks = own
+		case blind != "":
+			o.lacks = blind
+		case owner != nil && owner.Stopped:
+			o.lacks = fmt.Sprintf("cluster %s is stopped, and may have its nodes again", owner.ID.Name())
+		default:
+			o.proof, o.lacks = p.hopGone(table, r.Hop)
+		}
+		if owner != nil {
+			o.cluster = owner.ID.Name()
+			if o.lacks != "" {
+				o.lacks += fmt.Sprintf("; the route is to pods of %s, which has no route table itself and may want it", owner.ID.Name())
+			}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// mayBeOwn says why a table is or may be a cluster's own, also one that no config names; "" where it is none. A table on a node subnet
+// counts whatever the plugin, and so does one that a cluster's identity wrote.
+func (p *Planner) mayBeOwn(table *network.RouteTable) string {
+	if own, known := p.ownTables[table.ID.Key()]; known {
+		return fmt.Sprintf("%s may be the own table of the cluster of %s, which is never written: %s", table.ID.Short(), own.v.name, own.how)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
+		cluster := p.s.Clusters[key]
+		may := func(how string) string {
+			return fmt.Sprintf("%s may be the own table of cluster %s, which is never written: %s", table.ID.Short(), cluster.ID.Name(), how)
+		}
+		if table.ID.Group().Equal(cluster.NodeGroup()) {
+			return may("it is in its node resource group")
+		}
+		for _, id := range p.s.NodeSubnetIDs(cluster) {
+			if subnet := p.s.Subnet(id); slices.ContainsFunc(table.Subnets, id.Equal) || subnet != nil && subnet.RouteTable.Equal(table.ID) {
+				return may("the node subnet " + id.Short() + " is associated with it")
+			}
+		}
+		if slices.ContainsFunc(p.s.Known(cluster.ID).Written, table.ID.Equal) {
+			return may("the cluster's identity wrote it")
+		}
+		if cluster.Kubenet() && !p.knowsSource(cluster.ID) && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return ownsRoute(p.s, cluster, r) }) {
+			return may("it holds routes to its nodes, and which table is its own is not known")
+		}
+	}
+	for _, id := range table.Subnets {
+		subnet := p.s.Subnet(id)
+		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
+		}
+	}
+	return ""
+}
+
+// knowsSource reports whether it is beyond doubt which table is a cluster's own.
+func (p *Planner) knowsSource(cluster network.ID) bool {
+	return slices.ContainsFunc(p.views, func(v *view) bool {
+		return v.source != "" && !v.doubtful && cluster.Equal(network.ID(v.config.Spec.ClusterID))
+	})
+}
+
+// ownerOfRoute finds the cluster to whose pods a route leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
+// its routes. Blind says why it cannot be told.
+func (p *Planner) ownerOfRoute(r network.Route) (owner *network.Cluster, kept bool, blind string) {
+	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
+		cluster := p.s.Clusters[key]
+		switch {
+		case ownsRoute(p.s, cluster, r) && cluster.Kubenet():
+			return cluster, true, ""
+		case ownsRoute(p.s, cluster, r):
+			owner = cluster
+		case inPods(cluster, r) && slices.ContainsFunc(p.s.NodeSubnetIDs(cluster), func(id network.ID) bool { return p.s.Subnet(id) == nil }):
+			blind = fmt.Sprintf("not all node subnets of cluster %s were read: it may be its route", cluster.ID.Name())
+		}
+	}
+	return owner, false, blind
+}
+
+func inPods(cluster *network.Cluster, r network.Route) bool {
+	return r.Hop.IsValid() && slices.ContainsFunc(cluster.PodCIDRs, func(cidr netip.Prefix) bool {
+		return r.Prefix.IsValid() && r.Prefix.Bits() == network.NodeMask(cidr) && cidr.Contains(r.Prefix.Addr())
+	})
+}
+
+func ownsRoute(s *network.Snapshot, cluster *network.Cluster, r network.Route) bool {
+	return inPods(cluster, r) && within(s.NodePrefixes(cluster), r.Hop)
+}
+
+func within(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// hopGone says why no node can have a next hop of a table, or what is missing to be sure. The address is one of the networks that the
+// table's subnets are in, or that these are directly peered with: others it could not reach.
+func (p *Planner) hopGone(table *network.RouteTable, hop netip.Addr) (proof, lacks string) {
+	if len(table.Subnets) == 0 {
+		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its next hops are"
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Unread)) {
+		if u := p.s.Unread[key]; !u.Absent && (u.ID.Is(network.TypeCluster) || strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeCluster))) {
+			return "", "not all clusters could be read: " + u.Reason()
+		}
+	}
+	for _, id := range table.Subnets {
+		at := p.s.VNets[id.Parent().Key()]
+		if at == nil {
+			return "", "virtual network " + id.Parent().Name() + " was not read"
+		}
+		var holders []network.ID
+		if within(at.Prefixes, hop) {
+			holders = append(holders, at.ID)
+		}
+		for _, peering := range at.Peerings {
+			if within(peering.Prefixes, hop) {
+				holders = append(holders, peering.Remote)
+			}
+		}
+		if len(holders) == 0 {
+			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
+		}
+		for _, vnet := range holders {
+			if proof, lacks = p.goneFrom(vnet, hop); lacks != "" {
+				return "", lacks
+			}
+		}
+	}
+	return proof, ""
+}
+
+// goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
+// network interfaces of clusters in other subscriptions are missed as well.
+func (p *Planner) goneFrom(vnet network.ID, hop netip.Addr) (proof, lacks string) {
+	if p.s.VNets[vnet.Key()] == nil {
+		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
+	}
+	var subnet *network.Subnet
+	for _, s := range p.s.Subnets {
+		if s.ID.Parent().Equal(vnet) && within(s.Prefixes, hop) {
+			subnet = s
+		}
+	}
+	if subnet == nil {
+		return fmt.Sprintf("no subnet of %s has %s any more", vnet.Name(), hop), ""
+	}
+	for _, nic := range p.s.Interfaces {
+		for _, c := range nic.Configs {
+			if c.Address == hop && c.Subnet.Parent().Equal(vnet) {
+				return "", fmt.Sprintf("%s is held by %s", hop, nic.Holder())
+			}
+		}
+	}
+	for _, id := range subnet.Configurations {
+		nic := p.s.Interfaces[id.Parent().Key()]
+		if machine := id.Parent(); (machine.Is(network.TypeInterface) || machine.Is(network.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
+			return "", fmt.Sprintf("%s is in %s, and its addresses are not known: it may hold %s", network.HolderName(machine), subnet.ID.Short(), hop)
+		}
+	}
+	whole := network.ID("/subscriptions/" + vnet.Subscription())
+	if !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
+		return "", fmt.Sprintf("not all network interfaces of subscription %s were read", vnet.Subscription())
+	}
+	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""
+}

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Orphans reports, for every table in the snapshot, the routes to pods of nodes that are gone and that nobody keeps: those proven so as a
+// warning, those that only look it as an info with what is missing.
+func (p *Planner) Orphans() []finding.Finding {
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
+		found = append(found, reportOrphans(p.s.Tables[key], p.orphansIn(p.s.Tables[key]))...)
+	}
+	return found
+}
+
+func reportOrphans(table *network.RouteTable, orphans []orphan) []finding.Finding {
+	var proven, unproven []string
+	for _, o := range orphans {
+		line := fmt.Sprintf("%s to %s (%s): ", o.route.Prefix, o.route.NextHop(), o.route.Name)
+		if o.proof != "" {
+			proven = append(proven, line+o.proof)
+		} else {
+			unproven = append(unproven, line+o.lacks)
+		}
+	}
+	var found []finding.Finding
+	if n := len(proven); n > 0 {
+		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes to pods of nodes that are gone, of no cluster that is kept: %d of its %d routes",
+			table.ID.Short(), n, len(table.Routes)).With(proven...).
+			WithFix("routekeeper prune-orphans --subscription %s --table %s", table.ID.Subscription(), table.ID))
+	}
+	if n := len(unproven); n > 0 {
+		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that look like those to pods of a cluster that is gone, which is not proven: %d of its %d routes",
+			table.ID.Short(), n, len(table.Routes)).About("not proven").With(unproven...)
+		f.Severity = finding.Info
+		found = append(found, f)
+	}
+	return found
+}
+
+// Pruner plans to remove the orphaned routes of tables: only those that are proven, and only those it was made with.
+type Pruner struct {
+	p      *Planner
+	tables []network.ID
+	// seen are the routes that were there when the network interfaces were read, by table and name: of one that came later they prove
+	// nothing.
+	seen map[string]map[string]network.Route
+}
+
+// Prune makes a Pruner for tables of the snapshot.
+func (p *Planner) Prune(tables []network.ID) *Pruner {
+	pr := &Pruner{p: p, tables: network.SortIDs(slices.Clone(tables)), seen: map[string]map[string]network.Route{}}
+	for _, id := range pr.tables {
+		routes := map[string]network.Route{}
+		if table := p.s.Table(id); table != nil {
+			for _, r := range table.Routes {
+				routes[strings.ToLower(r.Name)] = r
+			}
+		}
+		pr.seen[id.Key()] = routes
+	}
+	return pr
+}
+
+// Plan plans for all the tables.
+func (pr *Pruner) Plan() Plan {
+	w := work{Planner: pr.p}
+	var state State
+	var changes []Change
+	for _, id := range pr.tables {
+		if table := pr.p.s.Table(id); table != nil {
+			orphans := pr.p.orphansIn(table)
+			w.found = append(w.found, slices.DeleteFunc(reportOrphans(table, orphans), func(f finding.Finding) bool { return f.Severity > finding.Info })...)
+			t := pr.without(table, orphans)
+			state.Tables = append(state.Tables, t)
+			changes = append(changes, diffTable(table, t)...)
+		}
+	}
+	sortChanges(changes)
+	return w.plan(state, changes)
+}
+
+// Again plans for one table that was read anew, by the same rules.
+func (pr *Pruner) Again(table *network.RouteTable) Plan {
+	w := work{Planner: pr.p}
+	t := pr.without(table, pr.p.orphansIn(table))
+	changes := diffTable(table, t)
+	sortChanges(changes)
+	return w.plan(State{Tables: []Table{t}}, changes)
+}
+
+// without is a table as it should be: without the routes whose orphaning is proven.
+func (pr *Pruner) without(table *network.RouteTable, orphans []orphan) Table {
+	t := Table{ID: table.ID, Gone: map[string]Reason{}}
+	for _, o := range orphans {
+		name := strings.ToLower(o.route.Name)
+		if was, there := pr.seen[table.ID.Key()][name]; o.proof != "" && there && was.Prefix == o.route.Prefix && was.SameHop(o.route) {
+			t.Gone[name] = Reason{o.cluster, o.proof}
+		}
+	}
+	for _, r := range table.Routes {
+		if t.Gone[strings.ToLower(r.Name)] == (Reason{}) {
+			t.Routes = append(t.Routes, r)
+		}
+	}
+	return t
+}

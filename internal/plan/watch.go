@@ -1,0 +1,37 @@
+package plan
+
+import (
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
+// reported. It is how a diagnosis looks at what keeping looks at.
+func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
+	return Make(s, watching(configs))
+}
+
+// watching makes configs that report what is not true instead of changing it.
+func watching(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
+	out := slices.Clone(configs)
+	for i := range out {
+		spec := &out[i].Spec
+		spec.Guard.Mode = v1alpha1.GuardObserve
+		spec.Targets = slices.Clone(spec.Targets)
+		for j := range spec.Targets {
+			spec.Targets[j].Policy = v1alpha1.PolicyObserve
+		}
+	}
+	return out
+}
+
+// Kept reports whether the configs ask for a target to be kept, and not only watched.
+func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target network.ID) bool {
+	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
+		return c.Metadata.Name == cluster && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
+			return target.Equal(network.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
+		})
+	})
+}

@@ -1,0 +1,293 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Endpoint is where a packet starts or ends.
+type Endpoint struct {
+	Addr netip.Addr `json:"address"`
+	// What says what it is, such as pod shop/web on n1; "" for an address alone.
+	What string `json:"what,omitempty"`
+	// Subnet is where the address is held, "" where that follows from the address; Cluster is that of a pod behind its node. They
+	// tell addresses apart that several networks or clusters have.
+	Subnet  network.ID `json:"subnet,omitempty"`
+	Cluster network.ID `json:"cluster,omitempty"`
+}
+
+// kind is a kind of things that have names.
+type kind struct {
+	word, form string
+	named      func(*Tracer) []named
+}
+
+var kinds = []kind{
+	{"pod", "pod/NAMESPACE/NAME", (*Tracer).podNames},
+	{"node", "node/NAME", (*Tracer).nodeNames},
+	{"gateway", "gateway/NAME", (*Tracer).gatewayNames},
+	{"vm", "vm/NAME", (*Tracer).machineNames},
+	{"subnet", "subnet/VNET/SUBNET", (*Tracer).subnetNames},
+}
+
+// named is a thing with a name; missing says why it has no address.
+type named struct {
+	name, place string // place tells two of one name apart
+	missing     string
+	Endpoint
+}
+
+// Resolve finds what a text names: an address, pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME, gateway/NAME (any address of its
+// subnet), vm/NAME, or subnet/VNET/SUBNET (any address of it). The error is one line, with the names that come near.
+func (t *Tracer) Resolve(text string) (Endpoint, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return Endpoint{Addr: a.Unmap()}, nil
+	}
+	at, name, err := split(text)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	all := kinds[at].named(t)
+	var found []named
+	var names []string
+	for _, n := range all {
+		if strings.EqualFold(n.name, name) {
+			found = append(found, n)
+		}
+		names = append(names, n.name)
+	}
+	word := kinds[at].word
+	switch {
+	case len(all) == 0 && word == "pod":
+		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, which was not read: give the pod's address", text)
+	case len(found) == 0:
+		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, near(name, names))
+	case len(found) > 1:
+		var places []string
+		for _, n := range found {
+			places = append(places, n.place)
+		}
+		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or look at one of them with --cluster", text, strings.Join(places, ", "))
+	case found[0].missing != "":
+		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
+	}
+	return found[0].Endpoint, nil
+}
+
+// CheckName says what is wrong with a text that Resolve could make nothing of, whatever is read.
+func CheckName(text string) error {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return nil
+	}
+	_, _, err := split(text)
+	return err
+}
+
+// split finds the kind that a text names one of, by its index, and the name.
+func split(text string) (at int, name string, err error) {
+	word, name, _ := strings.Cut(text, "/")
+	at = slices.IndexFunc(kinds, func(k kind) bool { return strings.EqualFold(k.word, word) })
+	switch {
+	case at < 0 && strings.Count(text, "/") == 1 && word != "" && name != "":
+		return 0, text, nil
+	case at < 0 || name == "":
+		var forms []string
+		for _, k := range kinds {
+			forms = append(forms, k.form)
+		}
+		return 0, "", fmt.Errorf("%q is not an address, expected one such as 10.244.0.7, or %s", text, strings.Join(forms, ", "))
+	}
+	return at, name, nil
+}
+
+// podNames are the pods that Kubernetes knows.
+func (t *Tracer) podNames() []named {
+	var out []named
+	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
+		cluster := t.s.Clusters[key]
+		if cluster == nil {
+			continue
+		}
+		for _, p := range t.s.Kubernetes[key].Pods {
+			n := named{name: p.Namespace + "/" + p.Name, place: "cluster " + cluster.ID.Name()}
+			n.What = "pod " + n.name
+			if p.Node != "" {
+				n.What += " on " + p.Node
+			}
+			switch {
+			case p.Ended():
+				n.missing = "has ended: it has no address any more"
+			case len(p.Addresses) == 0:
+				n.missing = "has no address"
+			default:
+				n.Addr = p.Addresses[0]
+				n.Cluster, n.Subnet = t.podPlace(cluster, p)
+			}
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// podPlace is where a pod has its address: behind a node of its cluster, or in a subnet of the cluster's networks.
+func (t *Tracer) podPlace(cluster *network.Cluster, p network.Pod) (behind, subnet network.ID) {
+	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() || cluster.Overlay()) {
+		return cluster.ID, ""
+	}
+	ids := t.s.NodeSubnetIDs(cluster)
+	for _, pool := range cluster.Pools {
+		if pool.PodSubnet != "" {
+			ids = append(ids, pool.PodSubnet)
+		}
+	}
+	if s := subnetOf(t.s, ids, p.Addresses[0]); s != nil {
+		return "", s.ID
+	}
+	return "", ""
+}
+
+// nodeNames are the nodes, each once: of a dual-stack node its first address.
+func (t *Tracer) nodeNames() []named {
+	var out []named
+	seen := map[string]bool{}
+	for _, node := range t.nodes {
+		name := node.Name
+		if name == "" {
+			name = node.Addr.String()
+		}
+		key := node.Cluster.Key() + " " + name
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		n := named{name: name, place: "cluster " + node.Cluster.Name(), Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
+		if node.subnet != nil {
+			n.Subnet = node.subnet.ID
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// gatewayNames are the Application Gateways, by their documents or by the subnets that they sit in.
+func (t *Tracer) gatewayNames() []named {
+	var out []named
+	seen := map[string]bool{}
+	add := func(gateway, subnet network.ID) {
+		if seen[gateway.Key()] {
+			return
+		}
+		seen[gateway.Key()] = true
+		n := t.inSubnet(gateway.Name(), "gateway "+gateway.Name(), subnet)
+		n.place = gateway.ResourceGroup()
+		out = append(out, n)
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
+		for _, gateway := range t.s.Subnets[key].Gateways {
+			add(gateway, t.s.Subnets[key].ID)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.s.Gateways)) {
+		for _, subnet := range t.s.Gateways[key].Subnets {
+			add(t.s.Gateways[key].ID, subnet)
+		}
+	}
+	return out
+}
+
+// machineNames are the virtual machines, by their own names and by those of their interfaces.
+func (t *Tracer) machineNames() []named {
+	var out []named
+	for _, key := range slices.Sorted(maps.Keys(t.s.Interfaces)) {
+		nic := t.s.Interfaces[key]
+		if len(nic.Configs) == 0 {
+			continue
+		}
+		names := []string{machineName(nic.ID)}
+		if nic.Machine.Is("Microsoft.Compute/virtualMachines") {
+			names = append(names, nic.Machine.Name())
+		}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			n := named{name: name, place: nic.ID.ResourceGroup(), Endpoint: Endpoint{Addr: nic.Configs[0].Address, What: "vm " + name, Subnet: nic.Configs[0].Subnet}}
+			if !n.Addr.IsValid() {
+				n.missing = "has no address"
+			}
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (t *Tracer) subnetNames() []named {
+	var out []named
+	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
+		id := t.s.Subnets[key].ID
+		out = append(out, t.inSubnet(id.Short(), "subnet "+id.Short(), id))
+	}
+	return out
+}
+
+// inSubnet is a thing that has any address of a subnet: the first that Azure gives away, after the four it reserves.
+func (t *Tracer) inSubnet(name, what string, id network.ID) named {
+	n := named{name: name, place: id.ResourceGroup(), Endpoint: Endpoint{What: what, Subnet: id}}
+	subnet := t.s.Subnet(id)
+	if subnet == nil || len(subnet.Prefixes) == 0 {
+		n.missing = "has a subnet that was not read: " + id.Short()
+		return n
+	}
+	n.Addr = firstUsable(subnet.Prefixes[0])
+	return n
+}
+
+func firstUsable(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr()
+	for range 4 {
+		a = a.Next()
+	}
+	return a
+}
+
+// near lists the up to three names that come nearest to one that is not there, if they do.
+func near(name string, names []string) string {
+	name = strings.ToLower(name)
+	far := func(other string) int {
+		other = strings.ToLower(other)
+		if strings.Contains(other, name) || strings.Contains(name, other) {
+			return 0
+		}
+		return distance(name, other)
+	}
+	names = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))), func(n string) bool { return far(n) > max(2, len(name)/3) })
+	slices.SortStableFunc(names, func(a, b string) int { return far(a) - far(b) })
+	if len(names) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(names[:min(3, len(names))], ", ") + "?"
+}
+
+// distance is how many letters have to be put in, taken out or changed to make one word of the other (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,250 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Packet is what a network security group looks at: the addresses that a packet has on the wire, its protocol and its ports.
+type Packet struct {
+	From, To netip.Addr
+	Protocol string // tcp, udp, icmp, esp, ah; "" for any
+	// FromPort and Port are the source's and the destination's; 0 for any.
+	FromPort, Port int
+}
+
+// Decision is what network security groups decide of a packet.
+type Decision string
+
+// A packet is let through or not; or that depends on a port or protocol that was not given; or it stands on something that is
+// not known, such as the prefixes of a service tag.
+const (
+	Allowed   Decision = "allowed"
+	Denied    Decision = "denied"
+	Depends   Decision = "depends"
+	Undecided Decision = "unknown"
+)
+
+// Ruling is a decision, with the rule that it rests on.
+type Ruling struct {
+	Decision Decision   `json:"decision"`
+	Group    network.ID `json:"group,omitempty"` // "" where no group looks at the packet
+	Rule     string     `json:"rule,omitempty"`  // "" where none decides
+	Inbound  bool       `json:"inbound"`
+	// Why says it in one sentence.
+	Why string `json:"why"`
+}
+
+// Judge says what one network security group, associated with the subnet or with a network interface in it, decides of a packet
+// in one direction. Its rules are asked by priority and the first that matches decides; Azure's default rules stand in its document,
+// behind all others (network-security-group-how-it-works). Of an answer it is not asked: groups are stateful.
+func (f *Filters) Judge(g *network.SecurityGroup, p Packet, inbound bool) Ruling {
+	ruling := func(d Decision, rule, format string, args ...any) Ruling {
+		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound, Why: fmt.Sprintf(format, args...)}
+	}
+	var unsure []match // rules before that may match as well
+	for _, rule := range g.Rules {
+		if rule.Inbound != inbound {
+			continue
+		}
+		m := f.match(&rule, p)
+		switch m.sure {
+		case no:
+			continue
+		case perhaps:
+			unsure = append(unsure, m)
+			continue
+		}
+		decision, verb := Denied, "denies"
+		if rule.Allow {
+			decision, verb = Allowed, "allows"
+		}
+		// What may match before counts only where it would decide otherwise; what is not known weighs more than what was not said.
+		slices.SortStableFunc(unsure, func(a, b match) int { return cmp.Compare(b.unknown, a.unknown) })
+		for _, before := range unsure {
+			if before.rule.Allow == rule.Allow {
+				continue
+			}
+			if before.unknown != "" {
+				return ruling(Undecided, before.rule.Name, "rule %s of %s may match before %s, which %s it: %s", before.rule.Name, g.ID.Name(), rule.Name, verb, before.unknown)
+			}
+			return ruling(Depends, before.rule.Name, "rule %s of %s concerns %s; everything else %s %s", before.rule.Name, g.ID.Name(), before.rule.traffic(), rule.Name, verb)
+		}
+		return ruling(decision, rule.Name, "rule %s of %s (priority %d) %s it", rule.Name, g.ID.Name(), rule.Priority, verb)
+	}
+	return ruling(Undecided, "", "no rule of %s matches, and Azure's default rules are not in its document", g.ID.Name())
+}
+
+// Pass says whether a packet gets past the network security groups of an interface and of its subnet: outbound the interface's is
+// asked first, inbound the subnet's, and both have to allow it, also inside a subnet (network-security-group-how-it-works). The ruling
+// is that of the first that denies, else of the first that is in doubt, else of the last. An interface that was not read is nil: then
+// only the subnet's group is asked.
+func (f *Filters) Pass(nic *network.Interface, p Packet, inbound bool) Ruling {
+	var ids []network.ID
+	if nic != nil && nic.SecurityGroup != "" {
+		ids = append(ids, nic.SecurityGroup)
+	}
+	if f.subnet != nil && f.subnet.SecurityGroup != "" {
+		ids = append(ids, f.subnet.SecurityGroup)
+	}
+	if inbound {
+		slices.Reverse(ids)
+	}
+	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group looks at it"}
+	for _, id := range ids {
+		g := f.s.SecurityGroups[id.Key()]
+		r := Ruling{Decision: Undecided, Group: id, Inbound: inbound, Why: "network security group " + id.Name() + " was not read"}
+		if g != nil {
+			r = f.Judge(g, p, inbound)
+		}
+		if r.Decision == Denied {
+			return r
+		}
+		if result.Decision == Allowed {
+			result = r
+		}
+	}
+	return result
+}
+
+// match is how a rule and a packet meet.
+type match struct {
+	rule    *securityRule
+	sure    answer
+	unknown string // why it is not known; "" where it only was not said
+}
+
+// securityRule gives a rule words.
+type securityRule network.SecurityRule
+
+// traffic describes the protocol and ports that a rule speaks of.
+func (r *securityRule) traffic() string {
+	text := strings.ToLower(strings.Trim(r.Protocol, "*"))
+	if text == "" {
+		text = "every protocol"
+	}
+	if ports := strings.Join(r.DestinationPorts, ", "); ports != "*" && ports != "" {
+		text += " to port " + ports
+	}
+	if ports := strings.Join(r.SourcePorts, ", "); ports != "*" && ports != "" {
+		text += " from port " + ports
+	}
+	return text
+}
+
+// answer is what is known of a question.
+type answer int
+
+const (
+	no answer = iota
+	perhaps
+	yes
+)
+
+func isTrue(b bool) answer {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func (f *Filters) match(rule *network.SecurityRule, p Packet) match {
+	m := match{rule: (*securityRule)(rule), sure: min(matchProtocol(rule.Protocol, p.Protocol), matchPorts(rule.SourcePorts, p.FromPort, p.Protocol), matchPorts(rule.DestinationPorts, p.Port, p.Protocol))}
+	if m.sure == no {
+		return m
+	}
+	for _, end := range []struct {
+		addr     netip.Addr
+		prefixes []string
+		groups   []network.ID
+	}{{p.From, rule.Sources, rule.SourceGroups}, {p.To, rule.Destinations, rule.DestinationGroups}} {
+		a, why := f.matchEnd(end.addr, end.prefixes, end.groups)
+		m.sure = min(m.sure, a)
+		if a == no {
+			return m
+		}
+		m.unknown = cmp.Or(m.unknown, why)
+	}
+	return m
+}
+
+func matchProtocol(rule, packet string) answer {
+	switch {
+	case rule == "*" || rule == "" || strings.EqualFold(rule, packet):
+		return yes
+	case packet == "":
+		return perhaps
+	}
+	return no
+}
+
+// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have ports.
+func matchPorts(rule []string, port int, protocol string) answer {
+	if len(rule) == 0 {
+		return yes
+	}
+	hasPorts := protocol == "" || strings.EqualFold(protocol, "tcp") || strings.EqualFold(protocol, "udp")
+	result := no
+	for _, text := range rule {
+		from, to, isRange := strings.Cut(text, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(strings.TrimSpace(from))
+		last, err2 := strconv.Atoi(strings.TrimSpace(to))
+		switch {
+		case text == "*" || err == nil && err2 == nil && first == 0 && last == 65535:
+			return yes
+		case err != nil || err2 != nil || !hasPorts:
+		case port == 0:
+			result = perhaps
+		case first <= port && port <= last:
+			return yes
+		}
+	}
+	return result
+}
+
+// matchEnd says whether an address is one that a rule speaks of, and where that is not known, why.
+func (f *Filters) matchEnd(a netip.Addr, prefixes []string, groups []network.ID) (answer, string) {
+	result, unknown := no, ""
+	take := func(got answer, why string) {
+		if got > result {
+			result, unknown = got, why
+		}
+	}
+	for _, text := range prefixes {
+		take(f.matchPrefix(a, text))
+	}
+	for _, id := range groups {
+		take(f.inGroup(a, id))
+	}
+	return result, unknown
+}
+
+func (f *Filters) matchPrefix(a netip.Addr, text string) (answer, string) {
+	if text == "*" || strings.EqualFold(text, "any") {
+		return yes, ""
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return isTrue(p.Contains(a)), ""
+	}
+	if b, err := netip.ParseAddr(text); err == nil {
+		return isTrue(a == b.Unmap()), ""
+	}
+	switch strings.ToLower(strings.ReplaceAll(text, "_", "")) { // the classic spelling has underscores
+	case "virtualnetwork":
+		return f.inVirtualNetwork(a)
+	case "azureloadbalancer":
+		return isTrue(a == host), ""
+	case "internet":
+		return f.onInternet(a)
+	}
+	return f.inService(a, text)
+}

@@ -1,0 +1,219 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// maxHops is more than any way without a loop has.
+const maxHops = 16
+
+// follow follows one packet. An answer gets no source NAT: its connection is known.
+func (j *journey) follow(from Endpoint) Way {
+	at, subnet, done := j.leave(from)
+	if done {
+		return j.way
+	}
+	to := j.way.To
+	for hops := range maxHops {
+		for _, node := range j.nodesAt(at, subnet) {
+			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
+				j.step(at, "node *", "hands it to the pod %s", to)
+				return j.end(Delivered, "the pod is on this node")
+			}
+		}
+		routes, err := j.routesOf(subnet.ID)
+		if err != nil {
+			return j.end(Unknown, "%v", err)
+		}
+		route, found := routes.Lookup(to)
+		if !found {
+			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(), j.called(to))
+		}
+		hop := j.step(at, "* in "+subnet.ID.Short(), "dropped")
+		if !j.general {
+			hop.Route, hop.Because = route.String(), routes.Because(to)
+		}
+		if tag, maybe := routes.tagged(to, route); maybe {
+			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is not known: the prefixes of a service tag are not read", tag))
+		}
+		if route.HopType == HopNone {
+			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(), j.called(to), route)
+		}
+		hop.What = "goes to " + route.Hop.String()
+		if route.Hop == at {
+			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at, j.called(to))
+		}
+		denied := j.gate(at, subnet, false, hops == 0)
+		hop.What = map[string]string{HopInternet: "goes out to the internet", network.HopGateway: "goes to the virtual network gateway", HopLocal: "goes into the network", HopPeering: "goes into the network"}[route.HopType]
+		hop.What = cmp.Or(hop.What, "goes to "+route.Hop.String())
+		switch {
+		case denied != "":
+			return j.end(Dropped, "%s", denied)
+		case route.HopType == HopInternet:
+			return j.end(Leaves, "it goes out to the internet")
+		case route.HopType == network.HopGateway:
+			return j.end(Leaves, "the virtual network gateway decides")
+		case route.HopType == HopLocal || route.HopType == HopPeering:
+			target := j.reach(subnet, to, route.HopType == HopPeering)
+			switch {
+			case target == nil && route.HopType == HopPeering:
+				return j.end(Unknown, "the peered network was not read")
+			case target == nil:
+				return j.end(Dropped, "no subnet of the network has the address %s", j.called(to))
+			}
+			hop.What = fmt.Sprintf("arrives at %s in %s", to, target.ID.Short())
+			return j.arrive(subnet, target)
+		}
+		near, v := j.nextSubnet(subnet, route.Hop)
+		switch {
+		case v == Unknown:
+			return j.end(Unknown, "the peered network of the next hop %s was not read", route.Hop)
+		case v != Delivered:
+			return j.end(v, "the next hop %s is in no network that subnet %s reaches directly", route.Hop, subnet.ID.Short())
+		case route.Hop == to && near != nil:
+			return j.arrive(subnet, near)
+		case route.Hop == to:
+			return j.end(Delivered, "the next hop is the destination")
+		}
+		if near != nil {
+			if why := j.enter(subnet, near, route.Hop); why != "" {
+				return j.end(Dropped, "%s", why)
+			}
+		}
+		if near == nil || len(j.nodesAt(route.Hop, near)) == 0 {
+			return j.end(Leaves, "%s is no node of a cluster: what it does with the packet is its own", route.Hop)
+		}
+		at, subnet = route.Hop, near
+	}
+	return j.end(Dropped, "it goes round in circles")
+}
+
+// leave finds where a packet enters the network, and through whose source NAT. It is done where the way ends before.
+func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *network.Subnet, done bool) {
+	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
+	a, to := from.Addr, j.way.To
+	nodes := j.nodesOf(a, from.Cluster)
+	switch {
+	case from.Subnet != "":
+		if subnet = j.s.Subnet(from.Subnet); subnet == nil {
+			return ended(j.end(Unknown, "subnet %s was not read", from.Subnet.Short()))
+		}
+	case len(nodes) > 1:
+		return ended(j.end(Unknown, "%s is a pod's address on several nodes: %s", a, nodeNames(nodes)))
+	case len(nodes) == 1:
+		return j.leavePod(nodes[0])
+	default:
+		subnets := j.subnetsOf(a)
+		switch {
+		case len(subnets) > 1:
+			names := make([]string, len(subnets))
+			for i, s := range subnets {
+				names[i] = s.ID.Short()
+			}
+			return ended(j.end(Unknown, "%s lies in several subnets that overlap: %s", a, strings.Join(names, ", ")))
+		case len(subnets) == 1:
+			subnet = subnets[0]
+		default:
+			if c := j.clusterOfPod(a, false); c != nil {
+				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but which node has it is not known", a, c.ID.Name()))
+			}
+			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor a pod with a route", a))
+		}
+	}
+	if c := j.clusterOfPod(to, true); c != nil {
+		switch learns := j.learnsOverlay(a, subnet, c); {
+		case learns == yes:
+			return ended(j.throughOverlay(a, subnet, c))
+		case learns == perhaps && !j.routed(subnet, to):
+			return ended(j.end(Unknown, "an Application Gateway finds the pods of the overlay %s by itself where an ingress controller drives it: whether one does is not known", c.ID.Name()))
+		}
+	}
+	if !j.answer {
+		if node := j.hidden(a, subnet, to); node.IsValid() {
+			j.way.Source = node
+			j.step(a, "pod *", "source NAT on its node: it goes on as %s", node)
+			return node, subnet, false
+		}
+	}
+	return a, subnet, false
+}
+
+// leavePod is the beginning of a pod's packet, behind its node.
+func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, done bool) {
+	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
+	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
+	if node.subnet == nil {
+		return ended(j.end(Unknown, "the subnet of the node %s was not read", node.Addr))
+	}
+	j.step(a, "pod *", "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
+	switch {
+	case node.Pods.Contains(to):
+		return ended(j.end(Delivered, "both pods are on the node %s", node.Addr))
+	case node.Addr == to:
+		return ended(j.end(Delivered, "it is the pod's own node"))
+	case cluster.Overlay() && contains(cluster.PodCIDRs, to):
+		return ended(j.throughOverlay(node.Addr, node.subnet, cluster))
+	case !j.answer && !contains(cluster.PodCIDRs, to):
+		// kubenet and the overlay hide pods behind their node from all that is no pod of the cluster (concepts-network-legacy-cni,
+		// azure-cni-overlay).
+		j.way.Source = node.Addr
+		j.step(node.Addr, "node *", "source NAT: it goes on as %s", node.Addr)
+	}
+	return node.Addr, node.subnet, false
+}
+
+// hidden is the node's address behind which an address goes, or none: a pod on Azure CNI with addresses of the node subnet is seen as
+// itself inside its virtual network, and as its node outside (configure-azure-cni, frequently asked questions). Pods in a subnet of
+// their own are always seen as themselves.
+func (j *journey) hidden(a netip.Addr, subnet *network.Subnet, to netip.Addr) netip.Addr {
+	nic, vnet := j.nicAt(a, subnet), j.s.VNets[subnet.ID.Parent().Key()]
+	if nic == nil || vnet == nil || nic.primary == a || contains(vnet.Prefixes, to) {
+		return netip.Addr{}
+	}
+	for _, n := range j.nodesAt(nic.primary, subnet) {
+		if j.s.Cluster(n.Cluster).PluginName() == "node-subnet" {
+			return nic.primary
+		}
+	}
+	return netip.Addr{}
+}
+
+// enter is a packet's arrival at an interface, its destination's or a next hop's: "" where it comes in.
+func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
+	if !j.forwarded(from, near, j.way.Source) {
+		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())
+		if !j.answer {
+			return why
+		}
+		j.doubt = cmp.Or(j.doubt, why+": whether that holds for an answer is not documented")
+	}
+	isEnd := at == j.way.To
+	for _, n := range j.nodesAt(at, near) {
+		isEnd = isEnd || n.Pods.Contains(j.way.To)
+	}
+	return j.gate(at, near, true, isEnd)
+}
+
+// arrive is the arrival at the destination itself.
+func (j *journey) arrive(from, target *network.Subnet) Way {
+	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
+		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())
+	}
+	if why := j.enter(from, target, j.way.To); why != "" {
+		return j.end(Dropped, "%s", why)
+	}
+	return j.end(Delivered, "%s is in subnet %s", j.way.To, target.ID.Short())
+}
+
+func nodeNames(nodes []Node) string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Addr.String()+" of "+n.Cluster.Name())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,263 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Matrix is what became of all packets that clusters live by: from the pods of every node, from the nodes themselves, and from every
+// subnet that is to reach pods, to the pods of every other node; of those that do not come from pods, the answer, too.
+type Matrix struct {
+	Pairs     int `json:"pairs"`
+	Delivered int `json:"delivered"`
+	Dropped   int `json:"dropped"`
+	// Unknown counts what is in doubt, and what leaves the network.
+	Unknown int `json:"unknown"`
+	// Broken are the pairs that are not delivered, those of one cause together: what is dropped first, then by their number.
+	Broken []Break `json:"broken"`
+	// Unseen says of which nodes nothing is said, because where their pods are is not known.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
+// Break are pairs that fail in the same way.
+type Break struct {
+	Cluster network.ID `json:"cluster"`
+	Kind    string     `json:"kind"` // pod to pod, node to pod, subnet to pod
+	Answer  bool       `json:"answer"`
+	Verdict Verdict    `json:"verdict"`
+	Why     string     `json:"why"`
+	Pairs   int        `json:"pairs"`
+	// From and To name the ends, each once, sorted: nodes, and for subnet to pod subnets.
+	From []string `json:"from"`
+	To   []string `json:"to"`
+	// Example is one of the pairs, to be traced on its own.
+	Example [2]netip.Addr `json:"example"`
+}
+
+// Kinds of pairs.
+const (
+	podToPod    = "pod to pod"
+	nodeToPod   = "node to pod"
+	subnetToPod = "subnet to pod"
+)
+
+// All traces all pairs of the clusters, or of all in the snapshot where none are given. Of every node's pods it takes one address, and
+// of every subnet one: what a rule or route says of only some of them is not seen.
+func (t *Tracer) All(clusters ...network.ID) Matrix {
+	m := Matrix{Broken: []Break{}}
+	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
+		cluster := t.s.Clusters[key]
+		if len(clusters) > 0 && !slices.ContainsFunc(clusters, cluster.ID.Equal) {
+			continue
+		}
+		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
+		m.Unseen = append(m.Unseen, g.place()...)
+		g.trace(&m)
+	}
+	slices.SortStableFunc(m.Broken, func(a, b Break) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs), strings.Compare(a.Why, b.Why))
+	})
+	return m
+}
+
+// rank puts the worst first.
+func rank(b Break) int { return slices.Index([]Verdict{Dropped, Unknown, Leaves}, b.Verdict) }
+
+// grid is the matrix of one cluster.
+type grid struct {
+	*Tracer
+	cluster *network.Cluster
+	from    []sender
+	to      []receiver
+	causes  map[cause]*gathered
+}
+
+// sender is where packets come from.
+type sender struct {
+	kind string
+	name string
+	node int // index of its receiver, -1 for a subnet
+	Endpoint
+	at     netip.Addr      // of the interface it leaves by
+	subnet *network.Subnet // of at
+	plain  bool            // nothing else has its address
+}
+
+// receiver is a node's pods, by one of their addresses.
+type receiver struct {
+	node Node
+	name string
+	Endpoint
+	plain bool // no other node has its address
+}
+
+// cause is what pairs that fail in the same way have in common.
+type cause struct {
+	kind    string
+	answer  bool
+	verdict Verdict
+	why     string
+}
+
+type gathered struct {
+	Break
+	from, to []bool // by the index of the sender and the receiver
+}
+
+// place finds who sends and who receives, and says of which nodes it is not known.
+func (g *grid) place() (unseen []string) {
+	flat := g.podsByNode()
+	for _, n := range g.nodes {
+		if !n.Cluster.Equal(g.cluster.ID) {
+			continue
+		}
+		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
+		switch {
+		case n.subnet == nil:
+			unseen = append(unseen, fmt.Sprintf("node %s: its subnet was not read", n))
+			continue
+		case n.Pods.IsValid():
+			r.Endpoint = Endpoint{Addr: firstUsable(n.Pods), Cluster: n.Cluster}
+		case flat[n.Name].Addr.IsValid():
+			r.Endpoint = flat[n.Name]
+		case g.cluster.Kubenet():
+			unseen = append(unseen, fmt.Sprintf("node %s: no route leads to its pods, and which they are only Kubernetes says", n))
+			continue
+		default:
+			unseen = append(unseen, fmt.Sprintf("node %s: which pods it has only Kubernetes says", n))
+			continue
+		}
+		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
+		i := len(g.to)
+		g.to = append(g.to, r)
+		g.from = append(g.from,
+			sender{kind: podToPod, name: r.name, node: i, Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain},
+			sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
+	}
+	for _, subnet := range g.targets() {
+		a := firstUsable(subnet.Prefixes[0])
+		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
+	}
+	return unseen
+}
+
+// podsByNode is one pod of each node that has an address of the network, where Kubernetes knows them.
+func (g *grid) podsByNode() map[string]Endpoint {
+	out := map[string]Endpoint{}
+	kube := g.s.Kubernetes[g.cluster.ID.Key()]
+	if kube == nil || g.cluster.Kubenet() || g.cluster.Overlay() {
+		return out
+	}
+	for _, p := range kube.Pods {
+		if !p.HostNetwork && !p.Ended() && len(p.Addresses) > 0 && !out[p.Node].Addr.IsValid() {
+			e := Endpoint{Addr: p.Addresses[0]}
+			e.Cluster, e.Subnet = g.podPlace(g.cluster, p)
+			out[p.Node] = e
+		}
+	}
+	return out
+}
+
+// targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
+// in the same network or one that is peered with it.
+func (g *grid) targets() []*network.Subnet {
+	own := g.s.NodeSubnetIDs(g.cluster)
+	prefixes := g.s.NodePrefixes(g.cluster)
+	near := map[string]bool{}
+	for _, id := range own {
+		near[id.Parent().Key()] = true
+		if vnet := g.s.VNets[id.Parent().Key()]; vnet != nil {
+			for _, peer := range vnet.Peers() {
+				near[peer.Key()] = true
+			}
+		}
+	}
+	var out []*network.Subnet
+	for _, key := range slices.Sorted(maps.Keys(g.s.Subnets)) {
+		subnet := g.s.Subnets[key]
+		table := g.s.Table(subnet.RouteTable)
+		switch {
+		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
+		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
+			table != nil && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
+			out = append(out, subnet)
+		}
+	}
+	return out
+}
+
+func (g *grid) trace(m *Matrix) {
+	q := newQuick(g)
+	for i := range g.from {
+		from := &g.from[i]
+		for j := range g.to {
+			to := &g.to[j]
+			if from.node == j || from.Addr.Is4() != to.Addr.Is4() || from.kind == nodeToPod && from.Addr == to.node.Addr {
+				continue
+			}
+			m.Pairs++
+			delivered, broken := q.delivers(i, j)
+			if !delivered && broken == nil {
+				broken = g.follow(from, to)
+			}
+			if broken == nil {
+				m.Delivered++
+				continue
+			}
+			if broken.Verdict == Dropped {
+				m.Dropped++
+			} else {
+				m.Unknown++
+			}
+			broken.Pairs++
+			broken.from[i], broken.to[j] = true, true
+		}
+	}
+	for _, broken := range g.causes {
+		for i, is := range broken.from {
+			if is {
+				broken.From = append(broken.From, g.from[i].name)
+			}
+		}
+		for j, is := range broken.to {
+			if is {
+				broken.To = append(broken.To, g.to[j].name)
+			}
+		}
+		slices.Sort(broken.From)
+		slices.Sort(broken.To)
+		broken.From, broken.To = slices.Compact(broken.From), slices.Compact(broken.To)
+		m.Broken = append(m.Broken, broken.Break)
+	}
+}
+
+// follow follows one packet, and where it does not come from a pod, its answer: nil where both arrive.
+func (g *grid) follow(from *sender, to *receiver) *gathered {
+	there, back := g.ways(from.Endpoint, to.Endpoint, true)
+	switch {
+	case there.Verdict != Delivered:
+		return g.cause(from, to, there, false)
+	case from.kind != podToPod && back.Verdict != Delivered:
+		return g.cause(from, to, back, true)
+	}
+	return nil
+}
+
+// cause finds where pairs that fail like this one are gathered.
+func (g *grid) cause(from *sender, to *receiver, way Way, answer bool) *gathered {
+	c := cause{kind: from.kind, answer: answer, verdict: way.Verdict, why: way.Why}
+	broken := g.causes[c]
+	if broken == nil {
+		broken = &gathered{from: make([]bool, len(g.from)), to: make([]bool, len(g.to)), Break: Break{
+			Cluster: g.cluster.ID, Kind: from.kind, Answer: answer, Verdict: way.Verdict, Why: way.Why, Example: [2]netip.Addr{from.Addr, to.Addr},
+		}}
+		g.causes[c] = broken
+	}
+	return broken
+}

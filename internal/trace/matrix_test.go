@@ -1,0 +1,238 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// says is a matrix in short: its counts, and a line for each break.
+func (m Matrix) says() string {
+	text := fmt.Sprintf("%d pairs, %d delivered, %d dropped, %d unknown", m.Pairs, m.Delivered, m.Dropped, m.Unknown)
+	for _, b := range m.Broken {
+		text += fmt.Sprintf("\n%s %d %s (answer: %v) %s -> %s: %s", b.Verdict, b.Pairs, b.Kind, b.Answer, strings.Join(b.From, ","), strings.Join(b.To, ","), b.Why)
+	}
+	return text
+}
+
+func TestAll(t *testing.T) {
+	lose := func(s *network.Snapshot, id network.ID, at int) {
+		s.Tables[id.Key()].Routes = slices.Delete(s.Tables[id.Key()].Routes, at, at+1)
+	}
+	for name, tt := range map[string]struct {
+		change func(*network.Snapshot)
+		want   string
+	}{
+		"all is well": {func(*network.Snapshot) {}, "6 pairs, 6 delivered, 0 dropped, 0 unknown"}, // 2 of pods, 2 of nodes, 2 of the gateway's subnet
+		"the association is lost": {func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }, "6 pairs, 2 delivered, 4 dropped, 0 unknown\n" +
+			"dropped 2 node to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)\n" +
+			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)"},
+		"the gateway lacks one": {func(s *network.Snapshot) { lose(s, copied, 1) }, "6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
+			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway has no better route to the destination than 10.0.0.0/8 to None (system route)"},
+		"a gateway without a table": {func(s *network.Snapshot) {
+			s.Subnets[gateway.Key()].RouteTable = ""
+			s.Subnets[gateway.Key()].Gateways = []network.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
+		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
+			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: subnet v/gateway has no better route to the destination than 10.0.0.0/8 to None (system route)"},
+		"a wrong next hop still arrives": {func(s *network.Snapshot) { s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4") }, "6 pairs, 6 delivered, 0 dropped, 0 unknown"},
+		"the answer is lost": {func(s *network.Snapshot) {
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.0.2.0/24", "None"))
+		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
+			"dropped 2 subnet to pod (answer: true) v/gateway -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.2.0/24 to None (r 10.0.2.0/24 in rt)"},
+		"IP forwarding is off": {func(s *network.Snapshot) {
+			addNICs(s)
+			for _, nic := range s.Interfaces {
+				nic.Forwarding = nic.Configs[0].Address != netip.MustParseAddr("10.0.1.5")
+			}
+		}, "6 pairs, 2 delivered, 4 dropped, 0 unknown\n" +
+			"dropped 1 node to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the destination for an address there\n" +
+			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the destination for an address there\n" +
+			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the destination for an address there\n" +
+			"dropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the source for an address there"},
+		"a security group": {func(s *network.Snapshot) {
+			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
+			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * 10.0.2.0/24 * *", "deny in 200 Tcp 10.244.0.0/16 * 80")
+		}, "6 pairs, 2 delivered, 2 dropped, 2 unknown\n" +
+			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: network security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) denies it\n" +
+			"unknown 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: it depends on protocol and port: rule deny-200 of nodes-nsg concerns tcp to port 80; everything else allow-65000 allows"},
+		"what is in doubt of many is one cause": {func(s *network.Snapshot) {
+			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
+			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * asg:web * *")
+		}, "6 pairs, 2 delivered, 0 dropped, 4 unknown\n" +
+			"unknown 2 node to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may match before allow-65000, which allows it: the network interface of the source was not read: whether it is in application security group web is not known\n" +
+			"unknown 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may match before allow-65000, which allows it: the network interface of the source was not read: whether it is in application security group web is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := shop()
+			tt.change(s)
+			m := New(s, Options{}).All()
+			want := strings.Split(tt.want, "\n")
+			got := strings.Split(m.says(), "\n")
+			if got[0] != want[0] || !slices.Equal(slices.Sorted(slices.Values(got[1:])), slices.Sorted(slices.Values(want[1:]))) {
+				t.Errorf("%s", m.says())
+			}
+		})
+	}
+	s := namedShop(t)
+	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2] // n2 has no route
+	m := New(s, Options{}).All(cluster)
+	if m.Pairs != 15 || m.Dropped != 5 || !slices.Equal(m.Broken[0].To, []string{"n2"}) {
+		t.Error(m.says())
+	}
+	if m := New(s, Options{}).All("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/another"); m.Pairs != 0 {
+		t.Error(m.says())
+	}
+	s = overlay(t)
+	if m := New(s, Options{}).All(); m.Pairs != 15 || m.Delivered != 12 || m.Unknown != 3 {
+		t.Error(m.says())
+	}
+	s.Kubernetes = nil
+	s.Clusters[cluster.Key()].NodeResourceGroup = "mc"
+	if m := New(s, Options{}).All(); m.Pairs != 0 || len(m.Unseen) != 2 || m.Unseen[0] != "node aks-np-1-vmss000000 (10.0.1.4): which pods it has only Kubernetes says" {
+		t.Error(m.says(), m.Unseen)
+	}
+}
+
+// TestAllAgrees: the matrix says of each pair what following it alone says, on random networks.
+func TestAllAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := shop()
+		addNICs(s)
+		if rapid.Bool().Draw(t, "peer") {
+			peer(s, rapid.Bool().Draw(t, "forwarded"))
+		}
+		for _, key := range []string{table.Key(), copied.Key()} {
+			for range rapid.IntRange(0, 4).Draw(t, "more") {
+				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24", "10.244.1.0/25", "10.244.0.0/16", "10.0.2.0/24", "10.0.1.4/32", "10.70.0.0/16"}).Draw(t, "prefix")
+				r := user(p, rapid.SampledFrom([]string{"10.0.1.4", "10.0.1.5", "10.0.9.4", "None", "VnetLocal"}).Draw(t, "hop"))
+				at := slices.IndexFunc(s.Tables[key].Routes, func(old network.Route) bool { return old.Prefix == r.Prefix })
+				if at < 0 {
+					s.Tables[key].Routes = append(s.Tables[key].Routes, r)
+				} else {
+					s.Tables[key].Routes[at] = r
+				}
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
+			s.Interfaces[key].Forwarding = rapid.IntRange(0, 4).Draw(t, "forwarding") > 0
+			if rapid.Bool().Draw(t, "nsg") {
+				s.Interfaces[key].SecurityGroup = nicGroup
+			}
+		}
+		for _, id := range []network.ID{nicGroup, nodesGroup} {
+			var rules []string
+			for i := range rapid.IntRange(0, 3).Draw(t, "rules") {
+				rules = append(rules, fmt.Sprintf("%s %s %d %s %s %s %s", rapid.SampledFrom([]string{"allow", "deny"}).Draw(t, "access"), rapid.SampledFrom([]string{"in", "out"}).Draw(t, "direction"), 100+i,
+					rapid.SampledFrom([]string{"*", "*", "Tcp"}).Draw(t, "protocol"), rapid.SampledFrom([]string{"*", "10.244.0.0/16", "10.0.2.0/24", "VirtualNetwork", "asg:web"}).Draw(t, "source"),
+					rapid.SampledFrom([]string{"*", "10.244.1.0/24", "10.0.1.0/24"}).Draw(t, "destination"), rapid.SampledFrom([]string{"*", "80"}).Draw(t, "ports")))
+			}
+			s.SecurityGroups[id.Key()] = group(id, rules...)
+		}
+		for _, id := range []network.ID{nodes, gateway} {
+			if rapid.Bool().Draw(t, "subnet's") {
+				s.Subnets[id.Key()].SecurityGroup = nodesGroup
+			}
+			if rapid.IntRange(0, 9).Draw(t, "lost") == 0 {
+				s.Subnets[id.Key()].RouteTable = ""
+			}
+		}
+		if rapid.Bool().Draw(t, "kubernetes") { // at times two nodes with the same pods
+			var known []network.Node
+			for i, address := range []string{"10.0.1.4", "10.0.1.5"} {
+				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24"}).Draw(t, "pods")
+				known = append(known, network.Node{Name: fmt.Sprint("n", i), PodCIDRs: []netip.Prefix{netip.MustParsePrefix(p)}, Addresses: []netip.Addr{netip.MustParseAddr(address)}})
+			}
+			s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: known}
+		}
+		got := New(s, Options{}).All()
+
+		// Each on its own.
+		tracer := New(s, Options{})
+		g := grid{Tracer: tracer, cluster: s.Clusters[cluster.Key()]}
+		g.place()
+		var want Matrix
+		for _, from := range g.from {
+			for j, to := range g.to {
+				if from.node == j || from.kind == nodeToPod && from.Addr == to.node.Addr {
+					continue
+				}
+				want.Pairs++
+				there, back := tracer.Ways(from.Endpoint, to.Endpoint)
+				verdict := there.Verdict
+				if verdict == Delivered && from.kind != podToPod {
+					verdict = back.Verdict
+				}
+				switch verdict {
+				case Delivered:
+					want.Delivered++
+				case Dropped:
+					want.Dropped++
+				default:
+					want.Unknown++
+				}
+			}
+		}
+		if got.Pairs != want.Pairs || got.Delivered != want.Delivered || got.Dropped != want.Dropped || got.Unknown != want.Unknown {
+			t.Fatalf("%s\nwant %s", got.says(), want.says())
+		}
+	})
+}
+
+// crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a gateway's subnet.
+func crowd(n int) *network.Snapshot {
+	s := shop()
+	var routes []network.Route
+	for i := range n {
+		node := netip.AddrFrom4([4]byte{10, 0, byte(16 + i/250), byte(4 + i%250)})
+		routes = append(routes, user(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(200 + i/256), byte(i), 0}), 24).String(), node.String()))
+		id := network.ID(fmt.Sprintf("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/%d/networkInterfaces/nic", i))
+		s.Interfaces[id.Key()] = &network.Interface{Document: network.Document{ID: id}, Forwarding: true, SecurityGroup: nicGroup, Configs: []network.IPConfig{{Address: node, Subnet: nodes}}}
+	}
+	s.Clusters[cluster.Key()].PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.192.0.0/10")}
+	s.Subnets[nodes.Key()].Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.16.0/20")}
+	s.Tables[table.Key()].Routes, s.Tables[copied.Key()].Routes = routes, routes
+	s.SecurityGroups[nicGroup.Key()] = group(nicGroup)
+	return s
+}
+
+// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is lost.
+func BenchmarkAll(b *testing.B) {
+	const n = 1000
+	for name, change := range map[string]func(*network.Snapshot){
+		"well":             func(*network.Snapshot) {},
+		"association-lost": func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := crowd(n)
+			change(s)
+			b.ReportAllocs()
+			pairs := 0
+			for b.Loop() {
+				m := New(s, Options{}).All()
+				pairs = m.Pairs
+				if (m.Dropped == 0) != (name == "well") {
+					b.Fatal(m.says())
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pairs), "ns/pair")
+		})
+	}
+	b.Run("each-alone", func(b *testing.B) { // a sample, without the glance
+		s := crowd(n)
+		t := New(s, Options{})
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			from, to := t.nodes[i%n], t.nodes[(i*7+1)%n]
+			if there, _ := t.Ways(Endpoint{Addr: firstUsable(from.Pods)}, Endpoint{Addr: firstUsable(to.Pods)}); there.Verdict != Delivered {
+				b.Fatal(there)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package trace
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Node is a cluster's node, with one of the prefixes that its pods have: a dual-stack node is there once for each.
+type Node struct {
+	Cluster network.ID
+	Name    string // as Kubernetes calls it; "" where nothing says it
+	Addr    netip.Addr
+	Pods    netip.Prefix // zero where nothing says it, and where pods have addresses of the network
+
+	subnet *network.Subnet // nil where it was not read
+}
+
+// Nodes finds the nodes of all clusters: as Kubernetes knows them; where it was not asked, by the routes to their pods, and by the
+// network interfaces in the node resource group.
+func Nodes(s *network.Snapshot) []Node {
+	var all []Node
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		cluster := s.Clusters[key]
+		var nodes []Node
+		switch kube := s.Kubernetes[key]; {
+		case kube != nil && kube.Failed == "" && kube.Nodes != nil:
+			nodes = kubernetesNodes(cluster, kube.Nodes)
+		case cluster.Kubenet():
+			nodes = interfaceNodes(s, cluster, routedNodes(s, cluster))
+		default:
+			nodes = interfaceNodes(s, cluster, nil)
+		}
+		subnets := s.NodeSubnetIDs(cluster)
+		for i := range nodes {
+			nodes[i].subnet = subnetOf(s, subnets, nodes[i].Addr)
+		}
+		all = append(all, nodes...)
+	}
+	return all
+}
+
+// subnetOf is the one of a cluster's node subnets that an address lies in, whatever other network has the same prefix.
+func subnetOf(s *network.Snapshot, subnets []network.ID, a netip.Addr) *network.Subnet {
+	for _, id := range subnets {
+		if subnet := s.Subnet(id); subnet != nil && contains(subnet.Prefixes, a) {
+			return subnet
+		}
+	}
+	return nil
+}
+
+func kubernetesNodes(cluster *network.Cluster, known []network.Node) []Node {
+	var nodes []Node
+	for _, n := range known {
+		if len(n.Addresses) == 0 {
+			continue
+		}
+		node := Node{Cluster: cluster.ID, Name: n.Name, Addr: n.Addresses[0]}
+		if !cluster.Kubenet() && !cluster.Overlay() || len(n.PodCIDRs) == 0 {
+			nodes = append(nodes, node) // elsewhere podCIDR means nothing
+			continue
+		}
+		for _, p := range n.PodCIDRs {
+			node.Addr, node.Pods = n.Addresses[0], p
+			if i := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == p.Addr().Is4() }); i >= 0 {
+				node.Addr = n.Addresses[i]
+			}
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the pod CIDR by way of a node
+// subnet's address, in the tables of the node subnets. Where those show none, as when the association is lost, any table will do.
+func routedNodes(s *network.Snapshot, cluster *network.Cluster) []Node {
+	var own []*network.RouteTable
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil {
+			own = append(own, s.Table(subnet.RouteTable))
+		}
+	}
+	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
+	if len(nodes) == 0 {
+		nodes = nodesIn(allTables(s), cluster, s.NodePrefixes(cluster))
+	}
+	return nodes
+}
+
+func allTables(s *network.Snapshot) []*network.RouteTable {
+	var tables []*network.RouteTable
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		tables = append(tables, s.Tables[key])
+	}
+	return tables
+}
+
+func nodesIn(tables []*network.RouteTable, cluster *network.Cluster, subnets []netip.Prefix) []Node {
+	var nodes []Node
+	seen := map[netip.Prefix]bool{}
+	for _, table := range tables {
+		for _, r := range table.Routes {
+			if r.Hop.IsValid() && !seen[r.Prefix] && isNodes(r.Prefix, cluster.PodCIDRs) && contains(subnets, r.Hop) {
+				seen[r.Prefix] = true
+				node := Node{Cluster: cluster.ID, Addr: r.Hop, Pods: r.Prefix}
+				if strings.Contains(r.Name, "____") {
+					node.Name = network.RouteNode(r.Name)
+				}
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
+}
+
+// interfaceNodes adds the nodes that no route of the cluster shows: by their interfaces, with the pods that another table routes
+// to them.
+func interfaceNodes(s *network.Snapshot, cluster *network.Cluster, nodes []Node) []Node {
+	known := map[netip.Addr]bool{}
+	routed := map[netip.Prefix]bool{}
+	for _, n := range nodes {
+		known[n.Addr], routed[n.Pods] = true, true
+	}
+	subnets := s.NodePrefixes(cluster)
+	var copied []Node // routes to the others, in any table
+	for _, n := range nodesIn(allTables(s), cluster, subnets) {
+		if cluster.Kubenet() && !routed[n.Pods] && !known[n.Addr] {
+			copied = append(copied, n)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
+		nic := s.Interfaces[key]
+		if cluster.NodeResourceGroup == "" || !nic.ID.Group().Equal(cluster.NodeGroup()) || len(nic.Configs) == 0 {
+			continue
+		}
+		for i, c := range nic.Configs { // of node-subnet's pods the further ones, of dual stack one of each family
+			if !c.Address.IsValid() || known[c.Address] || !contains(subnets, c.Address) || i > 0 && c.Address.Is4() == nic.Configs[0].Address.Is4() {
+				continue
+			}
+			known[c.Address] = true
+			found := false
+			for _, n := range copied {
+				if n.Addr == c.Address {
+					nodes, found = append(nodes, n), true
+				}
+			}
+			if !found {
+				nodes = append(nodes, Node{Cluster: cluster.ID, Name: machineName(nic.ID), Addr: c.Address})
+			}
+		}
+	}
+	return nodes
+}
+
+// machineName is the host name of the machine that an interface belongs to, as AKS gives it: the scale set's, and the number of the
+// instance with six digits to the base of 36.
+func machineName(nic network.ID) string {
+	for at := nic; at != ""; at = at.Parent() {
+		if at.Is(network.TypeScaleSet + "/virtualMachines") {
+			if number, err := strconv.ParseInt(at.Name(), 10, 64); err == nil {
+				digits := strconv.FormatInt(number, 36)
+				return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
+			}
+		}
+	}
+	return nic.Name()
+}
+
+// String names the node by its name and address, as far as they are known.
+func (n Node) String() string {
+	if n.Name == "" {
+		return n.Addr.String()
+	}
+	return n.Name + " (" + n.Addr.String() + ")"
+}
+
+// isNodes reports whether a prefix is one that a node's pods can have: of the length AKS cuts pod CIDRs into. Others are somebody's own.
+func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
+	return slices.ContainsFunc(podCIDRs, func(w netip.Prefix) bool {
+		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == network.NodeMask(w)
+	})
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}

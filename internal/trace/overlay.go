@@ -1,0 +1,57 @@
+package trace
+
+import (
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// trafficControllers is the service that Application Gateway for Containers' subnet is delegated to.
+const trafficControllers = "Microsoft.ServiceNetworking/trafficControllers"
+
+// learnsOverlay says whether packets from an address find the pods of an overlay without routes: from its nodes, and from the subnet
+// of the Application Gateway that its ingress controller drives (application-gateway-ingress-controller-overview,
+// for-containers/container-networking). The cluster's document names the gateway only where the controller is its add-on.
+func (t *Tracer) learnsOverlay(a netip.Addr, subnet *network.Subnet, c *network.Cluster) answer {
+	for _, n := range t.nodesAt(a, subnet) {
+		if n.Cluster.Equal(c.ID) {
+			return yes
+		}
+	}
+	switch {
+	case c.Ingress != "" && slices.ContainsFunc(subnet.Gateways, c.Ingress.Equal):
+		return yes
+	case len(subnet.Gateways) > 0 || subnet.DelegatedTo(trafficControllers):
+		return perhaps
+	}
+	return no
+}
+
+// routed reports whether a user has put up a route that leads there.
+func (t *Tracer) routed(subnet *network.Subnet, to netip.Addr) bool {
+	routes, err := t.routesOf(subnet.ID)
+	if err != nil {
+		return false
+	}
+	route, found := routes.Lookup(to)
+	return found && route.Source == User
+}
+
+// throughOverlay is the way to a pod of an overlay: Azure itself carries it to the pod's node, past every route table, without
+// encapsulation, so that network security groups see the pods' addresses (azure-cni-overlay: network security groups).
+func (j *journey) throughOverlay(at netip.Addr, subnet *network.Subnet, c *network.Cluster) Way {
+	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the routes are", c.ID.Name())
+	if why := j.gate(at, subnet, false, true); why != "" {
+		return j.end(Dropped, "%s", why)
+	}
+	nodes := j.nodesOf(j.way.To, c.ID)
+	if len(nodes) == 0 || nodes[0].subnet == nil {
+		return j.end(Unknown, "which node of cluster %s has the pod %s is not known: only Kubernetes says it", c.ID.Name(), j.called(j.way.To))
+	}
+	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
+	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {
+		return j.end(Dropped, "%s", why)
+	}
+	return j.end(Delivered, "the pod is on this node, and the overlay knows it")
+}

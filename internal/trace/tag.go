@@ -1,0 +1,156 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gaissmai/bart"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Filters is what network security groups go by in one subnet: which addresses the service tags stand for there, and who is in
+// which application security group.
+type Filters struct {
+	s      *network.Snapshot
+	subnet *network.Subnet // nil where it was not read
+	vnet   *network.VNet   // nil where it was not read
+	// near are the prefixes of VirtualNetwork but for a default route, which is wide; vague those of which no source says whether
+	// they belong to it; tag is a service tag that is routed. unread says what else belongs to it and was not read.
+	near, vague bart.Lite
+	wide        map[bool]bool // by whether it is IPv6
+	tag, unread string
+	groups      map[netip.Addr][]network.ID // of the interfaces in the network
+}
+
+// host is the address that Azure's health probes and its other services come from (what-is-ip-address-168-63-129-16).
+var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
+
+// FiltersOf looks at a subnet. Learned are the routes that its gateway has learned, as for Effective.
+//
+// The service tag VirtualNetwork is "the virtual network address space, all connected on-premises address spaces, peered virtual
+// networks, virtual networks connected to a virtual network gateway, the virtual IP address of the host, and address prefixes used on
+// user-defined routes. This tag might also contain default routes" (service-tags-overview); a peering without
+// allowVirtualNetworkAccess adds nothing (virtual-network-manage-peering). So kubenet's pod routes make pods part of it, in the subnets
+// whose table holds them: where the table is lost, the default rules deny pods as well.
+func FiltersOf(s *network.Snapshot, id network.ID, learned []Route) *Filters {
+	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()], wide: map[bool]bool{}, groups: map[netip.Addr][]network.ID{}}
+	add := func(p netip.Prefix) {
+		if p.IsValid() && p.Bits() == 0 {
+			f.wide[p.Addr().Is6()] = true
+		} else if p.IsValid() {
+			f.near.Insert(p)
+		}
+	}
+	add(netip.PrefixFrom(host, 32))
+	for _, r := range learned {
+		add(r.Prefix)
+	}
+	if f.vnet == nil {
+		f.unread = "virtual network " + id.Parent().Name() + " was not read"
+	} else {
+		for _, p := range f.vnet.Prefixes {
+			add(p)
+		}
+		for _, peering := range f.vnet.Peerings {
+			if peering.Connected && peering.Access {
+				for _, p := range peering.Prefixes {
+					add(p)
+				}
+			}
+		}
+	}
+	switch {
+	case f.subnet == nil:
+		f.unread = "subnet " + id.Short() + " was not read"
+	case f.subnet.RouteTable != "" && s.Table(f.subnet.RouteTable) == nil:
+		f.unread = "route table " + f.subnet.RouteTable.Name() + " was not read"
+	case f.subnet.RouteTable != "":
+		for _, r := range s.Table(f.subnet.RouteTable).Routes {
+			switch {
+			case !r.Prefix.IsValid():
+				f.tag = r.Tag
+			case strings.EqualFold(r.HopType, network.HopInternet) || strings.EqualFold(r.HopType, network.HopNone):
+				f.vague.Insert(r.Prefix)
+			default:
+				add(r.Prefix)
+			}
+		}
+	}
+	// Nothing says it of an overlay's pods. But its clusters work behind the default rules alone, and are to be given rules of their own
+	// only where somebody denies (azure-cni-overlay: network security groups): so they are part of it where their nodes are.
+	for _, c := range s.Clusters {
+		if c.Overlay() && slices.ContainsFunc(s.NodeSubnetIDs(c), id.Equal) {
+			for _, p := range c.PodCIDRs {
+				add(p)
+			}
+		}
+	}
+	for _, nic := range s.Interfaces {
+		for _, c := range nic.Configs {
+			if c.Address.IsValid() && c.Subnet.Parent().Equal(id.Parent()) {
+				f.groups[c.Address] = append(f.groups[c.Address], c.Groups...)
+			}
+		}
+	}
+	return f
+}
+
+// inVirtualNetwork says whether the tag VirtualNetwork stands for an address.
+func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
+	switch {
+	case f.near.Contains(a) || f.wide[a.Is6()]:
+		return yes, ""
+	case f.unread != "":
+		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork is not known: %s", a, f.unread)
+	case f.vague.Contains(a):
+		return perhaps, fmt.Sprintf("whether VirtualNetwork holds prefixes that are routed to Internet or None, such as that of %s, is not documented", a)
+	case f.tag != "" && public(a):
+		return perhaps, fmt.Sprintf("VirtualNetwork holds the prefixes of %s, which is routed: they are not known here", f.tag)
+	}
+	return no, ""
+}
+
+// onInternet says whether the tag Internet stands for an address: it is "outside the virtual network and reachable by the public
+// internet" (service-tags-overview), and private addresses are in none of the prefixes that Azure shows for it
+// (diagnose-vm-network-traffic-filtering-problem).
+func (f *Filters) onInternet(a netip.Addr) (answer, string) {
+	switch {
+	case !public(a) || f.near.Contains(a):
+		return no, ""
+	case f.unread != "":
+		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork or on the Internet is not known: %s", a, f.unread)
+	case f.wide[a.Is6()] || f.vague.Contains(a) || f.tag != "":
+		return perhaps, fmt.Sprintf("whether Internet still holds %s where a route may have put it into VirtualNetwork is not documented", a)
+	}
+	return yes, ""
+}
+
+// inService says whether any other service tag stands for an address. Those of Azure's services are public, or of the host, and not
+// known here.
+func (f *Filters) inService(a netip.Addr, tag string) (answer, string) {
+	if a.IsPrivate() || contains(reserved, a) {
+		return no, ""
+	}
+	return perhaps, fmt.Sprintf("the prefixes of the service tag %s are not known here", tag)
+}
+
+// public reports whether an address can be on the internet.
+func public(a netip.Addr) bool {
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !contains(reserved, a) && a != host
+}
+
+// inGroup says whether an application security group holds the interface with an address. Interfaces of a group are all in one
+// network (application-security-groups), and a pod behind a node's interface is not in it: the group stands for the interface's own addresses.
+func (f *Filters) inGroup(a netip.Addr, id network.ID) (answer, string) {
+	groups, read := f.groups[a]
+	switch {
+	case read:
+		return isTrue(slices.ContainsFunc(groups, id.Equal)), ""
+	case f.vnet != nil && !contains(f.vnet.Prefixes, a):
+		return no, ""
+	}
+	return perhaps, fmt.Sprintf("the network interface of %s was not read: whether it is in application security group %s is not known", a, id.Name())
+}

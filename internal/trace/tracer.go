@@ -1,0 +1,185 @@
+package trace
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Options say what packets to follow.
+type Options struct {
+	// Protocol and Port are those of the packet at its destination; "" and 0 for any.
+	Protocol string
+	Port     int
+	// Learned are routes that gateways have learned (DecodeLearned).
+	Learned []Route
+}
+
+// Tracer follows packets in one snapshot, which must not change meanwhile.
+type Tracer struct {
+	s       *network.Snapshot
+	o       Options
+	nodes   []Node
+	pods    bart.Table[[]Node]         // by the prefix of their pods
+	at      map[netip.Addr][]Node      // by their own address
+	nics    map[netip.Addr][]*nicPlace // by every address of theirs
+	routes  map[string]*Routes         // by the subnet's key
+	filters map[string]*Filters        // by the subnet's key
+}
+
+// nicPlace is an interface with one of its addresses.
+type nicPlace struct {
+	*network.Interface
+	subnet  network.ID
+	primary netip.Addr // of its first configuration of the same family
+}
+
+// New makes a Tracer.
+func New(s *network.Snapshot, o Options) *Tracer {
+	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}}
+	for _, n := range t.nodes {
+		t.at[n.Addr] = append(t.at[n.Addr], n)
+		if n.Pods.IsValid() {
+			same, _ := t.pods.Get(n.Pods)
+			t.pods.Insert(n.Pods, append(same, n))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
+		nic := s.Interfaces[key]
+		for _, c := range nic.Configs {
+			place := &nicPlace{Interface: nic, subnet: c.Subnet, primary: c.Address}
+			if first := nic.Configs[0].Address; first.Is4() == c.Address.Is4() {
+				place.primary = first
+			}
+			if c.Address.IsValid() {
+				t.nics[c.Address] = append(t.nics[c.Address], place)
+			}
+		}
+	}
+	return t
+}
+
+// nodesOf are the nodes that have a pod: several where clusters overlap, unless one is named.
+func (t *Tracer) nodesOf(pod netip.Addr, cluster network.ID) []Node {
+	var nodes []Node
+	for _, same := range t.pods.Supernets(netip.PrefixFrom(pod, pod.BitLen())) {
+		for _, n := range same {
+			if cluster == "" || n.Cluster.Equal(cluster) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// nodesAt are what a node at an address in a subnet routes for: one entry for each of its pod CIDRs.
+func (t *Tracer) nodesAt(a netip.Addr, subnet *network.Subnet) []Node {
+	var nodes []Node
+	for _, n := range t.at[a] {
+		if n.subnet == subnet {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// clusterOfPod is a cluster with an address in its pod CIDRs, or nil; the overlay's only where that is asked for.
+func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *network.Cluster {
+	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
+		if c := t.s.Clusters[key]; (c.Overlay() || c.Kubenet() && !overlay) && contains(c.PodCIDRs, a) {
+			return c
+		}
+	}
+	return nil
+}
+
+// nicAt is the interface with an address in a subnet, or nil where it was not read.
+func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
+	for _, nic := range t.nics[a] {
+		if nic.subnet.Equal(subnet.ID) {
+			return nic
+		}
+	}
+	return nil
+}
+
+// subnetsOf are the subnets that an address lies in: several where networks overlap.
+func (t *Tracer) subnetsOf(a netip.Addr) []*network.Subnet {
+	var out []*network.Subnet
+	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
+		if contains(t.s.Subnets[key].Prefixes, a) {
+			out = append(out, t.s.Subnets[key])
+		}
+	}
+	return out
+}
+
+// reach is the subnet that an address has as seen from another one: in the same network, or in the one a peering leads to.
+func (t *Tracer) reach(from *network.Subnet, a netip.Addr, peered bool) *network.Subnet {
+	vnet := t.s.VNets[from.ID.Parent().Key()]
+	for _, subnet := range t.subnetsOf(a) {
+		at := subnet.ID.Parent()
+		if !peered && at.Equal(vnet.ID) {
+			return subnet
+		}
+		if peered && slices.ContainsFunc(vnet.Peerings, func(p network.Peering) bool {
+			return p.Remote.Equal(at) && p.Connected && p.Access && contains(p.Prefixes, a)
+		}) {
+			return subnet
+		}
+	}
+	return nil
+}
+
+// nextSubnet is the subnet of a next hop, which has to be reached by the network itself or a peering: an appliance behind
+// another one is none. Unknown where the peered network was not read.
+func (t *Tracer) nextSubnet(from *network.Subnet, hop netip.Addr) (*network.Subnet, Verdict) {
+	vnet := t.s.VNets[from.ID.Parent().Key()]
+	if contains(vnet.Prefixes, hop) {
+		return t.reach(from, hop, false), Delivered
+	}
+	for _, p := range vnet.Peerings {
+		if p.Connected && p.Access && contains(p.Prefixes, hop) {
+			if near := t.reach(from, hop, true); near != nil {
+				return near, Delivered
+			}
+			return nil, Unknown
+		}
+	}
+	return nil, Dropped
+}
+
+// forwarded reports whether the network of one subnet lets in what comes from that of another, given the packet's source: where it
+// lies outside that network, as a pod's address does, the peering on the receiving side has to allow forwarded traffic
+// (virtual-network-manage-peering). It is true inside a network.
+func (t *Tracer) forwarded(from, to *network.Subnet, source netip.Addr) bool {
+	sender, receiver := t.s.VNets[from.ID.Parent().Key()], t.s.VNets[to.ID.Parent().Key()]
+	if sender == nil || receiver == nil || sender == receiver || contains(sender.Prefixes, source) {
+		return true
+	}
+	return slices.ContainsFunc(receiver.Peerings, func(p network.Peering) bool { return p.Remote.Equal(sender.ID) && p.Forwarded })
+}
+
+func (t *Tracer) routesOf(subnet network.ID) (*Routes, error) {
+	if r := t.routes[subnet.Key()]; r != nil {
+		return r, nil
+	}
+	r, err := Effective(t.s, subnet, t.o.Learned)
+	if err == nil {
+		t.routes[subnet.Key()] = r
+	}
+	return r, err
+}
+
+func (t *Tracer) filtersOf(subnet *network.Subnet) *Filters {
+	f := t.filters[subnet.ID.Key()]
+	if f == nil {
+		f = FiltersOf(t.s, subnet.ID, t.o.Learned)
+		t.filters[subnet.ID.Key()] = f
+	}
+	return f
+}
