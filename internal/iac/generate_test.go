@@ -181,3 +181,20 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
+
+// TestRightsPage: docs/generate.md shows the roles that are written.
+func TestRightsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/generate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range KeeperRoles() {
+		var actions []string
+		for _, a := range role.Actions {
+			actions = append(actions, "`"+a.Action+"`")
+		}
+		if row := " | " + strings.Join(actions, ", ") + " |\n"; !strings.Contains(string(page), "\n| "+role.Name+" | ") || !strings.Contains(string(page), row) {
+			t.Errorf("docs/generate.md does not show the role %s with%s", role.Name, row)
+		}
+	}
+}
