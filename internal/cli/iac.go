@@ -21,15 +21,17 @@ import (
 func (a *app) newIaC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iac",
-		Short: "Check infrastructure code for what would break pod traffic",
-		Long:  "Reads infrastructure code, and says what it would do to route tables before it is applied.",
+		Short: "Check, repair and write infrastructure code, so that it breaks no pod traffic",
+		Long:  "Says what infrastructure code would do to route tables before it is applied, repairs it at the source, and writes code that does no harm.",
 		Example: `  terraform show -json plan.out | routekeeper iac check -
-  routekeeper iac check infra/`,
+  routekeeper iac check infra/
+  routekeeper iac fix infra/
+  routekeeper iac generate terraform --name shop --out shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix())
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newGenerate())
 	return cmd
 }
 

@@ -107,9 +107,9 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals.
+// startAzure serves a local Azure with two principals, and those that the options name.
 func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulator.Server, error) {
-	opts.Principals = []emulator.Principal{emulator.DefaultPrincipal, operator}
+	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
 	e, err := emulator.New(opts)
 	if err != nil {
 		return nil, nil, err
