@@ -20,13 +20,13 @@ type capacityOptions struct {
 	maxPods, other, maxRoutes  int
 	dualStack, formulas        bool
 	need                       capacity.Need
-	cluster                    string
+	cluster, bundle            string
 }
 
 func (a *app) newCapacity() *cobra.Command {
 	var o capacityOptions
 	cmd := &cobra.Command{
-		Use:   "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID}",
+		Use:   "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID | --from-bundle FILE}",
 		Short: "Count the nodes and pods that fit, or the subnets that are needed, for every network plugin",
 		Long: `With --subnet it tells how many nodes and pods fit and what limits them; with --need-nodes and --need-pods how large the subnets
 have to be; with both, whether it fits. Nodes for an upgrade (--surge) are always kept free. No connection is made.
@@ -41,7 +41,7 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
   routekeeper capacity --cluster /subscriptions/…/managedClusters/shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.cluster != "" {
+			if o.cluster != "" || o.bundle != "" {
 				return a.runGrowth(cmd.Context(), o)
 			}
 			return a.runCapacity(o)
@@ -60,15 +60,18 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
 	f.IntVar(&o.need.Nodes, "need-nodes", 0, "how many nodes are needed")
 	f.IntVar(&o.need.Pods, "need-pods", 0, "how many pods are needed")
 	f.StringVar(&o.cluster, "cluster", "", "how far the pools of this cluster can grow (resource `ID`)")
+	f.StringVar(&o.bundle, "from-bundle", "", "take the cluster from what routekeeper collect saved in this `FILE`")
+	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was counted")
 	names := []string{"all"}
 	for _, p := range capacity.Plugins() {
 		names = append(names, string(p))
 	}
 	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster")
+	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster", "from-bundle")
 	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr", "pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {
 		cmd.MarkFlagsMutuallyExclusive("cluster", other)
+		cmd.MarkFlagsMutuallyExclusive("from-bundle", other)
 	}
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -41,6 +42,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	examineFlags(cmd, &o.examineOptions, true)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "how many routes a table holds (more than 400 where Azure Virtual Network Manager manages them)")
 	cmd.Flags().BoolVar(&o.fix, "fix", false, "put right what the config (-f) allows, after showing it and asking")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -61,6 +63,9 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	}
 	if o.fix && !o.yes && (format == report.JSON || !terminal(a.in)) {
 		return errors.New("--fix: nobody can be asked here: expected --yes")
+	}
+	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
+		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
 	}
 	e, d, err := a.diagnose(ctx, o.examineOptions)
 	if err != nil {

@@ -26,8 +26,9 @@ type examineOptions struct {
 	name   string // of the cluster, or its ID
 	paths  []string
 	bundle string
-	// nodes and pods are files with what kubectl prints.
-	nodes, pods string
+	kubernetesOptions
+	// maxRoutes is how many routes a table holds; 0: the default.
+	maxRoutes int
 }
 
 // examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
@@ -40,8 +41,7 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
-	f.StringVar(&o.nodes, "from-nodes", "", "take the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
-	f.StringVar(&o.pods, "from-pods", "", "take the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "", "look at what routekeeper collect saved in this `FILE`, and at no network")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
@@ -99,7 +99,8 @@ func (e *examination) names() []string {
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil {
-		err = a.examineKubernetes(o, e)
+		e.RouteLimit = o.maxRoutes
+		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
 	}
 	return e, err
 }
@@ -237,40 +238,6 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ne
 		return "", "", fmt.Errorf("no cluster named %s is seen; there are %s", o.name, strings.Join(others[:min(len(others), 20)], ", "))
 	}
 	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name, strings.Join(found, ", "))
-}
-
-// examineKubernetes reads what kubectl printed into files.
-func (a *app) examineKubernetes(o examineOptions, e *examination) error {
-	if o.nodes == "" && o.pods == "" {
-		return nil
-	}
-	if len(e.Clusters) != 1 {
-		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
-	}
-	k := &network.Kubernetes{}
-	if known := e.Snapshot.Kubernetes[e.Clusters[0].Key()]; known != nil {
-		*k = *known
-	}
-	if o.nodes != "" {
-		data, err := a.readFile(o.nodes)
-		if err == nil {
-			k.Nodes, err = network.DecodeNodes(data)
-		}
-		if err != nil {
-			return fmt.Errorf("--from-nodes: %s: %w", o.nodes, reason(err))
-		}
-	}
-	if o.pods != "" {
-		data, err := a.readFile(o.pods)
-		if err == nil {
-			k.Pods, err = network.DecodePods(data)
-		}
-		if err != nil {
-			return fmt.Errorf("--from-pods: %s: %w", o.pods, reason(err))
-		}
-	}
-	e.Snapshot.Kubernetes[e.Clusters[0].Key()] = k
-	return nil
 }
 
 // openBundle takes what was read from a bundle.

@@ -4,18 +4,16 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // runGrowth tells how far the pools of a cluster can grow.
 func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
-	scope, one, err := initOptions{cluster: o.cluster}.scope()
-	if err != nil {
-		return err
-	}
 	surge, err := capacity.ParseSurge(o.surge)
 	if err != nil {
 		return fmt.Errorf("--surge: %w", err)
@@ -24,11 +22,11 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.lookAround(ctx, scope, one)
+	s, cluster, err := a.clusterToGrow(ctx, o)
 	if err != nil {
 		return err
 	}
-	pools, unseen, err := diagnose.Pools(s, s.Cluster(one), surge, o.maxRoutes)
+	pools, unseen, err := diagnose.Pools(s, cluster, surge, o.maxRoutes)
 	if err != nil {
 		return err
 	}
@@ -50,4 +48,27 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 		return attention
 	}
 	return nil
+}
+
+// clusterToGrow finds the one cluster that is meant: in a bundle, or in Azure by its ID.
+func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*network.Snapshot, *network.Cluster, error) {
+	if o.bundle != "" {
+		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster}, bundle: o.bundle})
+		if err != nil {
+			return nil, nil, err
+		}
+		if names := e.names(); len(names) != 1 {
+			return nil, nil, fmt.Errorf("--from-bundle: %s: several clusters are in it, name one with --cluster: %s", o.bundle, strings.Join(names, ", "))
+		}
+		return e.Snapshot, e.Snapshot.Cluster(e.Clusters[0]), nil
+	}
+	scope, one, err := initOptions{cluster: o.cluster}.scope()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := a.lookAround(ctx, scope, one)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Cluster(one), nil
 }

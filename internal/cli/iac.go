@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -20,15 +21,17 @@ import (
 func (a *app) newIaC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iac",
-		Short: "Check infrastructure code for what would break pod traffic",
-		Long:  "Reads infrastructure code, and says what it would do to route tables before it is applied.",
+		Short: "Check, repair and write infrastructure code, so that it breaks no pod traffic",
+		Long:  "Says what infrastructure code would do to route tables before it is applied, repairs it at the source, and writes code that does no harm.",
 		Example: `  terraform show -json plan.out | routekeeper iac check -
-  routekeeper iac check infra/`,
+  routekeeper iac check infra/
+  routekeeper iac fix infra/
+  routekeeper iac generate terraform --name shop --out shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newIaCGenerate())
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newGenerate())
 	return cmd
 }
 
@@ -102,7 +105,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	checked := report.Checked{Version: version()}
 	whole := &iac.Reading{}
-	known, clusters, err := a.named(o)
+	known, configs, err := a.named(o)
 	if err != nil {
 		return err
 	}
@@ -112,6 +115,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	deployed := iac.TemplateOptions{Carriers: known.Carriers, Complete: o.mode == "complete"}
 	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
+	var readings []*iac.Reading
 	for _, name := range names {
 		deployed.Parameters = iac.ParametersFor(name, names, parameters)
 		reading, err := a.readIaC(name, o.source, deployed)
@@ -119,16 +123,25 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		checked.Files = append(checked.Files, report.CheckedFile{Name: name, Format: string(reading.Format)})
+		readings = append(readings, reading)
 		whole.Effects = append(whole.Effects, reading.Effects...)
 		whole.Carriers = append(whole.Carriers, reading.Carriers...)
 		whole.Notes = append(whole.Notes, reading.Notes...)
 	}
-	if o.live || a.emulatorDir != "" {
-		if err := a.observe(ctx, o, whole, clusters, &known); err != nil {
-			return err
-		}
+	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
+		return err
 	}
 	checked.Findings = whole.Findings(known)
+	for _, r := range readings {
+		before, after := r.Before, r.After
+		if known.Live != nil {
+			before, after = known.Live, r.Overlay(known.Live)
+		}
+		if before != nil && after != nil {
+			checked.Findings = append(checked.Findings, introduced(before, after, configs, checked.Findings)...)
+		}
+	}
+	checked.Findings = finding.Sort(checked.Findings)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}
@@ -259,17 +272,29 @@ func relativeTo(here, path string) string {
 }
 
 // knownOf is what is known beside the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, error) {
-	known, clusters, err := a.named(o)
-	if err == nil && (o.live || a.emulatorDir != "") {
-		err = a.observe(ctx, o, r, clusters, &known)
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
+	known, configs, err := a.named(o)
+	if err == nil {
+		err = a.observeAsked(ctx, o, r, configs, &known)
 	}
-	return known, err
+	return known, configs, err
+}
+
+// observeAsked looks at the real network where that is asked for.
+func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
+	if !o.live && a.emulatorDir == "" {
+		return nil
+	}
+	var clusters []network.ID
+	for _, c := range configs {
+		clusters = append(clusters, network.ID(c.Spec.ClusterID))
+	}
+	return a.observe(ctx, o, r, clusters, known)
 }
 
 // named is what is known by flags and configs.
-func (a *app) named(o iacOptions) (iac.Known, []network.ID, error) {
-	known := iac.Known{Tables: map[string]string{}}
+func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
+	known.Tables = map[string]string{}
 	if o.mode != "incremental" && o.mode != "complete" {
 		return known, nil, fmt.Errorf("--mode: expected incremental or complete, found %q", o.mode)
 	}
@@ -282,14 +307,11 @@ func (a *app) named(o iacOptions) (iac.Known, []network.ID, error) {
 		}
 		known.Carriers = append(known.Carriers, iac.Named(name, "it carries pods (--subnet)"))
 	}
-	var clusters []network.ID
 	if len(o.paths) > 0 {
-		configs, err := a.readConfig(o.paths)
-		if err != nil {
+		if configs, err = a.readConfig(o.paths); err != nil {
 			return known, nil, err
 		}
 		for _, c := range configs {
-			clusters = append(clusters, network.ID(c.Spec.ClusterID))
 			for _, s := range c.Spec.Guard.Subnets {
 				known.Carriers = append(known.Carriers, iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
 				known.Tables[network.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
@@ -302,7 +324,7 @@ func (a *app) named(o iacOptions) (iac.Known, []network.ID, error) {
 			}
 		}
 	}
-	return known, clusters, nil
+	return known, configs, nil
 }
 
 // observe looks at the real network.

@@ -85,7 +85,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if err != nil {
 		return err
 	}
-	known, err := a.knownOf(ctx, o, reading)
+	known, _, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 
 // fixTemplate repairs an ARM template.
 func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string, deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
-	known, err := a.knownOf(ctx, o, reading)
+	known, _, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ is proven that no node can have their next hop: its subnet is gone, or all netwo
 Without --yes it prints what it would remove and writes nothing. What only looks orphaned is named with what is missing for a proof, and
 stays; so does every route of a cluster that is there, and all of a cluster's own table.
 
-A stopped cluster has no nodes. One in this subscription is seen; where networks are used by clusters of other subscriptions, start those first.
+A stopped cluster has no nodes. One that is not seen, of another subscription, is told by its own table: what the table of the next hop's
+subnet routes the same way is never removed. When that cluster is gone, take its table off the subnet first.
 
 Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there are routes to remove; with it, some could not be.`,
 		Example: `  routekeeper prune-orphans --subscription 11111111-1111-1111-1111-111111111111

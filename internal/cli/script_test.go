@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"fault":      scriptFault,
 			"addroute":   scriptAddRoute,
 			"routebytes": scriptRouteBytes,
+			"kubeconfig": scriptKubeconfig,
 			"until":      scriptUntil,
 		},
 	})
@@ -105,9 +107,9 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals.
+// startAzure serves a local Azure with two principals, and those that the options name.
 func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulator.Server, error) {
-	opts.Principals = []emulator.Principal{emulator.DefaultPrincipal, operator}
+	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
 	e, err := emulator.New(opts)
 	if err != nil {
 		return nil, nil, err
@@ -229,4 +231,19 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("still after ten seconds: %v", err)
 		}
 	}
+}
+
+func scriptKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
+	a := running.get(ts.Getenv("WORK"))
+	status, body := a.op.Do("POST", a.demo.Cluster+"/listClusterUserCredential", "2025-10-01", nil)
+	if status != 200 {
+		ts.Fatalf("%d %s", status, body)
+	}
+	config, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "kubeconfigs.0.value").String())
+	ts.Check(err)
+	info, err := emulator.ReadInfo(ts.Getenv("AZ"))
+	ts.Check(err)
+	// It was asked for by way of the handler, and is to be used over HTTPS.
+	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/", 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }

@@ -96,6 +96,7 @@ func Check(c Case) []finding.Finding {
 		if p == nil {
 			continue // keeping says so, or whoever listed it
 		}
+		found = append(found, p.unreadKubernetes()...)
 		for _, f := range families {
 			if f.of(p.cluster) {
 				found = append(found, f.check(p)...)
@@ -151,7 +152,10 @@ func (c *Case) patient(id network.ID) *patient {
 		}
 	}
 	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
-		p.kube = k
+		p.kube = &network.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
+		if len(k.Nodes) == 0 { // a cluster has nodes: whoever asked may not see them
+			p.kube.Nodes = nil
+		}
 	}
 	return p
 }

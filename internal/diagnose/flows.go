@@ -58,7 +58,7 @@ func (p *patient) flows() []flow {
 		if !g.sends && !g.drives || len(g.Prefixes) == 0 || p.apart(g) {
 			continue
 		}
-		from := end{addr: firstUsable(g.Prefixes[0]), subnet: g.Subnet}
+		from := end{addr: network.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
 		f := flow{what: "gateway to pod", from: g.Prefixes, to: prefixes, explicit: explicit}
 		for _, pod := range pods {
 			if p.cluster.Kubenet() && !slices.ContainsFunc(sortedRoutes(g.pods), func(r network.Route) bool { return r.Prefix.Contains(pod.addr) }) {
@@ -123,7 +123,7 @@ func (p *patient) routedPods() []end {
 	for _, r := range sortedRoutes(p.ownRoutes()) {
 		for _, subnet := range p.subnets {
 			if contains(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
-				ends = append(ends, end{firstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
+				ends = append(ends, end{network.FirstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (p *patient) overlayPods(nodes []end) []end {
 				pods = netip.PrefixFrom(next, 24)
 			}
 			if cidr.Contains(pods.Addr()) {
-				ends = append(ends, end{firstUsable(pods), node.subnet, node.nic, node.addr})
+				ends = append(ends, end{network.FirstUsable(pods), node.subnet, node.nic, node.addr})
 			}
 			b := next.As4()
 			if b[2]++; b[2] == 0 {
@@ -175,20 +175,11 @@ func (p *patient) podSubnetEnds() []end {
 	var ends []end
 	for _, id := range network.SortIDs(ids) {
 		if subnet := p.s.Subnet(id); subnet != nil && len(subnet.Prefixes) > 0 {
-			first := firstUsable(subnet.Prefixes[0])
+			first := network.FirstUsable(subnet.Prefixes[0])
 			ends = append(ends, end{addr: first, subnet: subnet}, end{addr: first.Next(), subnet: subnet})
 		}
 	}
 	return ends
-}
-
-// firstUsable is the first address of a subnet that Azure gives out.
-func firstUsable(p netip.Prefix) netip.Addr {
-	a := p.Masked().Addr()
-	for range 4 {
-		a = a.Next()
-	}
-	return a
 }
 
 func sortedRoutes(of map[netip.Prefix]network.Route) []network.Route {

@@ -6,6 +6,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
+// unreadKubernetes says why the cluster's own API was not read, where it was tried, or not in full.
+func (p *patient) unreadKubernetes() []finding.Finding {
+	k := p.s.Kubernetes[p.cluster.ID.Key()]
+	if k == nil || k.Failed == "" && k.Note == "" {
+		return nil
+	}
+	what := "could not be read"
+	if k.Failed == "" {
+		what = "could not be read in full"
+	}
+	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID, "the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
+}
+
 // checkKubernetes looks at what the cluster's own API says of its nodes. That a node is not ready has many causes, and is not looked at.
 func checkKubernetes(p *patient) []finding.Finding {
 	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {

@@ -15,6 +15,7 @@ const (
 	TableFilling       Code = "table-filling"
 	TableFull          Code = "table-full"
 	NetworkUnavailable Code = "network-unavailable"
+	KubernetesUnread   Code = "kubernetes-unread"
 	NodesDisagree      Code = "nodes-disagree"
 )
 
@@ -58,6 +59,9 @@ var routes = []Description{
 	{NetworkUnavailable, Warning, "A node's network is marked unavailable",
 		"Kubernetes puts no new pods on the node (condition NetworkUnavailable). With the reason NoRouteCreated its cloud provider could not write the route; where the table itself cannot be seen, that is an error.",
 		"See the condition's message, and the failed writes of the table in the activity log."},
+	{KubernetesUnread, Info, "The cluster's own API could not be read, or not in full",
+		"What only Kubernetes knows, such as which pod CIDR belongs to which node, and where pods are, is not looked at. Everything else is.",
+		"See the message; or save kubectl get nodes -o json and kubectl get pods -A -o json where it can be reached, for --from-nodes and --from-pods."},
 	{NodesDisagree, Warning, "Kubernetes and Azure see different nodes",
 		"A node without a network interface is gone, or Kubernetes knows it by another address. A machine that is no node in Kubernetes has not joined, which alone is for your information.",
 		"See kubectl get nodes -o wide, and the instances of the pool's scale set."},

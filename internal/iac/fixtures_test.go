@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // verdicts are those of the plans in testdata/terraform: the code for the subnet aks-nodes or its table, "" for none.
@@ -183,7 +184,48 @@ func TestVerdicts(t *testing.T) {
 				known := r.Findings(Known{Carriers: []Carrier{Named(m.subnet, "it carries pods")}})
 				check(t, unknown, want, lower(want))
 				check(t, known, want, worst(want))
+				if len(r.Carriers) > 0 || r.Before == nil || r.After == nil {
+					t.Errorf("carriers %v, before %v, after %v", r.Carriers, r.Before, r.After)
+				}
 			})
+		}
+	}
+}
+
+// TestClusterInPlan: a kubenet cluster in the plan is as good as a word about its subnet, and the subnet has afterwards what the verdict says.
+func TestClusterInPlan(t *testing.T) {
+	for name, want := range verdicts {
+		p := load(t, name)
+		list := p["resource_changes"].([]any)
+		var nodes string
+		for _, r := range list {
+			change := r.(map[string]any)["change"].(map[string]any)
+			if before := change["before"].(map[string]any); r.(map[string]any)["type"] == tfVNet {
+				nodes = before["id"].(string) + "/subnets/aks-nodes"
+			}
+		}
+		cluster := map[string]any{
+			"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop", "name": "shop",
+			"network_profile": []any{map[string]any{"network_plugin": "kubenet"}}, "default_node_pool": []any{map[string]any{"name": "system", "vnet_subnet_id": nodes}},
+		}
+		p["resource_changes"] = append(list, map[string]any{
+			"address": "azurerm_kubernetes_cluster.shop", "mode": "managed", "type": tfCluster, "name": "shop",
+			"change": map[string]any{"actions": []any{"no-op"}, "before": cluster, "after": cluster},
+		})
+		r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, r.Findings(Known{}), want, worst(want))
+		before, after := r.Before.Subnet(network.ID(nodes)), r.After.Subnet(network.ID(nodes))
+		switch {
+		case before == nil || r.After.Cluster(network.ID(cluster["id"].(string))) == nil:
+			t.Errorf("%s: the subnet or the cluster is not pictured", name)
+		case want == finding.IaCRecreates && after != nil,
+			want == finding.IaCStrips && (after == nil || before.RouteTable == "" || after.RouteTable != ""),
+			want == finding.IaCRoutes && len(r.After.Table(before.RouteTable).Routes) != 1,
+			want == "" && (after == nil || !after.RouteTable.Equal(before.RouteTable)):
+			t.Errorf("%s: %+v becomes %+v", name, before, after)
 		}
 	}
 }

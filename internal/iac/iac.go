@@ -20,8 +20,8 @@ type Reading struct {
 	Effects []Effect
 	// Carriers are the subnets that the file itself shows to carry pods, or to reach them: those of AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// After is what would be there, as far as the file shows; nil where it shows changes only.
-	After *network.Snapshot
+	// After is what would be there, as far as the file shows; nil where it shows changes only. Before is what is there, as far as the file shows.
+	After, Before *network.Snapshot
 	// Notes are what a person has to know about the reading: what was not understood, or cannot be seen in such a file.
 	Notes []Note
 }

@@ -54,7 +54,8 @@ func (t *armReading) after() {
 		id := subnet.place.ID
 		switch {
 		case final.subnet == nil: // deleted
-		case subnet.kept || subnet.doubt:
+		case subnet.kept: // as it was, whatever that is
+		case subnet.doubt:
 			s.Unread[id.Key()] = network.Unread{ID: id, Message: "the template does not show its route table"}
 		default:
 			add(final.by, string(id), plainObject(final.subnet))

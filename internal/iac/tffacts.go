@@ -21,6 +21,8 @@ type facts struct {
 	subnets map[string][]*standing
 	// bare are the subnets of which an inline block says that they have no table, with the network's address.
 	bare []bareBlock
+	// pictures are the network before and after.
+	pictures [2]picture
 	// users are clusters, their pools, and gateways.
 	users []*tfResource
 }
@@ -48,6 +50,9 @@ func (p *tfPlan) stands(r *tfResource) {
 	if r.Values == nil || !p.learn(r, r.Values) {
 		return
 	}
+	if r.Mode != "data" {
+		p.picture(r, r.Values, r.Values)
+	}
 	if slices.Contains([]string{tfCluster, tfPool, tfGateway}, r.Type) {
 		p.users = append(p.users, r)
 	}
@@ -56,6 +61,9 @@ func (p *tfPlan) stands(r *tfResource) {
 // changed takes in a resource that is changed.
 func (p *tfPlan) changed(r *tfResource) {
 	p.learn(r, r.before())
+	if r.Deposed == "" {
+		p.picture(r, r.Change.Before, r.expected())
+	}
 	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute}, r.Type); !made { // what is new breaks nothing
 		p.changes = append(p.changes, r)
 	}
@@ -114,6 +122,9 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 // has notes that a subnet has a table. That something names none is no proof of the contrary: it may be older.
 func (p *tfPlan) has(subnet, table network.ID) {
 	if subnet != "" && table != "" {
+		if s := p.byID[table.Key()]; s != nil && s.id == table {
+			table = s.id // thousands of subnets can have one table
+		}
 		p.tables[subnet.Key()] = table
 	}
 }

@@ -58,7 +58,11 @@ func (p *tfPlan) judge() *Reading {
 	if p.format == TerraformState {
 		j.outdated()
 	}
-	return &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+	if p.format == TerraformPlan {
+		reading.Before, reading.After = j.snapshots()
+	}
+	return reading
 }
 
 // outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.

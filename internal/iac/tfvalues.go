@@ -52,15 +52,29 @@ type tfValues struct {
 	TableName string `json:"route_table_name"`
 	tfRouteValues
 
+	// Of subnets, for what would be there afterwards.
+	Prefixes   []string `json:"address_prefixes"`
+	Delegation []struct {
+		Service []struct {
+			Name string `json:"name"`
+		} `json:"service_delegation"`
+	} `json:"delegation"`
+
 	// Of a cluster, a pool and a gateway.
 	Profile []struct {
-		Plugin   string `json:"network_plugin"`
-		PodCIDR  string `json:"pod_cidr"`
-		Outbound string `json:"outbound_type"`
+		Plugin      string `json:"network_plugin"`
+		Mode        string `json:"network_plugin_mode"`
+		PodCIDR     string `json:"pod_cidr"`
+		ServiceCIDR string `json:"service_cidr"`
+		Outbound    string `json:"outbound_type"`
 	} `json:"network_profile"`
 	DefaultPool []struct {
+		Name     string     `json:"name"`
 		SubnetID network.ID `json:"vnet_subnet_id"`
+		Count    int        `json:"node_count"`
 	} `json:"default_node_pool"`
+	NodeGroup  string     `json:"node_resource_group"`
+	Count      int        `json:"node_count"`
 	PoolSubnet network.ID `json:"vnet_subnet_id"`
 	ClusterID  network.ID `json:"kubernetes_cluster_id"`
 	GatewayIPs []struct {

@@ -129,3 +129,46 @@ func TestKnown(t *testing.T) {
 		t.Errorf("notes: %v", found)
 	}
 }
+
+// TestOverlay: over the real network a plan changes what it changes, and nothing else.
+func TestOverlay(t *testing.T) {
+	table := func(routes string) string { return fmt.Sprintf(`{"id":%q,"name":"rt","route":[%s]}`, rtID, routes) }
+	const egress = `{"name":"egress","address_prefix":"0.0.0.0/0","next_hop_type":"VirtualAppliance","next_hop_in_ip_address":"10.9.0.4"}`
+	subnet := func(name string) string {
+		return fmt.Sprintf(`{"id":"%s/subnets/%s","name":%q,"address_prefixes":["10.0.0.0/24"]}`, netID, name, name)
+	}
+	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+strings.Join([]string{
+		changes(tfTable, "rt", "update", table(""), table(egress)),
+		changes(tfTable, "other", "no-op", fmt.Sprintf(`{"id":%q}`, otherID), fmt.Sprintf(`{"id":%q}`, otherID)), // whose route it does not know
+		changes(tfSubnet, "nodes", "no-op", subnet("nodes"), subnet("nodes")),
+		changes(tfSubnet, "edge", "delete", subnet("edge"), "null"),
+		changes(tfSubnet, "spare", "no-op", subnet("spare"), subnet("spare")),
+		changes(tfAssociation, "nodes", "delete", association(rtID), "null"),
+	}, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := real(t)
+	after := r.Overlay(before)
+	get := func(s *network.Snapshot, name string) *network.Subnet {
+		return s.Subnet(network.ID(netID + "/subnets/" + name))
+	}
+	if s := get(after, "nodes"); s == nil || s.RouteTable != "" {
+		t.Errorf("nodes keeps its table: %+v", s)
+	}
+	if get(after, "edge") != nil {
+		t.Error("edge is still there")
+	}
+	if s := get(after, "spare"); s == nil || !s.RouteTable.Equal(otherID) {
+		t.Errorf("spare, which nothing changes: %+v", s)
+	}
+	if table := after.Table(rtID); len(table.Routes) != 1 || table.Routes[0].Name != "egress" {
+		t.Errorf("rt: %+v", table.Routes)
+	}
+	if table := after.Table(otherID); len(table.Routes) != 1 {
+		t.Errorf("other, which nothing changes: %+v", table.Routes)
+	}
+	if get(before, "nodes").RouteTable == "" || get(before, "edge") == nil || len(before.Table(rtID).Routes) != 2 {
+		t.Error("the real network was changed")
+	}
+}

@@ -361,10 +361,24 @@ func (w *whatIf) table(c *whatIfChange) {
 	}
 }
 
-// after makes the snapshot of what would be there: what is written, and what is only shown.
+// after makes the snapshots of what would be there and of what is: what is written, and what is only shown.
 func (w *whatIf) after() {
+	w.reading.After = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
+		if strings.EqualFold(c.kind, "Delete") {
+			return nil
+		}
+		return firstOf(c.after, c.before)
+	})
+	w.reading.Before = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
+		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") || strings.EqualFold(c.kind, "NoChange")) {
+			return c.after
+		}
+		return c.before
+	})
+}
+
+func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *network.Snapshot {
 	s := network.NewSnapshot()
-	w.reading.After = s
 	add := func(id network.ID, o *armtemplate.Object) {
 		if id.Is(network.TypeSubnet) && tableOf(o) == unresolved {
 			delete(s.Subnets, id.Key())
@@ -372,16 +386,13 @@ func (w *whatIf) after() {
 			return
 		}
 		if err := addPlain(s, id, o); err != nil {
-			w.note(subnetPlace(string(id)), false, "what would be there is not looked at: "+err.Error())
+			w.note(subnetPlace(string(id)), false, "it is not looked at: "+err.Error())
 		}
 	}
 	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network
 		for _, c := range w.changes {
-			if c.id.Is(network.TypeSubnet) != own || strings.EqualFold(c.kind, "Delete") || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(network.TypeCluster+"/agentPools") || c.id.Is(network.TypeRouteTable+"/routes") {
-				continue
-			}
-			o := firstOf(c.after, c.before)
-			if o == nil {
+			o := of(c)
+			if o == nil || c.id.Is(network.TypeSubnet) != own || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(network.TypeCluster+"/agentPools") || c.id.Is(network.TypeRouteTable+"/routes") {
 				continue
 			}
 			add(c.id, o)
@@ -397,4 +408,5 @@ func (w *whatIf) after() {
 			}
 		}
 	}
+	return s
 }

@@ -70,6 +70,10 @@ func TestPruneClusterGone(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(5 * time.Minute)
+		// Its own table, still on its subnet, has the same routes: it could be a stopped cluster that is not seen.
+		w.expect(w.pruneAll(w.keep(), shop), "", finding.RoutesOrphaned, finding.RoutesOrphaned)
+		w.expectRoutes(w.demo.GatewayTable, append(all, "10.60.0.0/16>VirtualNetworkGateway")...)
+		w.strip(subnet)
 		w.expect(w.pruneAll(w.keep(), shop), "2 done delete appgw-rt", finding.RoutesOrphaned) // what was its own table stays
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.60.0.0/16>VirtualNetworkGateway")...)
 	})

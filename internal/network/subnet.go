@@ -92,6 +92,15 @@ func (s *Subnet) DelegatedTo(service string) bool {
 	return slices.ContainsFunc(s.Delegations, func(d string) bool { return strings.EqualFold(d, service) })
 }
 
+// FirstUsable is the first address of a subnet that Azure gives out, behind the four that it reserves.
+func FirstUsable(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr()
+	for range 4 {
+		a = a.Next()
+	}
+	return a
+}
+
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
 func gatewayOf(configuration ID) ID {
 	for id := configuration; id != ""; id = id.Parent() {

@@ -57,7 +57,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 		case owner != nil && owner.Stopped:
 			o.lacks = fmt.Sprintf("cluster %s is stopped, and may have its nodes again", owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.hopGone(table, r.Hop)
+			o.proof, o.lacks = p.hopGone(table, r)
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -145,7 +145,8 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 
 // hopGone says why no node can have a next hop of a table, or what is missing to be sure. The address is one of the networks that the
 // table's subnets are in, or that these are directly peered with: others it could not reach.
-func (p *Planner) hopGone(table *network.RouteTable, hop netip.Addr) (proof, lacks string) {
+func (p *Planner) hopGone(table *network.RouteTable, r network.Route) (proof, lacks string) {
+	hop := r.Hop
 	if len(table.Subnets) == 0 {
 		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its next hops are"
 	}
@@ -172,7 +173,7 @@ func (p *Planner) hopGone(table *network.RouteTable, hop netip.Addr) (proof, lac
 			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
 		}
 		for _, vnet := range holders {
-			if proof, lacks = p.goneFrom(vnet, hop); lacks != "" {
+			if proof, lacks = p.goneFrom(vnet, r); lacks != "" {
 				return "", lacks
 			}
 		}
@@ -182,7 +183,8 @@ func (p *Planner) hopGone(table *network.RouteTable, hop netip.Addr) (proof, lac
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
 // network interfaces of clusters in other subscriptions are missed as well.
-func (p *Planner) goneFrom(vnet network.ID, hop netip.Addr) (proof, lacks string) {
+func (p *Planner) goneFrom(vnet network.ID, r network.Route) (proof, lacks string) {
+	hop := r.Hop
 	if p.s.VNets[vnet.Key()] == nil {
 		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
 	}
@@ -194,6 +196,9 @@ func (p *Planner) goneFrom(vnet network.ID, hop netip.Addr) (proof, lacks string
 	}
 	if subnet == nil {
 		return fmt.Sprintf("no subnet of %s has %s any more", vnet.Name(), hop), ""
+	}
+	if lacks := p.routedThere(subnet, r); lacks != "" {
+		return "", lacks
 	}
 	for _, nic := range p.s.Interfaces {
 		for _, c := range nic.Configs {
@@ -213,4 +218,20 @@ func (p *Planner) goneFrom(vnet network.ID, hop netip.Addr) (proof, lacks string
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read", vnet.Subscription())
 	}
 	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""
+}
+
+// routedThere says why the subnet of a next hop speaks for the route: its own table has it too, so that the subnet may be that of a cluster that
+// is not seen, and stopped: then it has no machines, and will have them again.
+func (p *Planner) routedThere(subnet *network.Subnet, r network.Route) (lacks string) {
+	if subnet.RouteTable == "" {
+		return ""
+	}
+	table := p.s.Table(subnet.RouteTable)
+	switch {
+	case table == nil:
+		return fmt.Sprintf("%s, the table of %s, was not read: it may have the route too", subnet.RouteTable.Short(), subnet.ID.Short())
+	case slices.ContainsFunc(table.Routes, func(o network.Route) bool { return o.Prefix == r.Prefix && o.SameHop(r) }):
+		return fmt.Sprintf("%s, the table of %s, where its next hop is, has the route too: a cluster may be there that is not seen, and stopped; if it is gone, take the table off the subnet first", table.ID.Short(), subnet.ID.Short())
+	}
+	return ""
 }

@@ -241,16 +241,8 @@ func (t *Tracer) inSubnet(name, what string, id network.ID) named {
 		n.missing = "has a subnet that was not read: " + id.Short()
 		return n
 	}
-	n.Addr = firstUsable(subnet.Prefixes[0])
+	n.Addr = network.FirstUsable(subnet.Prefixes[0])
 	return n
-}
-
-func firstUsable(p netip.Prefix) netip.Addr {
-	a := p.Masked().Addr()
-	for range 4 {
-		a = a.Next()
-	}
-	return a
 }
 
 // near lists the up to three names that come nearest to one that is not there, if they do.

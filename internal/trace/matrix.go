@@ -123,7 +123,7 @@ func (g *grid) place() (unseen []string) {
 			unseen = append(unseen, fmt.Sprintf("node %s: its subnet was not read", n))
 			continue
 		case n.Pods.IsValid():
-			r.Endpoint = Endpoint{Addr: firstUsable(n.Pods), Cluster: n.Cluster}
+			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
 		case flat[n.Name].Addr.IsValid():
 			r.Endpoint = flat[n.Name]
 		case g.cluster.Kubenet():
@@ -141,7 +141,7 @@ func (g *grid) place() (unseen []string) {
 			sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
 	}
 	for _, subnet := range g.targets() {
-		a := firstUsable(subnet.Prefixes[0])
+		a := network.FirstUsable(subnet.Prefixes[0])
 		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
 	}
 	return unseen

@@ -230,7 +230,7 @@ func BenchmarkAll(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			from, to := t.nodes[i%n], t.nodes[(i*7+1)%n]
-			if there, _ := t.Ways(Endpoint{Addr: firstUsable(from.Pods)}, Endpoint{Addr: firstUsable(to.Pods)}); there.Verdict != Delivered {
+			if there, _ := t.Ways(Endpoint{Addr: network.FirstUsable(from.Pods)}, Endpoint{Addr: network.FirstUsable(to.Pods)}); there.Verdict != Delivered {
 				b.Fatal(there)
 			}
 		}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/kube"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// kubernetesOptions say where nodes and pods are read: from a cluster's own API, or from files with what kubectl prints.
+type kubernetesOptions struct {
+	kubeconfig, context string
+	nodes, pods         string
+}
+
+func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes and pods with this kubeconfig `FILE` (default: what kubectl takes, if a context in it leads to the cluster)")
+	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context (default: the one that leads to the cluster)")
+	f.StringVar(&o.nodes, "from-nodes", "", "take the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
+	f.StringVar(&o.pods, "from-pods", "", "take the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	_ = cmd.MarkFlagFilename("kubeconfig")
+	for _, file := range []string{"from-nodes", "from-pods"} {
+		_ = cmd.MarkFlagFilename(file, "json")
+		cmd.MarkFlagsMutuallyExclusive(file, "kubeconfig")
+		cmd.MarkFlagsMutuallyExclusive(file, "context")
+	}
+}
+
+// examineKubernetes reads nodes and pods: from files; otherwise from the API of every cluster that a kubeconfig leads to, unless it is a
+// bundle that is looked at.
+func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *examination) error {
+	switch {
+	case o.nodes != "" || o.pods != "":
+		return a.savedKubernetes(o, e)
+	case e.client == nil && (o.kubeconfig != "" || o.context != ""):
+		return errors.New("--kubeconfig, --context: a bundle is looked at without any connection; --from-nodes and --from-pods take saved ones")
+	case e.client == nil:
+		return nil
+	}
+	asked := o.kubeconfig != "" || o.context != ""
+	for _, id := range e.Clusters {
+		cluster := e.Snapshot.Cluster(id)
+		if cluster == nil || cluster.Stopped && !asked {
+			continue
+		}
+		client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: cluster})
+		if err != nil {
+			if errors.Is(err, kube.ErrNoContext) && (!asked || len(e.Clusters) > 1) {
+				continue
+			}
+			if asked {
+				return err
+			}
+			e.Snapshot.Kubernetes[id.Key()] = &network.Kubernetes{Failed: err.Error()}
+			continue
+		}
+		k, err := client.Read(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			k = &network.Kubernetes{Failed: err.Error()}
+		}
+		e.Snapshot.Kubernetes[id.Key()] = k
+	}
+	return nil
+}
+
+// savedKubernetes reads what kubectl printed into files.
+func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
+	if len(e.Clusters) != 1 {
+		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
+	}
+	id := e.Clusters[0]
+	k := &network.Kubernetes{}
+	if known := e.Snapshot.Kubernetes[id.Key()]; known != nil {
+		*k = *known
+	}
+	var err error
+	if o.nodes != "" {
+		if k.Nodes, err = saved(a, o.nodes, network.SavedNodes); err != nil {
+			return fmt.Errorf("--from-nodes: %w", err)
+		}
+		if len(k.Nodes) == 0 {
+			return fmt.Errorf("--from-nodes: %s: there is no node in it", o.nodes)
+		}
+		if cluster := e.Snapshot.Cluster(id); cluster != nil {
+			if ours, told := cluster.Holds(k.Nodes); told && !ours {
+				return fmt.Errorf("--from-nodes: %s: the nodes are another cluster's: their machines are not in %s, the node resource group of %s", o.nodes, cluster.NodeResourceGroup, id.Name())
+			}
+		}
+	}
+	if o.pods != "" {
+		if k.Pods, err = saved(a, o.pods, network.SavedPods); err != nil {
+			return fmt.Errorf("--from-pods: %w", err)
+		}
+	}
+	e.Snapshot.Kubernetes[id.Key()] = k
+	return nil
+}
+
+// saved reads a file and decodes it.
+func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T, error) {
+	data, err := a.readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	return decode(path, data)
+}
