@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -243,4 +244,57 @@ func (p *jsonParser) text() (any, error) {
 		}
 	}
 	return nil, p.fail("a string does not end")
+}
+
+// json writes a value as one line. What is unknown stands in braces.
+func (x *scope) json(v any) string {
+	var b strings.Builder
+	x.writeJSON(&b, v)
+	return b.String()
+}
+
+func (x *scope) writeJSON(b *strings.Builder, v any) {
+	x.d.spend(1)
+	if b.Len() > maxText {
+		panic(limit{fmt.Sprintf("a value is longer than %d characters", maxText)})
+	}
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("null")
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case int64:
+		b.WriteString(strconv.FormatInt(v, 10))
+	case float64:
+		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+	case string, Opaque:
+		s, _ := TextOf(v)
+		raw, err := json.Marshal(s)
+		if err != nil {
+			panic(err) // strings always marshal
+		}
+		b.Write(raw)
+	case *Unknown:
+		b.WriteString(`"{` + strings.ReplaceAll(v.Why+" "+v.Of+" "+v.Path, `"`, "'") + `}"`)
+	case []any:
+		b.WriteByte('[')
+		for i, item := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			x.writeJSON(b, item)
+		}
+		b.WriteByte(']')
+	case *Object:
+		b.WriteByte('{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			x.writeJSON(b, m.Name)
+			b.WriteByte(':')
+			x.writeJSON(b, m.Value)
+		}
+		b.WriteByte('}')
+	}
 }
