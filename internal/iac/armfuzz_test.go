@@ -26,6 +26,20 @@ func FuzzTemplate(f *testing.F) {
 			r, err = ReadTemplate(File{"t.json", template}, TemplateOptions{})
 		}
 		checkFuzzed(t, r, err)
+		if err != nil {
+			return
+		}
+		o := TemplateOptions{}
+		for _, e := range r.Effects {
+			o.Carriers = append(o.Carriers, Carrier{Place: Place{Name: e.What.Name, VNet: e.What.VNet}})
+		}
+		fix, err := FixTemplate(File{"t.json", template}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := FixTemplate(File{"t.json", fix.After}, o); err != nil || len(again.Done) > 0 {
+			t.Errorf("repaired twice: %v %v", err, again)
+		}
 	})
 }
 

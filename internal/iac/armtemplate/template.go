@@ -15,7 +15,7 @@ import (
 const MaxCopies = 800
 
 // maxSteps bounds the work on one template, so that a hostile one ends: a large real one takes some 100,000.
-const maxSteps = 3_000_000
+const maxSteps = 2_000_000
 
 // Options say where a template is deployed, as far as that is known. What is empty is unknown.
 type Options struct {
