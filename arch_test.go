@@ -29,7 +29,8 @@ var arrows = map[string]map[string]string{
 	"internal/plan":                  {"api/v1alpha1": "what is wanted", "internal/network": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant"},
 	"internal/trace":                 {"internal/network": "the snapshot"},
 	"internal/capacity":              {},
-	"internal/iac":                   {"internal/network": "the snapshot", "internal/finding": "what would break"},
+	"internal/iac":                   {"internal/network": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
+	"internal/iac/armtemplate":       {},
 	"internal/iac/generate":          {"internal/network": "IDs of what is there"},
 	"internal/bundle":                {"api/v1alpha1": "the configs in it", "internal/network": "the snapshot"},
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
@@ -45,7 +46,7 @@ var arrows = map[string]map[string]string{
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/generate", "internal/report"}
+var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/report"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{

@@ -38,6 +38,7 @@ func (a *app) newIaC() *cobra.Command {
 type iacOptions struct {
 	subnets, paths       []string
 	source, subscription string
+	group, mode          string
 	live                 bool
 	failOn               string
 }
@@ -47,8 +48,9 @@ func (a *app) newIaCCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
-		Long: `Reads plans of Terraform and OpenTofu (terraform show -json FILE), their state, and folders or files of configuration (.tf), recognised by
-their content, from files or standard input (-). It says which subnets would lose their route table, get another or be recreated, and which
+		Long: `Reads plans of Terraform and OpenTofu (terraform show -json FILE), their state, and folders or files of configuration (.tf); ARM templates and
+compiled Bicep with their parameter files, and what-if results (az deployment group what-if --no-pretty-print). They are recognised by their
+content, from files or standard input (-). It says which subnets would lose their route table, get another or be recreated, and which
 pod routes would go; by which resource, and how to repair it.
 
 A loss is an error on a subnet that is known to carry pods or to reach them, and a warning on another: by --subnet, by what a config (-f)
@@ -59,6 +61,8 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check plan.json --subnet nodes
   routekeeper iac check plan.json --live -o markdown
+  az bicep build -f main.bicep && routekeeper iac check main.json main.parameters.json
+  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print | routekeeper iac check -
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -82,7 +86,10 @@ func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f.StringVar(&o.source, "source", "", "the `DIR` of the .tf files of a plan, for file and line; without it, the plan's own folder")
 	_ = cmd.MarkFlagDirname("source")
 	f.BoolVar(&o.live, "live", false, "look at the real network: which subnets carry pods, and which table they have now")
-	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name")
+	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name. With --resource-group: where templates are deployed")
+	f.StringVar(&o.group, "resource-group", "", "templates are deployed to this resource group (`NAME`)")
+	f.StringVar(&o.mode, "mode", "incremental", "the deployment `MODE` of templates: incremental or complete")
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -98,9 +105,20 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	checked := report.Checked{Version: version()}
 	whole := &iac.Reading{}
+	known, configs, err := a.named(o)
+	if err != nil {
+		return err
+	}
+	names, parameters, err := splitParameters(names)
+	if err != nil {
+		return err
+	}
+	deployed := iac.TemplateOptions{Carriers: known.Carriers, Complete: o.mode == "complete"}
+	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
 	var readings []*iac.Reading
 	for _, name := range names {
-		reading, err := a.readIaC(name, o.source)
+		deployed.Parameters = iac.ParametersFor(name, names, parameters)
+		reading, err := a.readIaC(name, o.source, deployed)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -110,8 +128,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		whole.Carriers = append(whole.Carriers, reading.Carriers...)
 		whole.Notes = append(whole.Notes, reading.Notes...)
 	}
-	known, configs, err := a.knownOf(ctx, o, whole)
-	if err != nil {
+	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
 		return err
 	}
 	checked.Findings = whole.Findings(known)
@@ -134,11 +151,36 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	return nil
 }
 
+// splitParameters takes the parameter files for templates out of a list of files.
+func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil { // said when it is to be read
+			rest = append(rest, name)
+			continue
+		}
+		p, err := iac.ReadParameters(name, f)
+		f.Close()
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("%s: %w", name, reason(err))
+		case p != nil:
+			parameters = append(parameters, *p)
+		default:
+			rest = append(rest, name)
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil, errors.New("there are only parameter files: expected their template, too")
+	}
+	return rest, parameters, nil
+}
+
 // readIaC reads a file or folder, with file and line of what is in it where the .tf files are at hand.
-func (a *app) readIaC(name, source string) (*iac.Reading, error) {
+func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
 	beside := source
 	if name == "-" {
-		r, err := iac.Read("standard input", a.in)
+		r, err := iac.ReadWith("", a.in, deployed)
 		return r, locate(r, err, source, beside)
 	}
 	info, err := os.Stat(name)
@@ -163,7 +205,7 @@ func (a *app) readIaC(name, source string) (*iac.Reading, error) {
 	if beside == "" {
 		beside = filepath.Dir(name)
 	}
-	r, err := iac.Read(name, f)
+	r, err := iac.ReadWith(name, f, deployed)
 	return r, locate(r, err, source, beside)
 }
 
@@ -230,21 +272,46 @@ func relativeTo(here, path string) string {
 }
 
 // knownOf is what is known beside the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
+	known, configs, err := a.named(o)
+	if err == nil {
+		err = a.observeAsked(ctx, o, r, configs, &known)
+	}
+	return known, configs, err
+}
+
+// observeAsked looks at the real network where that is asked for.
+func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
+	if !o.live && a.emulatorDir == "" {
+		return nil
+	}
+	var clusters []network.ID
+	for _, c := range configs {
+		clusters = append(clusters, network.ID(c.Spec.ClusterID))
+	}
+	return a.observe(ctx, o, r, clusters, known)
+}
+
+// named is what is known by flags and configs.
+func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
 	known.Tables = map[string]string{}
+	if o.mode != "incremental" && o.mode != "complete" {
+		return known, nil, fmt.Errorf("--mode: expected incremental or complete, found %q", o.mode)
+	}
+	if o.subscription != "" && o.group == "" && !o.live && a.emulatorDir == "" {
+		return known, nil, errors.New("--subscription: expected --live, too")
+	}
 	for _, name := range o.subnets {
 		if name == "" {
 			return known, nil, errors.New("--subnet: expected a name or an ID")
 		}
 		known.Carriers = append(known.Carriers, iac.Named(name, "it carries pods (--subnet)"))
 	}
-	var clusters []network.ID
 	if len(o.paths) > 0 {
 		if configs, err = a.readConfig(o.paths); err != nil {
 			return known, nil, err
 		}
 		for _, c := range configs {
-			clusters = append(clusters, network.ID(c.Spec.ClusterID))
 			for _, s := range c.Spec.Guard.Subnets {
 				known.Carriers = append(known.Carriers, iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
 				known.Tables[network.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
@@ -257,13 +324,7 @@ func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (known 
 			}
 		}
 	}
-	if !o.live && a.emulatorDir == "" {
-		if o.subscription != "" {
-			return known, nil, errors.New("--subscription: expected --live, too")
-		}
-		return known, configs, nil
-	}
-	return known, configs, a.observe(ctx, o, r, clusters, &known)
+	return known, configs, nil
 }
 
 // observe looks at the real network.

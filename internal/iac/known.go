@@ -58,7 +58,7 @@ func (k *Known) Observe(s *network.Snapshot) {
 func (r *Reading) Subscriptions() []network.ID {
 	var ids []network.ID
 	add := func(p Place) {
-		if s := p.ID.Subscription(); s != "" {
+		if s := p.ID.Subscription(); s != "" && !partly(network.ID(s)) {
 			ids = append(ids, network.ID("/subscriptions/"+s))
 		}
 	}

@@ -11,10 +11,14 @@ import (
 func (r *Reading) Overlay(real *network.Snapshot) *network.Snapshot {
 	out := *real
 	out.Subnets, out.Tables = maps.Clone(real.Subnets), maps.Clone(real.Tables)
-	if r.Before == nil || r.After == nil {
+	before := r.Before
+	switch {
+	case r.After == nil:
 		return &out
+	case before == nil: // a template does not say what is there: the real network does
+		before = r.touched(real)
 	}
-	for key, before := range r.Before.Subnets {
+	for key, before := range before.Subnets {
 		here, after := real.Subnets[key], r.After.Subnets[key]
 		_, unread := r.After.Unread[key]
 		switch {
@@ -31,7 +35,7 @@ func (r *Reading) Overlay(real *network.Snapshot) *network.Snapshot {
 			out.Subnets[key] = &changed
 		}
 	}
-	for key, before := range r.Before.Tables {
+	for key, before := range before.Tables {
 		here, after := real.Tables[key], r.After.Tables[key]
 		if here == nil || after == nil || slices.EqualFunc(before.Routes, after.Routes, sameRoute) {
 			continue
@@ -41,6 +45,23 @@ func (r *Reading) Overlay(real *network.Snapshot) *network.Snapshot {
 		out.Tables[key] = &changed
 	}
 	return &out
+}
+
+// touched is what of the real network the file writes.
+func (r *Reading) touched(real *network.Snapshot) *network.Snapshot {
+	s := network.NewSnapshot()
+	for key, subnet := range real.Subnets {
+		_, unread := r.After.Unread[key]
+		if unread || r.After.Subnets[key] != nil {
+			s.Subnets[key] = subnet
+		}
+	}
+	for key, table := range real.Tables {
+		if r.After.Tables[key] != nil {
+			s.Tables[key] = table
+		}
+	}
+	return s
 }
 
 func sameRoute(a, b network.Route) bool {

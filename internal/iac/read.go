@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
 // errForeign says that a file is none of those that are read.
@@ -14,6 +16,11 @@ var errForeign = errors.New("it is none of the files that are read here: a plan 
 
 // Read reads a file, whatever it is: what it is shows in its content. name is used for messages and for .tf files only.
 func Read(name string, r io.Reader) (*Reading, error) {
+	return ReadWith(name, r, TemplateOptions{})
+}
+
+// ReadWith is Read with what is known of the deployment of a template.
+func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	s := newStream(r)
 	start, err := s.start()
 	if err != nil {
@@ -41,8 +48,47 @@ func Read(name string, r io.Reader) (*Reading, error) {
 			return nil, err
 		}
 		return plan.judge(), nil
+	case keys["changes"] || keys["status"], isTemplate(start):
+		data, err := s.rest()
+		if err != nil {
+			return nil, err
+		}
+		if IsWhatIf(data) {
+			return ReadWhatIf(File{name, data})
+		}
+		if isTemplate(data) {
+			return ReadTemplate(File{name, data}, o)
+		}
 	}
 	return nil, errForeign
+}
+
+// isTemplate looks for the schema of a template without reading JSON: comments may stand before it.
+func isTemplate(data []byte) bool {
+	return bytes.Contains(bytes.ToLower(data), []byte("deploymenttemplate.json"))
+}
+
+// ReadParameters returns a file where it is a parameter file for templates, and nil for any other.
+func ReadParameters(name string, r io.Reader) (*File, error) {
+	s := newStream(r)
+	start, err := s.start()
+	if err != nil {
+		return nil, nil // whoever reads it as something else says why
+	}
+	if !bytes.Contains(start, []byte("parametersJson")) && !bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {
+		return nil, nil
+	}
+	data, err := s.rest()
+	if err != nil || !IsParameters(data) {
+		return nil, err
+	}
+	return &File{name, data}, nil
+}
+
+// rest returns everything that was not read yet.
+func (s *stream) rest() ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(s.r, armtemplate.MaxSize+1))
+	return append(bytes.Clone(s.buf[s.pos:s.end]), data...), err
 }
 
 // peekSize is how much of a file is looked at to tell what it is.

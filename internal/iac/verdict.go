@@ -40,7 +40,7 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 		if who := cmp.Or(n.Address, n.Name); who != "" {
 			message = who + ": " + message
 		}
-		out = append(out, finding.New(code, "", string(n.ID), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
+		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
 	}
 	return finding.Sort(out)
 }
@@ -82,7 +82,7 @@ func (k Known) settle(e Effect) Effect {
 
 // find returns a subnet's ID; where the code has none, that of the only subnet of its network's and its own name.
 func (k Known) find(p Place) network.ID {
-	if p.ID != "" || p.Name == "" || p.VNet == "" {
+	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
 		return p.ID
 	}
 	var found network.ID
@@ -109,13 +109,24 @@ func (k Known) carries(e Effect) string {
 
 // same reports whether both are one subnet: by ID where both have one, otherwise by what names they have.
 func (c Carrier) same(p Place) bool {
-	if c.ID != "" && p.ID != "" {
+	if c.ID != "" && p.ID != "" && partly(c.ID) == partly(p.ID) {
 		return c.ID.Equal(p.ID)
 	}
 	if c.Address != "" && c.Address == p.Address && c.Name == "" {
 		return true
 	}
 	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
+}
+
+// partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
+func partly(id network.ID) bool { return strings.Contains(string(id), "{") }
+
+// resource is its ID, "" where parts of it are not known.
+func (p Place) resource() string {
+	if partly(p.ID) {
+		return ""
+	}
+	return string(p.ID)
 }
 
 func (k Known) finding(e Effect) []finding.Finding {
@@ -148,7 +159,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	default:
 		return nil
 	}
-	f := finding.New(code, "", string(e.What.ID), "%s", message)
+	f := finding.New(code, "", e.What.resource(), "%s", message)
 	if why == "" && e.Verb != Useless {
 		f.Severity--
 	}
@@ -164,7 +175,7 @@ func (k Known) routes(e Effect) finding.Finding {
 		}
 	}
 	if e.Verb == MayLoseRoutes {
-		f := finding.New(finding.IaCMayRoutes, "", string(e.What.ID), "route table %s may lose pod routes: %s", e.What.Name, e.How)
+		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(), "route table %s may lose pod routes: %s", e.What.Name, e.How)
 		if why == "" {
 			f.Severity--
 		}
@@ -174,7 +185,7 @@ func (k Known) routes(e Effect) finding.Finding {
 	if len(e.Routes) == 1 {
 		n = "a pod route"
 	}
-	f := finding.New(finding.IaCRoutes, "", string(e.What.ID), "route table %s loses %s: %s", e.What.Name, n, e.How)
+	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s", e.What.Name, n, e.How)
 	for i, r := range e.Routes {
 		if i == maxRoutesShown {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
@@ -193,7 +204,7 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	by := e.By
 	if by.Address != "" {
 		f = f.About(by.Address).With("by " + by.Address)
-		if name := e.What.subnetName(); e.What.ID == "" && name != by.Address { // several of them can be in one resource
+		if name := e.What.subnetName(); f.Resource == "" && name != by.Address { // several of them can be in one resource
 			f = f.About(by.Address + " " + name)
 		}
 	}
