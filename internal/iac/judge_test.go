@@ -22,7 +22,10 @@ const judgeAPI = "2024-05-01"
 func TestTemplatesAgainstAzure(t *testing.T) {
 	c := localAzure(t)
 	n, seen := 0, map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	missing := func() []Verb {
+		return slices.DeleteFunc([]Verb{"", Loses, Flaps, Recreated, MayLoseRoutes}, func(v Verb) bool { return seen[string(v)] > 0 })
+	}
+	judge := func(t *rapid.T) {
 		n++
 		w := &judgeWorld{t: t, c: c, group: fmt.Sprint("g", n)}
 		w.build()
@@ -65,11 +68,13 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 				t.Fatalf("%s: it was said to have %q, and has %q\n%s", name, after.RouteTable, table, text)
 			}
 		}
-	})
-	for _, verb := range []Verb{"", Loses, Flaps, Recreated, MayLoseRoutes} {
-		if seen[string(verb)] == 0 {
-			t.Errorf("no %q among %v: the test does not reach what it is for", verb, seen)
-		}
+	}
+	rapid.Check(t, judge)
+	for tries := 0; len(missing()) > 0 && tries < 20 && !t.Failed(); tries++ { // some are rare
+		rapid.Check(t, judge)
+	}
+	if verbs := missing(); len(verbs) > 0 {
+		t.Errorf("no %q among %v: the test does not reach what it is for", verbs, seen)
 	}
 	if seen["refused"]*4 > n {
 		t.Errorf("%d of %d were refused", seen["refused"], n)
