@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -81,8 +82,8 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
 		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
 		if p.config != nil && p.cluster.Kubenet() {
-			g.target = p.isTarget(subnet.RouteTable)
-			if g.table != nil {
+			g.target = aims(p.config, subnet.RouteTable)
+			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
 				g.pods = plan.PodRoutes(p.s, p.config, g.table)
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0
@@ -97,14 +98,12 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 
 // isTarget reports whether any config has a table kept.
 func (p *patient) isTarget(table network.ID) bool {
-	for i := range p.Configs {
-		for _, t := range p.Configs[i].Spec.Targets {
-			if table.Equal(network.ID(t.RouteTableID)) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
+}
+
+// aims reports whether a config has a table kept.
+func aims(config *v1alpha1.ClusterRoutes, table network.ID) bool {
+	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(network.ID(t.RouteTableID)) })
 }
 
 // isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet

@@ -24,7 +24,7 @@ func checkCopies(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
-		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes(table) {
+		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes(table) || p.s.Elsewhere(table, p.cluster) {
 			continue // on node subnets it is a matter of which table they should have
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)
