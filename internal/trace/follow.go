@@ -74,7 +74,7 @@ func (j *journey) follow(from Endpoint) Way {
 		case v == Unknown:
 			return j.end(Unknown, "the peered network of the next hop %s was not read", route.Hop)
 		case v != Delivered:
-			return j.end(v, "the next hop %s is in no network that subnet %s reaches directly", route.Hop, subnet.ID.Short())
+			return j.end(v, "%s is in no network that subnet %s reaches directly", j.calledHop(route.Hop), subnet.ID.Short())
 		case route.Hop == to && near != nil:
 			return j.arrive(subnet, near)
 		case route.Hop == to:
