@@ -93,7 +93,15 @@ func TestGatewayNoTable(t *testing.T) {
 	bare := func() *world { return healthy(t).unconfigured().unset(appgw, "routeTable") }
 	f := bare().set(shop, "addonProfiles", ingress).finds(finding.GatewayNoTable)
 	says(t, f, "shop-agw in shop-vnet/appgw, which the ingress add-on of cluster shop drives, has no route table", "--name appgw-rt-2 && az network vnet subnet update --ids "+string(appgw))
-	bare().finds()
+	// Without the add-on the table that is left over tells.
+	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
+	f = lost().finds(finding.GatewayNoTable)
+	says(t, f, "shop-agw in shop-vnet/appgw has no route table, and appgw-rt", "az network vnet subnet update --ids "+string(appgw)+" --route-table "+string(gwTable))
+	lost().routes(gwTable, outside).finds()
+	lost().without(gateway).set(appgw, "applicationGatewayIPConfigurations", list{}).finds()
+	lost().put(table(gwTable+"-2", "", podRoute(0))).set(gwTable+"-2", "subnets", list{}).finds() // which of the two it was cannot be told
+	lost().overlay().finds()
+	bare().without(gwTable).finds()
 	bare().set(shop, "addonProfiles", ingress).overlay().finds()
 	// Where the config says which table it should have, keeping finds it.
 	healthy(t).set(shop, "addonProfiles", ingress).unset(appgw, "routeTable").finds(finding.AssociationLost)
