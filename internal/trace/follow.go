@@ -19,6 +19,11 @@ func (j *journey) follow(from Endpoint) Way {
 		return j.way
 	}
 	to := j.way.To
+	for _, node := range j.nodesAt(at, subnet) {
+		if cluster := j.s.Cluster(node.Cluster); cluster != nil && contains(cluster.ServiceCIDRs, to) && len(j.subnetsOf(to)) == 0 {
+			return j.end(Unknown, "%s is in the service CIDR of cluster %s: the node sends it on to one of the service's pods, so trace to their addresses", to, cluster.ID.Name())
+		}
+	}
 	for hops := range maxHops {
 		for _, node := range j.nodesAt(at, subnet) {
 			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
