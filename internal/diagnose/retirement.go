@@ -107,7 +107,7 @@ func orphansToCome(p *patient) []finding.Finding {
 	}
 	var tables []network.ID
 	for _, table := range p.s.Tables {
-		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) {
+		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) && !p.s.Elsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
 		}
 	}
