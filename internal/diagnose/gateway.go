@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -39,7 +40,7 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
 		id := network.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), network.TypeRouteTable, name)
-		if p.s.Table(id) == nil {
+		if _, there := p.s.Unread[id.Key()]; p.s.Table(id) == nil && !there {
 			return id
 		}
 		name = fmt.Sprintf("%s-rt-%d", subnet.ID.Name(), n)
@@ -47,8 +48,18 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 }
 
 // createTable and useTable are the commands that make a table and put it on a subnet.
-func createTable(table network.ID) string {
-	return fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+func (p *patient) createTable(subnet *network.Subnet, table network.ID) string {
+	command := fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
+		command += " --location " + vnet.Location
+	}
+	// The command would empty a table that is there and was not seen.
+	for key := range p.s.Unread {
+		if strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeRouteTable)) {
+			return "make sure that there is no table of that name, then: " + command
+		}
+	}
+	return command
 }
 
 func useTable(subnet, table network.ID) string {
@@ -81,30 +92,50 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
 		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
 		if p.config != nil && p.cluster.Kubenet() {
-			g.target = p.isTarget(subnet.RouteTable)
-			if g.table != nil {
+			g.target = aims(p.config, subnet.RouteTable)
+			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
 				g.pods = plan.PodRoutes(p.s, p.config, g.table)
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0
 		}
 		near := slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
-		if g.drives || g.sends || g.shares || near {
+		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" && p.loose(subnet) != nil {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// isTarget reports whether any config has a table kept.
-func (p *patient) isTarget(table network.ID) bool {
-	for i := range p.Configs {
-		for _, t := range p.Configs[i].Spec.Targets {
-			if table.Equal(network.ID(t.RouteTableID)) {
-				return true
-			}
+// loose is the one table on no subnet that holds copies of the cluster's pod routes and can be put on a subnet near its nodes: that subnet
+// has lost it, as it seems. Nil where there is none, or several.
+func (p *patient) loose(subnet *network.Subnet) *network.RouteTable {
+	at := p.s.VNets[subnet.ID.Parent().Key()]
+	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes network.ID) bool {
+		return nodes.Equal(at.ID) || slices.ContainsFunc(at.Peers(), nodes.Equal)
+	}) {
+		return nil
+	}
+	var found []*network.RouteTable
+	for _, table := range p.s.Tables {
+		fits := strings.EqualFold(table.Location, at.Location) && strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
+		if table != p.table && len(table.Subnets) == 0 && fits && !network.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
+			found = append(found, table)
 		}
 	}
-	return false
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// isTarget reports whether any config has a table kept.
+func (p *patient) isTarget(table network.ID) bool {
+	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
+}
+
+// aims reports whether a config has a table kept.
+func aims(config *v1alpha1.ClusterRoutes, table network.ID) bool {
+	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(network.ID(t.RouteTableID)) })
 }
 
 // isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet
@@ -151,7 +182,7 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		table := p.tableFor(g.Subnet)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", createTable(table), table, p.name, p.File, useTable(g.ID, table))
+			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", p.createTable(g.Subnet, table), table, p.name, p.File, useTable(g.ID, table))
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
@@ -185,6 +216,11 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 // have addresses of the network, or the gateway learns of them by itself (AGIC#1524).
 func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
+		if loose := p.loose(g.Subnet); loose != nil {
+			return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, and %s, which holds pod routes of cluster %s, is on no subnet: it seems to be the gateway's",
+				g.who(), loose.ID.Short(), p.cluster.ID.Name()).
+				With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
+		}
 		if !g.drives {
 			return nil
 		}
@@ -192,7 +228,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
-			WithFix("%s && %s && %s", createTable(table), useTable(g.ID, table), p.keep(table))}
+			WithFix("%s && %s && %s", p.createTable(g.Subnet, table), useTable(g.ID, table), p.keep(table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil

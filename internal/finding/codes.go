@@ -56,7 +56,7 @@ type Description struct {
 }
 
 // descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI)
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -161,7 +161,7 @@ func Describe(code Code) Description {
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
 var breaking = []Code{
-	AssociationLost, AssociationOther, TableMissing,
+	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
 	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,

@@ -44,7 +44,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 	own := p.mayBeOwn(table)
 	var out []orphan
 	for _, r := range table.Routes {
-		owner, kept, blind := p.ownerOfRoute(r)
+		owner, kept, blind := p.ownerOfRoute(table, r)
 		if kept || owner == nil && !podRouteStyle(r) {
 			continue
 		}
@@ -96,6 +96,12 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 			return may("it holds routes to its nodes, and which table is its own is not known")
 		}
 	}
+	return p.ownOfSomebody(table)
+}
+
+// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and not be seen: it is on a subnet in which its
+// own next hops are. Subnets that were not read say nothing.
+func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
 		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
@@ -105,6 +111,23 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 	return ""
 }
 
+// needSubnets are the subnets that ownOfSomebody lacks for tables that are to be changed.
+func (p *Planner) needSubnets(changes []Change) []network.ID {
+	var ids []network.ID
+	for _, c := range changes {
+		table := p.s.Table(c.Resource)
+		if table == nil || !slices.ContainsFunc(table.Routes, podRouteStyle) {
+			continue
+		}
+		for _, id := range table.Subnets {
+			if _, tried := p.s.Unread[id.Key()]; !tried && p.s.Subnet(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return network.SortIDs(ids)
+}
+
 // knowsSource reports whether it is beyond doubt which table is a cluster's own.
 func (p *Planner) knowsSource(cluster network.ID) bool {
 	return slices.ContainsFunc(p.views, func(v *view) bool {
@@ -112,12 +135,14 @@ func (p *Planner) knowsSource(cluster network.ID) bool {
 	})
 }
 
-// ownerOfRoute finds the cluster to whose pods a route leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
+// ownerOfRoute finds the cluster to whose pods a route of a table leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
 // its routes. Blind says why it cannot be told.
-func (p *Planner) ownerOfRoute(r network.Route) (owner *network.Cluster, kept bool, blind string) {
+func (p *Planner) ownerOfRoute(table *network.RouteTable, r network.Route) (owner *network.Cluster, kept bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
+		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
+			blind = fmt.Sprintf("cluster %s has nodes of the same addresses in another network", cluster.ID.Name())
 		case ownsRoute(p.s, cluster, r) && cluster.Kubenet():
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -36,16 +37,28 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	if meaning != "" {
 		fmt.Fprintf(&b, "  means: %s\n", meaning)
 	}
+	if f.File != "" {
+		fmt.Fprintf(&b, "  at: %s:%d\n", plain(f.File), f.Line)
+	}
 	if f.Resource != "" {
 		fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
 	}
-	for _, line := range f.Evidence {
+	for _, line := range few(f.Evidence) {
 		fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
 	}
 	if f.Fix != "" {
 		fmt.Fprintf(&b, "  next: %s\n", f.Fix)
 	}
 	return b.String()
+}
+
+// few leaves out what a person would not read to its end.
+func few(lines []string) []string {
+	const most = 12
+	if len(lines) <= most {
+		return lines
+	}
+	return append(slices.Clone(lines[:most-2]), fmt.Sprintf("and %d more (-o json has them all)", len(lines)-most+2))
 }
 
 // FindingLine writes a finding on one line.
@@ -62,7 +75,10 @@ func FindingsMarkdown(findings []finding.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {
 		fmt.Fprintf(&b, "\n- **%s** `%s`: %s\n", f.Severity, f.Code, plain(f.Message))
-		for _, line := range f.Evidence {
+		if f.File != "" {
+			fmt.Fprintf(&b, "  - %s:%d\n", plain(f.File), f.Line)
+		}
+		for _, line := range few(f.Evidence) {
 			fmt.Fprintf(&b, "  - %s\n", plain(line))
 		}
 		if f.Fix != "" {
