@@ -105,7 +105,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	for _, c := range configs {
 		names = append(names, c.Metadata.Name)
 	}
-	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log})
+	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }})
 	server, err := a.listen(ctx, o.listen, k, metrics, log)
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type Azure interface {
 type Options struct {
 	// DryRun plans and writes nothing.
 	DryRun bool
+	// Paused says, before a round's changes, until when none are to be made; "" when they are. Nil: they always are.
+	Paused func() string
 	// ClusterInterval is how long a cluster's own document is believed. 0: 5 minutes.
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
@@ -172,7 +174,14 @@ func (k *Keeper) count(round *Round) func() {
 // carryOut does what was planned, or only tells of it. The error is the context's.
 func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p plan.Plan) error {
 	round.Findings = p.Findings
-	if k.opts.DryRun {
+	pause := ""
+	if k.opts.Paused != nil {
+		pause = k.opts.Paused()
+	}
+	if pause != "" {
+		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
+	}
+	if k.opts.DryRun || pause != "" {
 		for _, c := range p.Changes {
 			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
 		}
