@@ -39,6 +39,8 @@ standard output; with --out the rounds are written behind what the file holds. A
 With --listen it takes events of Azure Monitor and Event Grid at /events, which lead to a look at once, and answers /metrics,
 /livez and /readyz. Beyond loopback callers must be known: by a token of Entra ID, or by a secret. See docs/events.md.
 
+The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
+
 Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
@@ -101,10 +103,6 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	var names []string
-	for _, c := range configs {
-		names = append(names, c.Metadata.Name)
-	}
 	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }})
 	server, err := a.listen(ctx, o.listen, k, metrics, log)
 	if err != nil {
@@ -120,16 +118,17 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			}
 		}()
 	}
+	go a.watchConfig(ctx, o.paths, configs, log, k.Reload)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error
 	err = k.Run(ctx, o.interval, func(r keeper.Round) {
-		metrics.Round(r, names)
+		metrics.Round(r)
 		if server != nil {
 			server.Ready()
 		}
 		if news.round(r) && show && unwritten == nil {
-			if unwritten = roundReport(r, len(configs)).Write(w, format, style); unwritten != nil {
+			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
 				stop()
 			}
 		}

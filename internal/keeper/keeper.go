@@ -60,8 +60,9 @@ type Keeper struct {
 type Round struct {
 	Started time.Time
 	Elapsed time.Duration
-	// Of are the names of the clusters that were looked at, nil where it was all of them.
-	Of []string
+	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
+	Kept []string
+	Of   []string
 	// Asked is when the first event came that woke it; zero where none did.
 	Asked   time.Time
 	Changes []plan.Outcome
@@ -104,16 +105,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}, places: map[string]place{}, bell: newBell()}
-	for _, c := range configs {
-		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
-		for _, t := range c.Spec.Targets {
-			m.fresh[network.ID(t.RouteTableID).Key()] = true
-		}
-		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
-		m.rests = configured(c)
-	}
-	k.bell.learn(k.memory)
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, places: map[string]place{}, bell: newBell()}
+	k.configure(configs)
 	return k
 }
 

@@ -30,6 +30,10 @@ const (
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
 	a := agenda{k: k, interval: interval, woken: map[string]time.Time{}}
 	for worked := false; ; {
+		if configs := k.bell.reloaded(); configs != nil {
+			k.configure(configs)
+			a.poll = time.Time{}
+		}
 		turn, wait := a.next(time.Now())
 		if len(turn.clusters) > 0 && ctx.Err() == nil {
 			round, err := a.take(ctx, turn)
@@ -166,6 +170,7 @@ func slowed(s *network.Snapshot, cluster network.ID, rests []string) bool {
 
 // note completes what a round tells: which clusters it looked at, and what stands of the others.
 func (k *Keeper) note(round *Round) {
+	round.Kept = names(k.configs)
 	looked, rests := map[string]bool{}, map[string]bool{"": true}
 	for _, c := range k.part {
 		looked[c.Metadata.Name] = true

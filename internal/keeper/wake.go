@@ -18,6 +18,8 @@ type bell struct {
 	around map[string][]string  // and by what that stands in: virtual networks, node resource groups
 	rung   map[string]time.Time // clusters, and when they were named first
 	rang   chan struct{}        // holds one where something was named
+
+	configs []v1alpha1.ClusterRoutes // to be taken; nil where there are no new ones
 }
 
 func newBell() *bell { return &bell{rung: map[string]time.Time{}, rang: make(chan struct{}, 1)} }
@@ -40,12 +42,26 @@ func (b *bell) ring(resources []network.ID) int {
 		}
 	}
 	if len(woken) > 0 {
-		select {
-		case b.rang <- struct{}{}:
-		default:
-		}
+		b.signal()
 	}
 	return len(woken)
+}
+
+// signal ends the keeper's wait, now or when it next begins.
+func (b *bell) signal() {
+	select {
+	case b.rang <- struct{}{}:
+	default:
+	}
+}
+
+// reloaded returns the configs to be taken, once, or nil.
+func (b *bell) reloaded() []v1alpha1.ClusterRoutes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	configs := b.configs
+	b.configs = nil
+	return configs
 }
 
 // concerned returns the clusters that a resource concerns.
@@ -101,6 +117,7 @@ func (b *bell) learn(clusters map[string]*memory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rests, b.around = rests, around
+	maps.DeleteFunc(b.rung, func(cluster string, _ time.Time) bool { return clusters[cluster] == nil })
 }
 
 // configured are the resources that a config names beside the cluster itself.

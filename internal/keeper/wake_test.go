@@ -261,3 +261,42 @@ func TestIll(t *testing.T) {
 		}
 	})
 }
+
+// TestReload: a running keeper takes other configs at once; what it remembers of the clusters that stay, stays, and of those that go it
+// says nothing more.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		lost := configure("lost", network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeCluster, "lost"))
+		k := w.run(time.Hour, w.demoConfig(), lost)
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet) // its table is remembered, so that the log need not be asked
+		time.Sleep(10 * time.Second)
+		since := w.mark()
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)})
+		r := k.since(time.Minute)
+		if len(r) != 1 || !slices.Equal(r[0].Kept, []string{"shop", "play"}) || r[0].Of != nil {
+			t.Fatalf("%+v", r)
+		}
+		w.expect(r[0], "1 done associate shop-vnet/nodes\n2 done create play-target")
+		if got := calls(since()); slices.Contains(got, "GET shop") || slices.Contains(got, "GET values") {
+			t.Errorf("what was known is forgotten: %v", got)
+		}
+		if k.Wake(network.ID(lost.Spec.ClusterID)) != 0 || k.Wake(play.table) != 1 {
+			t.Error("events wake by the old config")
+		}
+		k.since(time.Minute)
+
+		// The source is emptied while the part that may be deleted is made to be all: the nodes are there, so nothing goes.
+		all := 100
+		loose := w.demoConfig()
+		loose.Spec.MaxDeletePercent = &all
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		k.Reload([]v1alpha1.ClusterRoutes{loose})
+		if r := k.since(10 * time.Second); len(r) != 1 || did(r[0]) != "" || !slices.Contains(codes(r[0]), finding.BrakeHeld) {
+			t.Errorf("%+v", r)
+		}
+	})
+}

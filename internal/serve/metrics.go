@@ -20,6 +20,7 @@ import (
 // Metrics are what Prometheus is told: docs/events.md has the list. They are kept by what is seen of rounds, ARM calls and events.
 type Metrics struct {
 	registry *prometheus.Registry
+	kept     []string // names of clusters, as of the last round
 
 	findings  *prometheus.GaugeVec     // code, severity, cluster
 	changes   *prometheus.CounterVec   // verb, outcome
@@ -84,8 +85,8 @@ func (m *Metrics) Call(c azure.Call) {
 	}
 }
 
-// Round notes what a round led to. Clusters are the names of all that are configured.
-func (m *Metrics) Round(r keeper.Round, clusters []string) {
+// Round notes what a round led to. Rounds are told one after the other.
+func (m *Metrics) Round(r keeper.Round) {
 	cause, began := "poll", r.Started
 	if !r.Asked.IsZero() {
 		cause, began = "event", r.Asked
@@ -113,8 +114,14 @@ func (m *Metrics) Round(r keeper.Round, clusters []string) {
 	}
 	looked := r.Of
 	if looked == nil {
-		looked = clusters
+		looked = r.Kept
 	}
+	for _, cluster := range m.kept {
+		if !slices.Contains(r.Kept, cluster) {
+			m.last.DeleteLabelValues(cluster)
+		}
+	}
+	m.kept = r.Kept
 	for _, cluster := range looked {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)

@@ -292,12 +292,12 @@ func TestMetrics(t *testing.T) {
 	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
 		return plan.Outcome{Change: plan.Change{Verb: verb}, State: state}
 	}
-	m.Round(keeper.Round{Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}}, []string{"shop", "play"})
-	m.Round(keeper.Round{Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
 		Changes:  []plan.Outcome{change(plan.Associate, plan.Done), change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete, plan.Failed)},
 		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
 		Tables:   []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400}, {Table: "/subscriptions/s/b", Routes: 3}},
-	}, []string{"shop", "play"})
+	})
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 11})
 	m.Call(azure.Call{Method: "PUT", Remaining: -1})
 	_, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil)
