@@ -47,14 +47,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.newRoot()
 	root.SetArgs(args)
 	started := false
-	for _, c := range append(root.Commands(), root) {
+	var watch func(*cobra.Command)
+	watch = func(c *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				started = true
 				return work(cmd, args)
 			}
 		}
+		for _, below := range c.Commands() {
+			watch(below)
+		}
 	}
+	watch(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
@@ -107,7 +112,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newDemo(), a.newEmulator(), a.newVersion())
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newDemo(), a.newEmulator(), a.newVersion())
 	return root
 }
 

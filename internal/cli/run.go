@@ -22,6 +22,7 @@ type runOptions struct {
 	clusterInterval time.Duration
 	once, dryRun    bool
 	verbose         bool
+	history         keepOptions
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -50,13 +51,14 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	o.history.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
 func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.once {
-		return a.runSync(ctx, o.paths, o.dryRun)
+		return a.runSync(ctx, o.paths, o.dryRun, o.history)
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -80,6 +82,11 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	past, err := o.history.open(o.paths, o.dryRun, log)
+	if err != nil {
+		return err
+	}
+	defer past.Close()
 	interrupted := ctx
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
@@ -90,7 +97,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log})
+	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Recorder: recorder(past)})
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error

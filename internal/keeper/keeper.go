@@ -32,6 +32,8 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Recorder keeps what was done. Nil: nobody does.
+	Recorder Recorder
 }
 
 // Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
@@ -44,6 +46,7 @@ type Keeper struct {
 	memory  map[string]*memory  // by the cluster's ID.Key()
 	refused map[string]*refusal // by the resource's ID.Key()
 	began   time.Time           // of the round
+	woke    Wake                // what makes the next round
 }
 
 // Round is what one round led to.
@@ -52,6 +55,9 @@ type Round struct {
 	Elapsed  time.Duration
 	Changes  []plan.Outcome
 	Findings []finding.Finding
+	Woke     Wake
+	// Observed is how what was changed, or found, read before; with a Recorder only.
+	Observed []Observation
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
@@ -66,7 +72,10 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
+	if opts.Recorder == nil {
+		opts.Recorder = nobody{}
+	}
+	k := &Keeper{woke: Wake{By: ByPerson}, azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
 	for _, c := range configs {
 		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
 		for _, t := range c.Spec.Targets {
@@ -81,7 +90,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 // everything else is a finding.
 func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 	k.began = time.Now()
-	defer k.count(&round)()
+	end := k.count(&round)
+	defer end()
 	s, planner, err := k.look(ctx)
 	if err != nil {
 		return round, err
@@ -100,12 +110,14 @@ func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 	k.remember(s, p)
 	round.Complete = len(s.Unread) == 0
 	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
+	end()
+	k.record(&round, s, planner.Sources)
 	return round, err
 }
 
 // count starts a round, and returns what ends it: what it cost.
 func (k *Keeper) count(round *Round) func() {
-	round.Started = time.Now()
+	round.Started, round.Woke = time.Now(), k.woke
 	reads, writes, polls := k.azure.Counts()
 	return func() {
 		r, w, p := k.azure.Counts()
@@ -123,7 +135,7 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 		}
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, again, p)
+	changes, findings, err := k.apply(ctx, *round, again, p)
 	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
 	return err
 }
@@ -198,6 +210,7 @@ func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []ne
 // Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
 // that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
+	k.woke = Wake{By: ByPoll}
 	for worked := false; ; {
 		round, err := k.Round(ctx)
 		switch {

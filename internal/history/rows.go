@@ -1,0 +1,118 @@
+package history
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// round is a row of a round, as far as it has come.
+type round struct {
+	number  *int64
+	started time.Time
+	woke    keeper.Wake
+	ended   *keeper.Round
+	changes map[string]*change // by key
+}
+
+// change adds a change to the round.
+func (r *round) change(o plan.Outcome) *change {
+	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now()}
+	if o.State != Intended {
+		c.settled = c.begun
+	}
+	r.changes[keyOf(o.Change)] = c
+	return c
+}
+
+// now is the step that writes the row as it is now.
+func (r *round) now() step { c := *r; return &c }
+
+func (r *round) write(b *batch) error {
+	var elapsed any
+	var end keeper.Round
+	if r.ended != nil {
+		end, elapsed = *r.ended, r.ended.Elapsed.Milliseconds()
+	}
+	if end.Observed == nil {
+		end.Observed = []keeper.Observation{}
+	}
+	return b.insert(r.number, "rounds", "started, elapsed_ms, woke_by, caller, complete, observed, reads, writes, polls",
+		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete, document(end.Observed), end.Reads, end.Writes, end.Polls)
+}
+
+// change is a row of a change.
+type change struct {
+	number         *int64
+	of             *round
+	outcome        plan.Outcome
+	begun, settled time.Time
+}
+
+func (c *change) now() step { copied := *c; return &copied }
+
+func (c *change) write(b *batch) error {
+	if err := b.present(c.of); err != nil {
+		return err
+	}
+	var settled any
+	if !c.settled.IsZero() {
+		settled = c.settled.UnixMilli()
+	}
+	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled",
+		*c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), settled)
+}
+
+// present makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.
+func (b *batch) present(r *round) error {
+	if *r.number != 0 {
+		var there int
+		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?", *r.number).Scan(&there); err != nil || there > 0 {
+			return err
+		}
+	}
+	return r.write(b)
+}
+
+// What a finding is to the round before: it was not there, it is gone, or it is not looked at any more.
+const (
+	New      = "new"
+	Resolved = "resolved"
+	Hidden   = "out of sight"
+)
+
+// told is a row of a finding that came or went.
+type told struct {
+	of      *round
+	news    string
+	finding finding.Finding
+}
+
+func (t *told) write(b *batch) error {
+	if err := b.present(t.of); err != nil {
+		return err
+	}
+	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news, t.finding.Cluster, document(t.finding))
+}
+
+// tell adds findings that came or went.
+func (r *round) tell(j *journal, news string, findings []finding.Finding) {
+	for _, f := range findings {
+		j.add(&told{r, news, f})
+	}
+}
+
+// disproof settles changes that were left open and are planned again: they are not there.
+type disproof struct{ key string }
+
+func (d *disproof) write(b *batch) error {
+	open, err := leftOpen(b, d.key, time.Now())
+	for _, o := range open {
+		if err := (&settlement{o, Interrupted, notThere}).write(b); err != nil {
+			return err
+		}
+	}
+	return err
+}
