@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -37,32 +39,100 @@ func address(path string, parameters string) (string, error) {
 	return u.String(), nil
 }
 
+// file is an open history.
+type file struct {
+	*sql.DB
+	// raw is the same file, to look at its beginning. It is open for as long as the database is: POSIX takes all locks of a program on
+	// a file away when it closes one descriptor of it (https://sqlite.org/howtocorrupt.html, 2.2).
+	raw *os.File
+}
+
+// Close closes the file.
+func (f *file) Close() error { return cmp.Or(f.DB.Close(), f.raw.Close()) }
+
 // open opens a history for writing, makes it where there is none, and brings it to the newest schema.
-func open(path string) (*sql.DB, error) {
-	name, err := address(path, "_auto_vacuum=incremental&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(on)&_pragma=journal_size_limit(4194304)&_txlock=immediate")
+func open(path string) (_ *file, err error) {
+	raw, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err // the driver would say that it cannot open it, and not why
+	}
+	f := &file{raw: raw}
+	defer func() {
+		if err != nil {
+			raw.Close()
+		}
+	}()
+	parameters := "_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(on)&_pragma=journal_size_limit(4194304)&_txlock=immediate"
+	if info, err := raw.Stat(); err != nil {
+		return nil, err
+	} else if info.Size() == 0 {
+		parameters += "&_auto_vacuum=incremental"
+	} else if err := usable(path); err != nil {
+		return nil, err
+	}
+	name, err := address(path, parameters)
 	if err != nil {
 		return nil, err
 	}
-	// The driver would say that it cannot open it, and not why.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	if f.DB, err = sql.Open("sqlite", name); err != nil {
 		return nil, err
 	}
-	f.Close()
+	f.SetMaxOpenConns(1)
+	if err = upgrade(f.DB); err == nil {
+		err = intact(f.DB)
+	}
+	if err != nil {
+		f.DB.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// usable reports why a file that is there cannot be the history, without changing anything in it.
+func usable(path string) error {
+	name, err := address(path, "mode=ro")
+	if err != nil {
+		return err
+	}
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	db.SetMaxOpenConns(1)
-	if err = upgrade(db); err == nil {
-		err = intact(db)
+	defer db.Close()
+	if err := newest(db); !errors.Is(err, errOlder) {
+		return err
 	}
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	return db, nil
+	return nil
 }
+
+// inPlace reports whether the path still leads to this file.
+func (f *file) inPlace(path string) bool {
+	now, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	opened, err := f.raw.Stat()
+	return err == nil && os.SameFile(now, opened)
+}
+
+// whole looks at what a program with the file open does not notice soon: that its beginning is another one, or its end is missing
+// (https://sqlite.org/fileformat2.html, the database header). It only raises a doubt: another program may be bringing over its log.
+func (f *file) whole() bool {
+	head := make([]byte, 32)
+	n, err := f.raw.ReadAt(head, 0)
+	info, statErr := f.raw.Stat()
+	if statErr != nil || n == 0 && errors.Is(err, io.EOF) {
+		return true // nothing was brought over from the log yet
+	}
+	size := int64(binary.BigEndian.Uint16(head[16:]))
+	if size == 1 {
+		size = 1 << 16
+	}
+	return err == nil && string(head[:len(magic)]) == magic && info.Size() >= size*int64(binary.BigEndian.Uint32(head[28:]))
+}
+
+// magic is how every database of SQLite 3 begins.
+const magic = "SQLite format 3\x00"
 
 // intact looks for damage: a file that was cut off, or written over in the middle.
 func intact(db *sql.DB) error {
@@ -149,7 +219,7 @@ func beginsAsDatabase(path string) bool {
 		return false
 	}
 	defer f.Close()
-	head := make([]byte, 16)
+	head := make([]byte, len(magic))
 	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == "SQLite format 3\x00"
+	return err == nil && string(head) == magic
 }

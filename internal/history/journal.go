@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -51,8 +50,7 @@ type journal struct {
 	path string
 	log  *slog.Logger
 
-	db      *sql.DB
-	file    os.FileInfo // of the file that is open
+	db      *file
 	pending []step
 	lost    int       // steps that found no room in memory
 	trouble error     // why the file cannot be written, nil when it can
@@ -114,20 +112,16 @@ func (j *journal) try() error {
 	return nil
 }
 
-// connect opens the file, and again where it was removed or another one was put in its place.
+// connect opens the file; again where it was removed, another one was put in its place, or it has to be looked at for damage.
 func (j *journal) connect() error {
 	if j.db != nil {
-		if now, err := os.Stat(j.path); err == nil && os.SameFile(now, j.file) {
+		if j.db.inPlace(j.path) && j.db.whole() {
 			return nil
 		}
 		j.close()
 	}
 	db, err := open(j.path)
 	if err != nil {
-		return err
-	}
-	if j.file, err = os.Stat(j.path); err != nil {
-		db.Close()
 		return err
 	}
 	j.db = db

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -77,12 +79,28 @@ type Query struct {
 // Reader reads a history, also while a keeper writes it.
 type Reader struct{ db *sql.DB }
 
-// Read opens a history for reading. One of an older schema is brought to the newest.
+// Read opens a history for reading. One of an older schema is brought to the newest first.
 func Read(path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
 	}
-	var failed error
+	r, err := readOnly(path)
+	if errors.Is(err, errOlder) {
+		newer, failed := open(path)
+		if failed != nil {
+			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be brought up to date: %s", path, reason(failed))
+		}
+		newer.Close()
+		r, err = readOnly(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
+	}
+	return r, nil
+}
+
+func readOnly(path string) (*Reader, error) {
+	var last error
 	// A file in a folder that takes no new ones can only be read as if nobody wrote it.
 	for _, parameters := range []string{"mode=ro", "mode=ro&immutable=1"} {
 		name, err := address(path, parameters)
@@ -93,44 +111,15 @@ func Read(path string) (*Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = newest(db)
-		if errors.Is(err, errOlder) {
-			db.Close()
-			if db, err = open(path); err != nil {
-				return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be brought up to date: %s", path, reason(err))
-			}
-		}
-		if err == nil {
+		if last = newest(db); last == nil {
 			return &Reader{db}, nil
 		}
 		db.Close()
-		if failed == nil {
-			failed = fmt.Errorf("%s cannot be read: %s", path, reason(err))
+		if code := resultCode(last); code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
+			break
 		}
 	}
-	return nil, failed
-}
-
-var errOlder = errors.New("older schema")
-
-// newest reports why a file cannot be read as it is.
-func newest(db *sql.DB) error {
-	var owner, version int
-	if err := db.QueryRow("PRAGMA application_id").Scan(&owner); err != nil {
-		return err
-	}
-	if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	switch {
-	case owner != application:
-		return errForeign
-	case version < len(upgrades):
-		return errOlder
-	case version > len(upgrades):
-		return errNewer(version)
-	}
-	return nil
+	return nil, last
 }
 
 // Close closes the file.

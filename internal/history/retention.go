@@ -1,9 +1,6 @@
 package history
 
-import (
-	"database/sql"
-	"time"
-)
+import "time"
 
 // pruneEvery is how often old rounds are looked for.
 const pruneEvery = 10 * time.Minute
@@ -55,7 +52,7 @@ func (l *Log) removeOld(now time.Time) error {
 }
 
 // usedBytes is how large the file is without its free pages.
-func usedBytes(db *sql.DB) (int64, error) {
+func usedBytes(db rower) (int64, error) {
 	var pages, free, size int64
 	for pragma, into := range map[string]*int64{"page_count": &pages, "freelist_count": &free, "page_size": &size} {
 		if err := db.QueryRow("PRAGMA " + pragma).Scan(into); err != nil {

@@ -2,7 +2,9 @@ package history
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // application marks the file as a history (PRAGMA application_id): "rkhi".
@@ -56,6 +58,32 @@ func errNewer(version int) error {
 	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this one knows %d)", version, len(upgrades))
 }
 
+var errOlder = errors.New("it has an older schema")
+
+// newest reports why a file cannot be used as it is: it is no history, or one of another schema.
+func newest(q rower) error {
+	var owner, version, tables int
+	for query, into := range map[string]*int{"PRAGMA application_id": &owner, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
+		if err := q.QueryRow(query).Scan(into); err != nil {
+			return err
+		}
+	}
+	switch {
+	case owner != application && (owner != 0 || tables > 0):
+		return errForeign
+	case version < len(upgrades):
+		return errOlder
+	case version > len(upgrades):
+		return errNewer(version)
+	}
+	return nil
+}
+
+// rower is a database or a transaction.
+type rower interface {
+	QueryRow(string, ...any) *sql.Row
+}
+
 // upgrade brings a file to the newest schema, all or nothing. It refuses files that are not a history, or one of a newer program.
 func upgrade(db *sql.DB) error {
 	tx, err := db.Begin()
@@ -63,30 +91,16 @@ func upgrade(db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback()
-	var owner, version, tables int
-	for pragma, into := range map[string]*int{"application_id": &owner, "user_version": &version} {
-		if err := tx.QueryRow("PRAGMA " + pragma).Scan(into); err != nil {
-			return err
-		}
-	}
-	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+	if err := newest(tx); !errors.Is(err, errOlder) {
 		return err
 	}
-	switch {
-	case owner != application && (owner != 0 || tables > 0):
-		return errForeign
-	case version > len(upgrades):
-		return errNewer(version)
-	case version == len(upgrades):
-		return nil
+	var version int
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+		return err
 	}
-	for _, step := range upgrades[version:] {
+	steps := append(slices.Clone(upgrades[version:]), fmt.Sprintf("PRAGMA application_id = %d", application), fmt.Sprintf("PRAGMA user_version = %d", len(upgrades)))
+	for _, step := range steps {
 		if _, err := tx.Exec(step); err != nil {
-			return err
-		}
-	}
-	for _, pragma := range []string{fmt.Sprintf("application_id = %d", application), fmt.Sprintf("user_version = %d", len(upgrades))} {
-		if _, err := tx.Exec("PRAGMA " + pragma); err != nil {
 			return err
 		}
 	}
