@@ -36,7 +36,7 @@ var arrows = map[string]map[string]string{
 	"internal/azure":                 {"internal/network": "reads into it"},
 	"internal/kube":                  {"internal/network": "reads into it"},
 	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
-	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/network": "what was seen"},
+	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/network": "what was seen", "internal/azure": "who wrote what"},
 	"internal/emulator":              {"internal/network": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/network": "IDs"},
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
@@ -52,12 +54,27 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 	return history.Open(path, history.Options{Age: age, Size: int64(o.sizes) << 20, Log: log}), nil
 }
 
-// recorder is the history as the keeper takes it.
-func recorder(l *history.Log) keeper.Recorder {
-	if l == nil {
-		return nil
+// kept adds a history, if there is one, to what a keeper works with.
+func kept(l *history.Log, o keeper.Options) keeper.Options {
+	if l != nil { // a nil Log in an interface would not be nil
+		o.Recorder, o.Shelf = l, l
 	}
-	return l
+	return o
+}
+
+// askWriters fills in who made what was repaired, until the context ends.
+func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
+	if l == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
+			l.Ask(ctx, client, time.Now())
+		}
+	}
 }
 
 // parseAge reads a span of time, also in days: 90d, 36h, 30m; 0.

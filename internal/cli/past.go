@@ -95,7 +95,7 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 		seen = append(seen, []string{o.Resource.Short(), o.Read})
 	}
 	for _, c := range e.Changes {
-		did = append(did, []string{c.Resource.Short(), string(c.Verb), c.Route, orNothing(c.Old), orNothing(c.New), outcome(c), c.Why})
+		did = append(did, []string{c.Resource.Short(), string(c.Verb), c.Route, orNothing(c.Old), orNothing(c.New), outcome(c), c.Why, changedBy(c)})
 	}
 	var messages []finding.Finding
 	for _, f := range e.Findings {
@@ -104,7 +104,7 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 			messages = append(messages, f.Finding)
 		}
 	}
-	changes := []string{"resource", "change", "route", "before", "after", "outcome", "why"}
+	changes := []string{"resource", "change", "route", "before", "after", "outcome", "why", "changed before by"}
 	switch format {
 	case report.Short:
 		for _, rows := range [][][]string{did, found} {
@@ -153,6 +153,9 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 			diff = append(diff, "  "+style.Green("+ "+what+"  "+c.New.String()))
 		}
 		diff = append(diff, "    "+outcome(c)+": "+c.Why)
+		if c.ChangedBy != nil {
+			diff = append(diff, "    changed before by: "+c.ChangedBy.Line)
+		}
 		if c.Error != "" {
 			diff = append(diff, "    "+style.Red(c.Error))
 		}
@@ -175,6 +178,13 @@ func orNothing(v *plan.Value) string {
 		return "nothing"
 	}
 	return v.String()
+}
+
+func changedBy(c history.Change) string {
+	if c.ChangedBy == nil {
+		return ""
+	}
+	return c.ChangedBy.Line
 }
 
 // outcome says what became of a change.

@@ -40,6 +40,7 @@ type Log struct {
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
 	unmade map[string]bool            // changes that the last round did not make, with why
+	looked time.Time                  // when the last round began, if it saw everything; zero before
 	pruned time.Time
 }
 
@@ -58,6 +59,9 @@ func Open(path string, opts Options) *Log {
 	}
 	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]bool{}}
 	l.j.flush()
+	if l.j.trouble == nil {
+		l.known, l.j.trouble = readStanding(l.j.db)
+	}
 	return l
 }
 
@@ -69,6 +73,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.j.flush()
+	l.j.closed = true
 	return cmp.Or(l.j.close(), l.j.trouble)
 }
 
@@ -81,7 +86,7 @@ func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 		if l.open[keyOf(c)] == nil {
 			// It was planned on a fresh look at the resource: one that was left open is not there.
 			l.j.add(&disproof{keyOf(c)})
-			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended})
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked)
 		}
 		l.j.add(l.open[keyOf(c)].now())
 	}
@@ -135,14 +140,19 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	if l.round != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)
 		for _, o := range news {
-			l.j.add(of.change(o).now())
+			l.j.add(of.change(o, l.looked).now())
 		}
 		of.tell(&l.j, New, appeared)
 		of.tell(&l.j, Resolved, gone)
 		of.tell(&l.j, Hidden, hidden)
+		l.j.add(&standing{l.known})
 		of.ended = &r
 		l.j.add(of.now())
 		l.round = nil
+	}
+	l.looked = time.Time{}
+	if r.Complete {
+		l.looked = r.Started
 	}
 	clear(l.open) // what is still in it is looked for in the next round
 	l.j.flush()

@@ -57,12 +57,16 @@ type journal struct {
 	since   time.Time // when that began
 	aside   string    // where a damaged file was put
 	asideAt time.Time
+	closed  bool
 }
 
 func (j *journal) add(s step) { j.pending = append(j.pending, s) }
 
 // flush writes what waits, all or nothing.
 func (j *journal) flush() {
+	if j.closed {
+		return
+	}
 	err := j.try()
 	if damaged(err) {
 		err = j.replace(err)

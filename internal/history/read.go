@@ -41,6 +41,8 @@ type Change struct {
 	Settled  *time.Time `json:"settled,omitempty"`
 	// Note says what became of it where its own program did not see that.
 	Note string `json:"note,omitempty"`
+	// ChangedBy is who made the change that this one repaired; nil where that is not asked, or not yet known.
+	ChangedBy *Writer `json:"changedBy,omitempty"`
 }
 
 // News is a finding that came or went.
@@ -178,18 +180,24 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 }
 
 func (e *Entry) readChanges(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT change, state, error, note, intended, settled FROM changes WHERE round = ? ORDER BY id", e.ID)
+	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM changes WHERE round = ? ORDER BY id", e.ID)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var c Change
-		var raw string
+		var raw, writer string
 		var intended int64
 		var settled *int64
-		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled); err != nil {
+		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled, &writer); err != nil {
 			return err
+		}
+		if writer != "" {
+			c.ChangedBy = &Writer{}
+			if err := json.Unmarshal([]byte(writer), c.ChangedBy); err != nil {
+				return err
+			}
 		}
 		if err := json.Unmarshal([]byte(raw), &c.Change); err != nil {
 			return err

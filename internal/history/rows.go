@@ -18,8 +18,8 @@ type round struct {
 }
 
 // change adds a change to the round.
-func (r *round) change(o plan.Outcome) *change {
-	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now()}
+func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
+	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), trueAt: trueAt}
 	if o.State != Intended {
 		c.settled = c.begun
 	}
@@ -49,6 +49,7 @@ type change struct {
 	of             *round
 	outcome        plan.Outcome
 	begun, settled time.Time
+	trueAt         time.Time // when the resource was last seen as it should be; zero where it was not
 }
 
 func (c *change) now() step { copied := *c; return &copied }
@@ -57,12 +58,15 @@ func (c *change) write(b *batch) error {
 	if err := b.present(c.of); err != nil {
 		return err
 	}
-	var settled any
-	if !c.settled.IsZero() {
-		settled = c.settled.UnixMilli()
+	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled, true_at",
+		*c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled), orNull(c.trueAt))
+}
+
+func orNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
 	}
-	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled",
-		*c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), settled)
+	return t.UnixMilli()
 }
 
 // present makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.

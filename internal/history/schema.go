@@ -52,6 +52,15 @@ CREATE TABLE findings (
 	finding TEXT NOT NULL
 );
 CREATE INDEX findings_round ON findings(round);`,
+	// Who made a change necessary is asked for later: the activity log is late. true_at is when the resource was last seen as it should
+	// be. standing are the findings of the last round, memory what keepers must not forget.
+	`ALTER TABLE changes ADD COLUMN true_at INTEGER;
+ALTER TABLE changes ADD COLUMN writer TEXT NOT NULL DEFAULT '';
+ALTER TABLE changes ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
+UPDATE changes SET asked = 1000;
+CREATE INDEX changes_unasked ON changes(intended) WHERE asked < 1000;
+CREATE TABLE standing (key TEXT PRIMARY KEY, finding TEXT NOT NULL);
+CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 }
 
 func errNewer(version int) error {

@@ -34,6 +34,8 @@ type Options struct {
 	Log *slog.Logger
 	// Recorder keeps what was done. Nil: nobody does.
 	Recorder Recorder
+	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
+	Shelf Shelf
 }
 
 // Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
@@ -47,6 +49,7 @@ type Keeper struct {
 	refused map[string]*refusal // by the resource's ID.Key()
 	began   time.Time           // of the round
 	woke    Wake                // what makes the next round
+	kept    map[string]Lasting  // what is on the shelf
 }
 
 // Round is what one round led to.
@@ -83,6 +86,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		}
 		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
 	}
+	k.recallHeld()
 	return k
 }
 
@@ -108,6 +112,7 @@ func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 		return round, err
 	}
 	k.remember(s, p)
+	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
 	end()
