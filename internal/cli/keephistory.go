@@ -26,11 +26,14 @@ type keepOptions struct {
 // noHistory is the value of --history that keeps none.
 const noHistory = "off"
 
+// usualHistory is kept where no flag says otherwise: a year and what it takes to look back on it, in a file that fits on any disk.
+var usualHistory = keepOptions{age: "400d", sizes: 200}
+
 func (o *keepOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none (default: beside the config, routes.history.db for routes.yaml)")
-	f.StringVar(&o.age, "history-age", "400d", "remove rounds from the history that are older; 0 for never")
-	f.IntVar(&o.sizes, "history-size", 200, "remove the oldest rounds from the history above so many `MiB`; 0 for never")
+	f.StringVar(&o.age, "history-age", usualHistory.age, "remove rounds from the history that are older; 0 for never")
+	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest rounds from the history above so many `MiB`; 0 for never")
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 

@@ -21,6 +21,8 @@ type step interface{ write(*batch) error }
 type batch struct {
 	*sql.Tx
 	numbered []*int64
+	prepared map[string]*sql.Stmt // by query: a batch writes many rows of a kind
+	present  map[*int64]bool      // rounds that are in the file
 }
 
 // insert puts a row into the file, or over the one that has its number, and notes the number it got.
@@ -35,7 +37,15 @@ func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 		number = *id
 	}
 	query := fmt.Sprintf("INSERT INTO %s (id, %s) VALUES (?%s) ON CONFLICT (id) DO UPDATE SET %s", table, columns, strings.Repeat(", ?", len(names)), strings.Join(sets, ", "))
-	result, err := b.Exec(query, append([]any{number}, values...)...)
+	statement := b.prepared[query]
+	if statement == nil {
+		var err error
+		if statement, err = b.Prepare(query); err != nil {
+			return err
+		}
+		b.prepared[query] = statement
+	}
+	result, err := statement.Exec(append([]any{number}, values...)...)
 	if err != nil || *id != 0 {
 		return err
 	}
@@ -96,7 +106,7 @@ func (j *journal) try() error {
 	if err != nil {
 		return err
 	}
-	b := batch{Tx: tx}
+	b := batch{Tx: tx, prepared: map[string]*sql.Stmt{}, present: map[*int64]bool{}}
 	for _, s := range j.pending {
 		if err = s.write(&b); err != nil {
 			break

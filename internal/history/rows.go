@@ -55,7 +55,7 @@ type change struct {
 func (c *change) now() step { copied := *c; return &copied }
 
 func (c *change) write(b *batch) error {
-	if err := b.present(c.of); err != nil {
+	if err := b.ensure(c.of); err != nil {
 		return err
 	}
 	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled, true_at",
@@ -69,15 +69,24 @@ func orNull(t time.Time) any {
 	return t.UnixMilli()
 }
 
-// present makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.
-func (b *batch) present(r *round) error {
+// ensure makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.
+func (b *batch) ensure(r *round) error {
+	if b.present[r.number] {
+		return nil
+	}
+	there := 0
 	if *r.number != 0 {
-		var there int
-		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?", *r.number).Scan(&there); err != nil || there > 0 {
+		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?", *r.number).Scan(&there); err != nil {
 			return err
 		}
 	}
-	return r.write(b)
+	if there == 0 {
+		if err := r.write(b); err != nil {
+			return err
+		}
+	}
+	b.present[r.number] = true
+	return nil
 }
 
 // What a finding is to the round before: it was not there, it is gone, or it is not looked at any more.
@@ -95,7 +104,7 @@ type told struct {
 }
 
 func (t *told) write(b *batch) error {
-	if err := b.present(t.of); err != nil {
+	if err := b.ensure(t.of); err != nil {
 		return err
 	}
 	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news, t.finding.Cluster, document(t.finding))

@@ -83,8 +83,7 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	}
 }
 
-// due lists what is to be asked now. Only associations, and routes that were there and are not any more as they were, are somebody's
-// doing; a new node's route is nobody's.
+// due lists what is to be asked now. Only a lost association is surely somebody's doing: routes come and go with nodes.
 func (l *Log) due(now time.Time) []repair {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,7 +56,7 @@ func TestWhoItWas(t *testing.T) {
 		"no look before":    {func(s *stage) { s.strip(emulatortest.Operator); s.looked = time.Time{} }, emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := newPast(t).path // a database's files do not fit into a bubble's clock, but the rows do
+			path := filepath.Join(t.TempDir(), "routes"+Extension)
 			synctest.Test(t, func(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				d, err := emulator.BuildDemo(e, emulatortest.Operator)
