@@ -35,6 +35,9 @@ error: as text on a terminal, as JSON elsewhere. With -o json every round that b
 standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
 --verbose only, or once an hour.
 
+What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
+file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
+
 Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
