@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,8 +40,8 @@ type Log struct {
 	round  *round                     // the one under way, nil before it has changed anything
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
-	unmade map[string]bool            // changes that the last round did not make, with why
-	looked time.Time                  // when the last round began, if it saw everything; zero before
+	unmade map[string]string          // changes that were not made when they were last to be, with their clusters
+	looked time.Time                  // when the last round of all clusters began, if it saw everything
 	pruned time.Time
 }
 
@@ -57,7 +58,7 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]bool{}}
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]string{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -120,18 +121,23 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.settleOthers(r, s)
-	unmade := map[string]bool{}
+	unmade := map[string]string{}
+	for key, cluster := range l.unmade {
+		if r.Of != nil && !slices.Contains(r.Of, cluster) { // it was not looked at this time
+			unmade[key] = cluster
+		}
+	}
 	var news []plan.Outcome // of changes that were not intended
 	for _, o := range r.Changes {
 		switch {
 		case l.round != nil && l.round.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
-		case !l.unmade[unmadeKey(o)]:
+		case l.unmade[unmadeKey(o)] != o.Cluster:
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			unmade[unmadeKey(o)] = true
+			unmade[unmadeKey(o)] = o.Cluster
 		}
 	}
 	l.unmade = unmade
@@ -150,9 +156,11 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 		l.j.add(of.now())
 		l.round = nil
 	}
-	l.looked = time.Time{}
-	if r.Complete {
-		l.looked = r.Started
+	if r.Of == nil {
+		l.looked = time.Time{}
+		if r.Complete {
+			l.looked = r.Started
+		}
 	}
 	clear(l.open) // what is still in it is looked for in the next round
 	l.j.flush()

@@ -149,11 +149,23 @@ func TestStepByStep(t *testing.T) {
 	p.Record(p.start(), seenWith(table))
 	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed", "resolved write-failed")
 
+	other := p.start() // of another cluster alone: what was not made is no news after it
+	other.Of = []string{"other"}
+	p.Record(other, network.NewSnapshot())
+	r = p.start()
+	r.Changes = []plan.Outcome{{Change: create(1), State: plan.Failed, Error: "no"}}
+	p.Record(r, seenWith(table))
+	p.Record(other, network.NewSnapshot())
+	p.Record(r, seenWith(table))
+	if rounds := p.rounds(); len(rounds) != 3 {
+		t.Errorf("the history says\n%s\nwant one round more", tell(rounds))
+	}
+
 	e := p.rounds()[0]
 	if *e.ElapsedMs != 1000 || e.Reads != 7 || e.Woke.By != "poll" || e.Observed[0].Read != "no route table" || e.Changes[0].New.RouteTable != table || e.Changes[1].Error != "no" {
 		t.Errorf("%+v", e)
 	}
-	for q, want := range map[Query]int{{Kind: KindRefusal}: 1, {Kind: KindFinding}: 2, {Cluster: "shop"}: 2, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
+	for q, want := range map[Query]int{{Kind: KindRefusal}: 2, {Kind: KindFinding}: 2, {Cluster: "shop"}: 3, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
 		{Since: p.now}: 1, {Limit: 1}: 1, {ID: 1}: 1, {Kind: KindInterrupted}: 0} {
 		if got := len(read(t, p.path, q)); got != want {
 			t.Errorf("%+v: %d rounds, want %d", q, got, want)

@@ -54,8 +54,10 @@ type Keeper struct {
 
 // Round is what one round led to.
 type Round struct {
-	Started  time.Time
-	Elapsed  time.Duration
+	Started time.Time
+	Elapsed time.Duration
+	// Of are the names of the clusters that were looked at, nil where it was all of them.
+	Of       []string
 	Changes  []plan.Outcome
 	Findings []finding.Finding
 	Woke     Wake
