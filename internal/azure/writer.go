@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type LastWrite struct {
 	// Identity is the resource whose managed identity it was, "" for anybody else.
 	Identity    network.ID
 	Correlation string
+
+	object string // object ID of who it was, "" where the log has it not
 }
 
 // String says who it was, and when.
@@ -36,18 +39,28 @@ func (w LastWrite) String() string {
 	case w.Application != "" && w.Application != w.Caller:
 		who += ", application " + w.Application
 	}
-	return fmt.Sprintf("%s was last written by %s at %s (%s, correlation %s)", w.Resource.Short(), who, w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
+	what, did := w.Resource.Short(), "written"
+	if whole := w.Resource.Parent(); slices.ContainsFunc(inParts, whole.Is) {
+		what = whole.Name() + "/" + what
+	}
+	if strings.HasSuffix(strings.ToLower(w.Operation), "/delete") {
+		did = "deleted"
+	}
+	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, who, w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
 }
+
+// inParts are types that are also written part by part: a route, a security rule.
+var inParts = []string{network.TypeRouteTable, network.TypeSecurityGroup}
 
 // LastWrite finds who changed a resource last, or one of the resources it is part of: a subnet can be written with its whole
-// network. False where the log does not know: it is minutes late, and goes 90 days back.
+// network; a route table, route by route. False where the log does not know: it is minutes late, and goes 90 days back.
 func (c *Client) LastWrite(ctx context.Context, ids ...network.ID) (LastWrite, bool, error) {
 	now := time.Now()
-	return c.lastWrite(ctx, now.Add(-logReach), now, "", ids)
+	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
+	return last, last.Operation != "" && err == nil, err
 }
 
-// OthersWrite finds who changed a resource last in a span of time, or one of the resources it is part of, if it was not the caller. A
-// write of the caller's own ends the search: what was before it was changed since.
+// OthersWrite is LastWrite in a span of time, where it was not the caller's own: what was before a write of one's own was changed since.
 func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (LastWrite, bool, error) {
 	caller, err := c.caller(ctx)
 	if err != nil || caller == "" { // then no write can be told to be somebody else's
@@ -56,57 +69,77 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 	if reach := time.Now().Add(-logReach); from.Before(reach) {
 		from = reach
 	}
-	return c.lastWrite(ctx, from, until, caller, ids)
+	last, err := c.lastWrite(ctx, from, until, ids)
+	own := strings.EqualFold(last.object, caller) || strings.EqualFold(last.Caller, caller)
+	return last, last.Operation != "" && !own && err == nil, err
 }
 
-// lastWrite is what the newest record in the span says, unless it is of the principal that is not meant.
-func (c *Client) lastWrite(ctx context.Context, from, until time.Time, not string, ids []network.ID) (LastWrite, bool, error) {
+// lastWrite is the newest write of any of the resources in a span of time.
+func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []network.ID) (LastWrite, error) {
 	var last LastWrite
-	own := false
 	for _, id := range ids {
-		filter := "eventTimestamp ge '" + from.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and resourceUri eq '" + string(id) + "'"
-		next := c.address(network.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
-		for pages, found := 0, false; next != "" && !found && pages < logPages; pages++ {
-			page, err := c.get(ctx, next)
-			if err != nil {
-				return last, false, err
+		found, err := c.newest(ctx, id, from, until, "resourceUri eq '"+string(id)+"'")
+		if err == nil && slices.ContainsFunc(inParts, id.Is) {
+			since := from
+			if found.At.After(since) {
+				since = found.At
 			}
-			values, following, fault := readPage(page, next)
-			if fault != nil {
-				return last, false, fault
+			var part LastWrite
+			if part, err = c.newest(ctx, id, since, until, "resourceGroupName eq '"+id.ResourceGroup()+"'"); part.At.After(found.At) {
+				found = part
 			}
-			next = following
-			for _, raw := range values { // newest first
-				if w, object, ok := writeRecord(raw, id); ok {
-					if found = true; w.At.After(last.At) {
-						last, own = w, not != "" && (strings.EqualFold(object, not) || strings.EqualFold(w.Caller, not))
-					}
-					break
-				}
+		}
+		if err != nil {
+			return last, err
+		}
+		if found.At.After(last.At) {
+			last = found
+		}
+	}
+	return last, nil
+}
+
+// newest is the newest write of a resource, or of a part of it, in what a filter leaves of the log.
+func (c *Client) newest(ctx context.Context, id network.ID, since, until time.Time, filter string) (LastWrite, error) {
+	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
+	next := c.address(network.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
+	for pages := 0; next != "" && pages < logPages; pages++ {
+		page, err := c.get(ctx, next)
+		if err != nil {
+			return LastWrite{}, err
+		}
+		values, following, fault := readPage(page, next)
+		if fault != nil {
+			return LastWrite{}, fault
+		}
+		next = following
+		for _, raw := range values { // newest first
+			if w, ok := writeRecord(raw, id); ok {
+				return w, nil
 			}
 		}
 	}
-	return last, last.Operation != "" && !own, nil
+	return LastWrite{}, nil
 }
 
-// objectClaim is the claim with the object ID of who made a write.
-const objectClaim = "http://schemas.microsoft.com/identity/claims/objectidentifier"
-
-// writeRecord reads a record of the activity log: whether it is a write of the resource that was accepted, or has ended well, and the
-// object ID of who made it.
-func writeRecord(raw []byte, id network.ID) (w LastWrite, object string, ok bool) {
+// writeRecord reads a record of the activity log: whether it is a write of the resource that was accepted, or has ended well, or a write or
+// delete of a part of it.
+func writeRecord(raw []byte, id network.ID) (LastWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
-		return LastWrite{}, "", false // a record of another form is of no use here
+		return LastWrite{}, false // a record of another form is of no use here
 	}
-	written := strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/write")
+	operation := strings.ToLower(r.OperationName.Value)
+	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id)
+	written := strings.HasSuffix(operation, "/write") && (part || id.Equal(r.ResourceID)) || strings.HasSuffix(operation, "/delete") && part
 	took := strings.EqualFold(r.Status.Value, "Succeeded") || strings.EqualFold(r.Status.Value, "Accepted")
 	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
-	if err != nil || !written || !took || !id.Equal(r.ResourceID) {
-		return LastWrite{}, "", false
+	if err != nil || !written || !took {
+		return LastWrite{}, false
 	}
 	return LastWrite{
-		Resource: id, Operation: r.OperationName.Value, At: at, Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
+		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
 		Identity: network.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
-	}, r.Claims[objectClaim], true
+		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
+	}, true
 }

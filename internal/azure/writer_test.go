@@ -68,6 +68,22 @@ func TestLastWrite(t *testing.T) {
 		if err != nil || !strings.Contains(w.String(), ", the identity of ") {
 			t.Errorf("%s, %v", w, err)
 		}
+		// A route that somebody wrote, or deleted, on its own counts as a change of the table.
+		operator, err := e.Client(emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := d.ClusterTable.Child("routes", "own")
+		if err := operator.Put(own, "2025-05-01", map[string]any{"properties": map[string]any{"addressPrefix": "10.99.0.0/16", "nextHopType": "None"}}); err != nil {
+			t.Fatal(err)
+		}
+		expect(last(d.ClusterTable), "operator routeTables/routes/write own")
+		operator.Do("DELETE", own, "2025-05-01", nil)
+		expect(last(d.ClusterTable), "operator routeTables/routes/delete own")
+		if w, _, err := c.LastWrite(t.Context(), d.ClusterTable); err != nil || !strings.Contains(w.String(), "shop-rt/own was last deleted by") {
+			t.Errorf("%s, %v", w, err)
+		}
+		expect(last(d.GatewayTable), "operator routeTables/write appgw-rt") // another one in the same group
 		time.Sleep(91 * 24 * time.Hour)
 		expect(last(d.NodeSubnet, vnet), "unknown")
 	})

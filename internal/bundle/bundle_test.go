@@ -28,12 +28,14 @@ func full(t testing.TB) Bundle {
 	s.Listed, s.InterfacesOf = []network.ID{group}, []network.ID{group}
 	for _, raw := range []string{
 		`{"id":"` + string(cluster) + `","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
-			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},"weight":12345678901234567890}}`,
+			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},
+			"httpProxyConfig":{"httpProxy":"http://me:hunter6@proxy:3128","noProxy":["10.0.0.0/8"]},"agentPoolProfiles":[{"name":"np","tags":{"owner":"hunter7"}}],
+			"addonProfiles":{"a":{"enabled":true,"config":{"workspaceKey":"hunter8","applicationGatewayId":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw"}}},"weight":12345678901234567890}}`,
 		`{"id":"` + string(vnet) + `","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"subnets":[{"id":"` + string(vnet) + `/subnets/nodes","properties":{"addressPrefix":"10.42.1.0/24"}}]}}`,
 		`{"id":"` + string(group) + `/providers/Microsoft.Network/virtualNetworks/far/subnets/alone","properties":{"addressPrefix":"10.9.0.0/24"}}`,
 		`{"id":"` + string(group) + `/providers/Microsoft.Network/routeTables/rt","etag":"e2","properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.1.4"}}]}}`,
 		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkSecurityGroups/nsg","properties":{}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw","properties":{}}`,
+		`{"id":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw","properties":{"operationalState":"Running","rewriteRuleSets":[{"headerValue":"Basic hunter9"}],"redirectConfigurations":[{"targetUrl":"https://x/?sig=hunter10"}]}}`,
 		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkInterfaces/nic","properties":{"enableIPForwarding":true}}`,
 		`{"id":"` + string(group) + `/providers/Microsoft.Authorization/locks/l","properties":{"level":"ReadOnly"}}`,
 	} {
@@ -127,7 +129,7 @@ func TestNoSecrets(t *testing.T) {
 			t.Errorf("%q is in the bundle", secret)
 		}
 	}
-	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`, `12345678901234567890`, `"adminPassword": "(removed)"`} {
+	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`, `12345678901234567890`, `"adminPassword": "(removed)"`, `"10.0.0.0/8"`, `"applicationGatewayId": "/subscriptions/`, `"operationalState": "Running"`} {
 		if !strings.Contains(string(all), kept) {
 			t.Errorf("%s is not in the bundle", kept)
 		}

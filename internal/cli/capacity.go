@@ -97,6 +97,8 @@ func (o capacityOptions) setups() ([]capacity.Setup, error) {
 		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
 	case o.other < 0 || o.need.Nodes < 0 || o.need.Pods < 0:
 		return nil, errors.New("--other, --need-nodes and --need-pods: expected 0 or more")
+	case o.subnet == "" && o.need.Nodes == 0 && o.need.Pods == 0:
+		return nil, errors.New("--need-nodes, --need-pods: expected one of them to be 1 or more")
 	case o.maxRoutes < 1 || o.maxRoutes > 1000:
 		return nil, fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +35,7 @@ func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
 
 func (a *app) configFiles(path string) ([]config.File, error) {
 	if path == "-" {
-		data, err := io.ReadAll(a.in)
+		data, err := a.standardInput()
 		return []config.File{{Name: "standard input", Data: data}}, err
 	}
 	info, err := os.Stat(path)

@@ -167,7 +167,19 @@ func (a *app) readTable(flag, path string) (*network.RouteTable, error) {
 // readFile reads a file, or standard input for "-".
 func (a *app) readFile(path string) ([]byte, error) {
 	if path == "-" {
-		return io.ReadAll(a.in)
+		return a.standardInput()
 	}
 	return os.ReadFile(path)
+}
+
+// standardInput is all that comes there: also for who asks again, as doctor does once it has mended something.
+func (a *app) standardInput() ([]byte, error) {
+	if a.piped == nil {
+		data, err := io.ReadAll(a.in)
+		if err != nil {
+			return nil, err
+		}
+		a.piped = append([]byte{}, data...)
+	}
+	return a.piped, nil
 }

@@ -57,8 +57,8 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 	return history.Open(path, history.Options{Age: age, Size: int64(o.sizes) << 20, Log: log}), nil
 }
 
-// kept adds a history, if there is one, to what a keeper works with.
-func kept(l *history.Log, o keeper.Options) keeper.Options {
+// withHistory adds a history, if there is one, to what a keeper works with.
+func withHistory(l *history.Log, o keeper.Options) keeper.Options {
 	if l != nil { // a nil Log in an interface would not be nil
 		o.Recorder, o.Shelf = l, l
 	}

@@ -16,6 +16,7 @@ import (
 
 // app is one run of the program: its streams and the flags every command has.
 type app struct {
+	piped    []byte // what has come from standard input, once it was read
 	in       io.Reader
 	out, err io.Writer
 

@@ -47,19 +47,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.newRoot()
 	root.SetArgs(args)
 	started := false
-	var watch func(*cobra.Command)
-	watch = func(c *cobra.Command) {
+	for _, c := range commands(root) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				started = true
 				return work(cmd, args)
 			}
 		}
-		for _, below := range c.Commands() {
-			watch(below)
-		}
 	}
-	watch(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
@@ -81,6 +76,15 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	fmt.Fprintln(a.err, "routekeeper: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	return 1
+}
+
+// commands returns a command with all below it.
+func commands(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, commands(sub)...)
+	}
+	return all
 }
 
 func (a *app) newRoot() *cobra.Command {
@@ -112,7 +116,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newDemo(), a.newEmulator(), a.newVersion())
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newDemo(), a.newEmulator(), a.newVersion())
 	return root
 }
 
@@ -121,7 +125,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
-	case cmd.HasParent():
+	case !cmd.HasSubCommands():
 		return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.Name())
 	}
 	meant := ""

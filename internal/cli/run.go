@@ -100,7 +100,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, kept(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log}))
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log}))
 	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil

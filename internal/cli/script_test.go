@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			testdata, err := filepath.Abs("../../testdata")
 			e.Setenv("REALTABLE", filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
+			e.Setenv("TERRAFORM", filepath.Join(testdata, "terraform"))
 			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
 			// Nothing of the machine's own Azure login.
 			e.Setenv("AZURE_CONFIG_DIR", filepath.Join(e.WorkDir, "no-azure"))
@@ -106,9 +107,9 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals.
+// startAzure serves a local Azure with two principals, and those that the options name.
 func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulator.Server, error) {
-	opts.Principals = []emulator.Principal{emulator.DefaultPrincipal, operator}
+	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
 	e, err := emulator.New(opts)
 	if err != nil {
 		return nil, nil, err

@@ -92,6 +92,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	}
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
+	o.rightless = true
 	e, err := a.examine(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err

@@ -7,9 +7,9 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -33,6 +33,10 @@ type Case struct {
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
 	RouteLimit int
+
+	// What checks of every cluster ask about, looked up once: NICs by resource group, and the tables on node subnets.
+	nicsOf  map[string][]*network.Interface
+	onNodes map[string]bool
 }
 
 // patient is one cluster under diagnosis, with what the checks ask about first.
@@ -50,6 +54,8 @@ type patient struct {
 	table  *network.RouteTable
 	// kube is what its own API says, nil where it was not asked or did not answer.
 	kube *network.Kubernetes
+	// nics are the NICs of its nodes, in the order of their IDs: those in its node resource group.
+	nics []*network.Interface
 }
 
 // family is one file of checks.
@@ -90,6 +96,7 @@ func Check(c Case) []finding.Finding {
 	if c.File == "" {
 		c.File = "routes.yaml"
 	}
+	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
 	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
 	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
@@ -138,7 +145,7 @@ func (c *Case) patient(id network.ID) *patient {
 	if cluster == nil {
 		return nil
 	}
-	p := &patient{Case: c, s: c.Snapshot, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster)}
+	p := &patient{Case: c, s: c.Snapshot, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster), nics: c.nicsOf[cluster.NodeGroup().Key()]}
 	for i := range c.Configs {
 		if id.Equal(network.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
@@ -173,14 +180,29 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// interfaces are the NICs of the cluster's nodes, in the order of their IDs: those in its node resource group.
-func (p *patient) interfaces() []*network.Interface {
-	var nics []*network.Interface
-	for _, nic := range p.s.Interfaces {
-		if nic.ID.Group().Equal(p.cluster.NodeGroup()) {
-			nics = append(nics, nic)
+// interfaces are the NICs of the cluster's nodes, in the order of their IDs.
+func (p *patient) interfaces() []*network.Interface { return p.nics }
+
+// interfacesByGroup are all NICs by the key of their resource group, each in the order of their IDs.
+func interfacesByGroup(s *network.Snapshot) map[string][]*network.Interface {
+	groups := map[string][]*network.Interface{}
+	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
+		nic := s.Interfaces[key]
+		group := nic.ID.Group().Key()
+		groups[group] = append(groups[group], nic)
+	}
+	return groups
+}
+
+// tablesOnNodes are the tables on node subnets of any cluster, by their keys.
+func tablesOnNodes(s *network.Snapshot) map[string]bool {
+	on := map[string]bool{}
+	for _, cluster := range s.Clusters {
+		for _, id := range s.NodeSubnetIDs(cluster) {
+			if subnet := s.Subnet(id); subnet != nil && subnet.RouteTable != "" {
+				on[subnet.RouteTable.Key()] = true
+			}
 		}
 	}
-	slices.SortFunc(nics, func(a, b *network.Interface) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
-	return nics
+	return on
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -81,30 +82,50 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
 		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
 		if p.config != nil && p.cluster.Kubenet() {
-			g.target = p.isTarget(subnet.RouteTable)
-			if g.table != nil {
+			g.target = aims(p.config, subnet.RouteTable)
+			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
 				g.pods = plan.PodRoutes(p.s, p.config, g.table)
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0
 		}
 		near := slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
-		if g.drives || g.sends || g.shares || near {
+		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" && p.loose(subnet) != nil {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// isTarget reports whether any config has a table kept.
-func (p *patient) isTarget(table network.ID) bool {
-	for i := range p.Configs {
-		for _, t := range p.Configs[i].Spec.Targets {
-			if table.Equal(network.ID(t.RouteTableID)) {
-				return true
-			}
+// loose is the one table on no subnet that holds copies of the cluster's pod routes and can be put on a subnet near its nodes: that subnet
+// has lost it, as it seems. Nil where there is none, or several.
+func (p *patient) loose(subnet *network.Subnet) *network.RouteTable {
+	at := p.s.VNets[subnet.ID.Parent().Key()]
+	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes network.ID) bool {
+		return nodes.Equal(at.ID) || slices.ContainsFunc(at.Peers(), nodes.Equal)
+	}) {
+		return nil
+	}
+	var found []*network.RouteTable
+	for _, table := range p.s.Tables {
+		fits := strings.EqualFold(table.Location, at.Location) && strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
+		if table != p.table && len(table.Subnets) == 0 && fits && !network.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
+			found = append(found, table)
 		}
 	}
-	return false
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// isTarget reports whether any config has a table kept.
+func (p *patient) isTarget(table network.ID) bool {
+	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
+}
+
+// aims reports whether a config has a table kept.
+func aims(config *v1alpha1.ClusterRoutes, table network.ID) bool {
+	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(network.ID(t.RouteTableID)) })
 }
 
 // isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet
@@ -185,6 +206,11 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 // have addresses of the network, or the gateway learns of them by itself (AGIC#1524).
 func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
+		if loose := p.loose(g.Subnet); loose != nil {
+			return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, and %s, which holds pod routes of cluster %s, is on no subnet: it seems to be the gateway's",
+				g.who(), loose.ID.Short(), p.cluster.ID.Name()).
+				With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
+		}
 		if !g.drives {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -92,7 +93,15 @@ func TestGatewayNoTable(t *testing.T) {
 	bare := func() *world { return healthy(t).unconfigured().unset(appgw, "routeTable") }
 	f := bare().set(shop, "addonProfiles", ingress).finds(finding.GatewayNoTable)
 	says(t, f, "shop-agw in shop-vnet/appgw, which the ingress add-on of cluster shop drives, has no route table", "--name appgw-rt-2 && az network vnet subnet update --ids "+string(appgw))
-	bare().finds()
+	// Without the add-on the table that is left over tells.
+	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
+	f = lost().finds(finding.GatewayNoTable)
+	says(t, f, "shop-agw in shop-vnet/appgw has no route table, and appgw-rt", "az network vnet subnet update --ids "+string(appgw)+" --route-table "+string(gwTable))
+	lost().routes(gwTable, outside).finds()
+	lost().without(gateway).set(appgw, "applicationGatewayIPConfigurations", list{}).finds()
+	lost().put(table(gwTable+"-2", "", podRoute(0))).set(gwTable+"-2", "subnets", list{}).finds() // which of the two it was cannot be told
+	lost().overlay().finds()
+	bare().without(gwTable).finds()
 	bare().set(shop, "addonProfiles", ingress).overlay().finds()
 	// Where the config says which table it should have, keeping finds it.
 	healthy(t).set(shop, "addonProfiles", ingress).unset(appgw, "routeTable").finds(finding.AssociationLost)
@@ -162,4 +171,20 @@ func TestPeering(t *testing.T) {
 	}
 	apart().finds(finding.PeeringMissing)
 	apart(route("nodes", "10.42.0.0/16", "VirtualAppliance", "10.50.3.4")).finds()
+}
+
+// TestGatewayOfOthers: the gateway of another cluster, in a network of its own, is no business of this one's, though that network has the
+// same addresses and its table routes to the same pod CIDRs.
+func TestGatewayOfOthers(t *testing.T) {
+	far := netGroup + "/providers/Microsoft.Network/virtualNetworks/far-vnet"
+	farTable := netGroup + "/providers/Microsoft.Network/routeTables/far-rt"
+	w := healthy(t).network("far-vnet", "10.42.0.0/16")
+	w.addSubnet(far+"/subnets/appgw", object{"addressPrefix": "10.42.2.0/24", "routeTable": link(farTable), "applicationGatewayIPConfigurations": list{link(netGroup + "/providers/Microsoft.Network/applicationGateways/far-agw/gatewayIPConfigurations/main")}})
+	w.put(table(farTable, far+"/subnets/appgw", podRoute(0), podRoute(7)))
+	says(t, w.finds(finding.RoutesOrphaned), "is not proven", "nodes of the same addresses in another network")
+	other := w.c.Configs[0]
+	other.Metadata.Name, other.Spec.ClusterID = "other", string(shop)+"-other"
+	other.Spec.Targets, other.Spec.Guard.Subnets = []v1alpha1.Target{{RouteTableID: string(farTable)}}, nil
+	w.c.Configs = append(w.c.Configs, other)
+	w.finds(finding.RoutesOrphaned)
 }

@@ -107,7 +107,7 @@ func orphansToCome(p *patient) []finding.Finding {
 	}
 	var tables []network.ID
 	for _, table := range p.s.Tables {
-		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) {
+		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) && !p.s.Elsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
 		}
 	}
@@ -119,7 +119,7 @@ func orphansToCome(p *patient) []finding.Finding {
 		names, lines = append(names, id.Short()), append(lines, string(id))
 	}
 	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave routes to pods of cluster %s behind in %s",
-		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).WithFix("routekeeper prune-orphans, after the migration")}
+		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).WithFix("after the migration: routekeeper prune-orphans names them, and removes those whose nodes are gone")}
 }
 
 // podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual network, nor with what that is

@@ -24,7 +24,7 @@ func checkCopies(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
-		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes(table) {
+		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
 			continue // on node subnets it is a matter of which table they should have
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)
@@ -73,18 +73,6 @@ func (p *patient) misleads(own, copied map[netip.Prefix]network.Route) bool {
 	for prefix, route := range copied {
 		if _, kept := own[prefix]; !kept && !living[route.Hop] {
 			return true
-		}
-	}
-	return false
-}
-
-// onNodes reports whether a table is on a node subnet of any cluster.
-func (p *patient) onNodes(table *network.RouteTable) bool {
-	for _, cluster := range p.s.Clusters {
-		for _, id := range p.s.NodeSubnetIDs(cluster) {
-			if subnet := p.s.Subnet(id); subnet != nil && subnet.RouteTable.Equal(table.ID) {
-				return true
-			}
 		}
 	}
 	return false

@@ -50,6 +50,9 @@ type Finding struct {
 	Resource string `json:"resource,omitempty"`
 	// Subject is the part of the resource it concerns, such as a route's name, where there can be several.
 	Subject string `json:"subject,omitempty"`
+	// File and Line are where the code stands that it concerns, "" and 0 where there is none or it is unknown.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Message is one sentence: what is wrong, with the names of both sides where there are two.
 	Message string `json:"message"`
 	// Evidence is what was seen, a line each.
@@ -83,6 +86,12 @@ func (f Finding) WithFix(format string, args ...any) Finding {
 // About returns the finding with its subject.
 func (f Finding) About(subject string) Finding {
 	f.Subject = subject
+	return f
+}
+
+// At returns the finding with the place in code that it concerns.
+func (f Finding) At(file string, line int) Finding {
+	f.File, f.Line = file, line
 	return f
 }
 

@@ -20,8 +20,8 @@ type Reading struct {
 	Effects []Effect
 	// Carriers are the subnets that the file itself shows to carry pods, or to reach them: those of AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// After is what would be there, as far as the file shows; nil where it shows changes only.
-	After *network.Snapshot
+	// After is what would be there, as far as the file shows; nil where it shows changes only. Before is what is there, as far as the file shows.
+	After, Before *network.Snapshot
 	// Notes are what a person has to know about the reading: what was not understood, or cannot be seen in such a file.
 	Notes []Note
 }
@@ -56,7 +56,7 @@ type Verb string
 
 // The ways in which pod traffic is broken. A subnet Loses its table; MayLose it, where the file does not show whether it has one; gets Another;
 // Flaps, where it has none for a moment and then one again, the same or another; is Recreated, without its machines, or deleted while the network
-// stays. A table loses pod routes (RoutesGone), or is Deleted or replaced while subnets use it.
+// stays. A table loses pod routes (RoutesGone).
 const (
 	Loses      Verb = "loses"
 	MayLose    Verb = "may-lose"
@@ -64,6 +64,8 @@ const (
 	Flaps      Verb = "flaps"
 	Recreated  Verb = "recreated"
 	RoutesGone Verb = "routes-gone"
+	// MayLoseRoutes is a table that is written whole, where the file does not show whether it holds pod routes.
+	MayLoseRoutes Verb = "may-lose-routes"
 	// Useless is a protection that protects nothing, such as ignore_changes of what is not there.
 	Useless Verb = "useless"
 )
@@ -75,13 +77,32 @@ type Effect struct {
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
-	// Routes are those that go, of RoutesGone.
+	// Routes are those that go, of RoutesGone; Users the subnets that have the table.
 	Routes []Route
+	Users  []Place
 	// How says in a few words by which of the ways it happens, for a sentence: "the inline subnet block names no route table".
 	How string
 	// Fix says how the code is to be changed.
 	Fix string
+	// Repair is the same for a program, nil where a person has to decide.
+	Repair *Repair
 }
+
+// Repair is a change of Terraform code that keeps what an effect would take away.
+type Repair struct {
+	// Address is the resource that is edited; Subnet the inline block in it, or the subnet in its body, by name.
+	Address, Subnet string
+	// Set are attributes with the expressions that they are to have, in this order.
+	Set []Setting
+	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
+	Ignore, Drop string
+	// Add is set where the resource is not there, and is added beside the resource Beside.
+	Add    bool
+	Beside string
+}
+
+// Setting is an attribute and its expression as it is written in HCL.
+type Setting struct{ Attribute, Expression string }
 
 // Route is a route in code.
 type Route struct {

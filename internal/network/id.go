@@ -85,7 +85,7 @@ func checkSegment(segment string) error {
 func (id ID) Key() string { return strings.ToLower(string(id)) }
 
 // Equal reports whether two IDs name the same resource: ARM compares without case.
-func (id ID) Equal(other ID) bool { return id == other || id.Key() == other.Key() }
+func (id ID) Equal(other ID) bool { return strings.EqualFold(string(id), string(other)) }
 
 // String returns the ID as it was written.
 func (id ID) String() string { return string(id) }

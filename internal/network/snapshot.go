@@ -269,6 +269,36 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 	return SortPrefixes(prefixes)
 }
 
+// Elsewhere reports whether a route table leads to other machines than a cluster's nodes, although they have the same addresses: all of its
+// subnets are in networks that have these addresses themselves, or reach them in another network than that of the nodes.
+func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
+	var networks []ID
+	for _, id := range s.NodeSubnetIDs(c) {
+		networks = append(networks, id.Parent())
+	}
+	nodes := s.NodePrefixes(c)
+	holds := func(prefixes []netip.Prefix) bool {
+		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return slices.ContainsFunc(nodes, p.Overlaps) })
+	}
+	return len(networks) > 0 && len(t.Subnets) > 0 && !slices.ContainsFunc(t.Subnets, func(id ID) bool {
+		at := s.VNets[id.Parent().Key()]
+		switch {
+		case at == nil || slices.ContainsFunc(networks, at.ID.Equal):
+			return true
+		case holds(at.Prefixes):
+			return false
+		}
+		other := false
+		for _, peering := range at.Peerings {
+			if slices.ContainsFunc(networks, peering.Remote.Equal) {
+				return true
+			}
+			other = other || holds(peering.Prefixes)
+		}
+		return !other // what nobody has may be the cluster's still
+	})
+}
+
 // SortPrefixes returns the prefixes in order, each once.
 func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(prefixes, netip.Prefix.Compare)

@@ -44,7 +44,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 	own := p.mayBeOwn(table)
 	var out []orphan
 	for _, r := range table.Routes {
-		owner, kept, blind := p.ownerOfRoute(r)
+		owner, kept, blind := p.ownerOfRoute(table, r)
 		if kept || owner == nil && !podRouteStyle(r) {
 			continue
 		}
@@ -112,12 +112,14 @@ func (p *Planner) knowsSource(cluster network.ID) bool {
 	})
 }
 
-// ownerOfRoute finds the cluster to whose pods a route leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
+// ownerOfRoute finds the cluster to whose pods a route of a table leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
 // its routes. Blind says why it cannot be told.
-func (p *Planner) ownerOfRoute(r network.Route) (owner *network.Cluster, kept bool, blind string) {
+func (p *Planner) ownerOfRoute(table *network.RouteTable, r network.Route) (owner *network.Cluster, kept bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
+		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
+			blind = fmt.Sprintf("cluster %s has nodes of the same addresses in another network", cluster.ID.Name())
 		case ownsRoute(p.s, cluster, r) && cluster.Kubenet():
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):

@@ -98,13 +98,25 @@ func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if table.ID.Equal(own) || network.IsManagedTable(table.ID) {
+		if table.ID.Equal(own) || network.IsManagedTable(table.ID) || s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
 		if n := len(v.podRoutes(table)); n > 0 {
 			target(table.ID, fmt.Sprintf("it holds %d pod routes of the cluster", n))
 		}
 	}
+}
+
+// onNodes reports whether a table is on a node subnet of another cluster: it may be that one's own.
+func onNodes(s *network.Snapshot, table *network.RouteTable, but *network.Cluster) bool {
+	for _, cluster := range s.Clusters {
+		for _, id := range s.NodeSubnetIDs(cluster) {
+			if subnet := s.Subnet(id); !cluster.ID.Equal(but.ID) && subnet != nil && subnet.RouteTable.Equal(table.ID) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // nearNetworks are the virtual networks of the node subnets and those peered with them.

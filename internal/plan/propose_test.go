@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -78,5 +79,50 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	w.subnet(nodesA, "10.240.0.0/24", "")
 	if p := Propose(w.s)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestProposeTwins: networks of several stages often have the same addresses, and clusters in them the same pod CIDR. What leads to the
+// nodes of one is no target of the other, and no one's own table is.
+func TestProposeTwins(t *testing.T) {
+	twin := network.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin")
+	twinHub := network.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin-hub")
+	same := netip.MustParsePrefix("10.240.0.0/16")
+	twins := func(other bool) *world {
+		w := shop(t)
+		w.s.VNets[vnet.Key()] = &network.VNet{Document: network.Document{ID: vnet}, Prefixes: []netip.Prefix{same}}
+		w.s.VNets[twin.Key()] = &network.VNet{Document: network.Document{ID: twin}, Prefixes: []netip.Prefix{same}}
+		w.s.VNets[twinHub.Key()] = &network.VNet{Document: network.Document{ID: twinHub}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
+			Peerings: []network.Peering{{Remote: twin, Prefixes: []netip.Prefix{same}}}}
+		w.subnet(twin+"/subnets/nodes", "10.240.0.0/24", tableB).subnet(twin+"/subnets/gw", "10.240.9.0/24", hub).subnet(twinHub+"/subnets/vms", "10.1.0.0/24", tables+"/vms-rt")
+		for id, on := range map[network.ID]network.ID{tableB: twin + "/subnets/nodes", hub: twin + "/subnets/gw", tables + "/vms-rt": twinHub + "/subnets/vms"} {
+			w.table(id, "n0____102440024 10.244.0.0/24 10.240.0.4")
+			w.s.Table(id).Subnets = []network.ID{on}
+		}
+		if other {
+			w.cluster(clusterB, "10.244.0.0/16", twin+"/subnets/nodes")
+		}
+		return w
+	}
+	for _, other := range []bool{false, true} {
+		for _, p := range Propose(twins(other).s) {
+			if got := targetsOf(p); p.Cluster.Equal(clusterA) && len(got) > 0 || p.Cluster.Equal(clusterB) && !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
+				t.Errorf("the other cluster is seen: %v: %s: targets %v", other, p.Cluster.Name(), got)
+			}
+		}
+	}
+	// What is peered with both is asked by whose addresses it reaches; what is on no subnet may be for either.
+	w := twins(false)
+	w.s.VNets[twinHub.Key()].Peerings = []network.Peering{{Remote: vnet, Prefixes: []netip.Prefix{same}}}
+	w.s.Table(hub).Subnets = nil
+	if got := targetsOf(Propose(w.s)[0]); !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
+		t.Errorf("targets %v", got)
+	}
+	// One network, and a cluster whose pod CIDR was chosen twice.
+	w = shop(t).cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.1.0/24", tableB).table(tableB, "x 10.244.7.0/24 10.240.0.4")
+	for _, p := range Propose(w.s) {
+		if got := targetsOf(p); len(got) > 0 {
+			t.Errorf("%s: targets %v", p.Cluster.Name(), got)
+		}
 	}
 }

@@ -99,6 +99,9 @@ func (f Fixed) Write(w io.Writer) error {
 	if f.Findings == nil {
 		f.Findings = []finding.Finding{}
 	}
+	if f.Fixes != nil && f.Fixes.Findings == nil {
+		f.Fixes.Findings = []finding.Finding{}
+	}
 	if f.Left == nil {
 		f.Left = []finding.Finding{}
 	}

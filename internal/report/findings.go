@@ -36,6 +36,9 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	if meaning != "" {
 		fmt.Fprintf(&b, "  means: %s\n", meaning)
 	}
+	if f.File != "" {
+		fmt.Fprintf(&b, "  at: %s:%d\n", plain(f.File), f.Line)
+	}
 	if f.Resource != "" {
 		fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
 	}
@@ -62,6 +65,9 @@ func FindingsMarkdown(findings []finding.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {
 		fmt.Fprintf(&b, "\n- **%s** `%s`: %s\n", f.Severity, f.Code, plain(f.Message))
+		if f.File != "" {
+			fmt.Fprintf(&b, "  - %s:%d\n", plain(f.File), f.Line)
+		}
 		for _, line := range f.Evidence {
 			fmt.Fprintf(&b, "  - %s\n", plain(line))
 		}

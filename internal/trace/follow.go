@@ -19,6 +19,11 @@ func (j *journey) follow(from Endpoint) Way {
 		return j.way
 	}
 	to := j.way.To
+	for _, node := range j.nodesAt(at, subnet) {
+		if cluster := j.s.Cluster(node.Cluster); cluster != nil && contains(cluster.ServiceCIDRs, to) && len(j.subnetsOf(to)) == 0 {
+			return j.end(Unknown, "%s is in the service CIDR of cluster %s: the node sends it on to one of the service's pods, so trace to their addresses", to, cluster.ID.Name())
+		}
+	}
 	for hops := range maxHops {
 		for _, node := range j.nodesAt(at, subnet) {
 			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
@@ -74,7 +79,7 @@ func (j *journey) follow(from Endpoint) Way {
 		case v == Unknown:
 			return j.end(Unknown, "the peered network of the next hop %s was not read", route.Hop)
 		case v != Delivered:
-			return j.end(v, "the next hop %s is in no network that subnet %s reaches directly", route.Hop, subnet.ID.Short())
+			return j.end(v, "%s is in no network that subnet %s reaches directly", j.calledHop(route.Hop), subnet.ID.Short())
 		case route.Hop == to && near != nil:
 			return j.arrive(subnet, near)
 		case route.Hop == to:

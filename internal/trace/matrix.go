@@ -185,7 +185,7 @@ func (g *grid) targets() []*network.Subnet {
 		switch {
 		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
 		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
+			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
 			out = append(out, subnet)
 		}
 	}

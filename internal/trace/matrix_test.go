@@ -46,6 +46,15 @@ func TestAll(t *testing.T) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.0.2.0/24", "None"))
 		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
 			"dropped 2 subnet to pod (answer: true) v/gateway -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.2.0/24 to None (r 10.0.2.0/24 in rt)"},
+		"dead ends at several nodes are one cause": {func(s *network.Snapshot) {
+			far := twin(s, "10.70.0.0/16", "10.70.0.0/24")
+			for _, subnet := range s.Subnets {
+				if subnet.ID.Parent().Equal(far.ID) {
+					subnet.RouteTable = copied
+				}
+			}
+		}, "8 pairs, 6 delivered, 2 dropped, 0 unknown\n" +
+			"dropped 2 subnet to pod (answer: false) a-twin/s -> 10.0.1.4,10.0.1.5: the next hop is in no network that subnet a-twin/s reaches directly"},
 		"IP forwarding is off": {func(s *network.Snapshot) {
 			addNICs(s)
 			for _, nic := range s.Interfaces {

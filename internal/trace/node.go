@@ -87,15 +87,18 @@ func routedNodes(s *network.Snapshot, cluster *network.Cluster) []Node {
 	}
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
 	if len(nodes) == 0 {
-		nodes = nodesIn(allTables(s), cluster, s.NodePrefixes(cluster))
+		nodes = nodesIn(tablesFor(s, cluster), cluster, s.NodePrefixes(cluster))
 	}
 	return nodes
 }
 
-func allTables(s *network.Snapshot) []*network.RouteTable {
+// tablesFor are all tables but those that lead to other nodes of the same addresses.
+func tablesFor(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTable {
 	var tables []*network.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
-		tables = append(tables, s.Tables[key])
+		if !s.Elsewhere(s.Tables[key], cluster) {
+			tables = append(tables, s.Tables[key])
+		}
 	}
 	return tables
 }
@@ -128,7 +131,7 @@ func interfaceNodes(s *network.Snapshot, cluster *network.Cluster, nodes []Node)
 	}
 	subnets := s.NodePrefixes(cluster)
 	var copied []Node // routes to the others, in any table
-	for _, n := range nodesIn(allTables(s), cluster, subnets) {
+	for _, n := range nodesIn(tablesFor(s, cluster), cluster, subnets) {
 		if cluster.Kubenet() && !routed[n.Pods] && !known[n.Addr] {
 			copied = append(copied, n)
 		}

@@ -90,6 +90,14 @@ func (j *journey) called(a netip.Addr) string {
 	return a.String()
 }
 
+// calledHop is called for a next hop: the nodes behind one dead end have one each.
+func (j *journey) calledHop(a netip.Addr) string {
+	if j.general {
+		return "the next hop"
+	}
+	return "the next hop " + a.String()
+}
+
 func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
 	return &journey{Tracer: t, way: Way{From: from.Addr, To: to.Addr, Source: from.Addr}, to: to, answer: answer, passed: map[netip.Addr]bool{}}
 }

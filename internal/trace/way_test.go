@@ -46,6 +46,11 @@ func peer(s *network.Snapshot, forwarded bool) *network.VNet {
 	return v
 }
 
+// serve gives the cluster's services addresses.
+func serve(s *network.Snapshot) {
+	s.Clusters[cluster.Key()].ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.100.0.0/16")}
+}
+
 func TestWays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to    string
@@ -67,9 +72,11 @@ func TestWays(t *testing.T) {
 		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, network.Route{Name: "storage", Tag: "Storage", HopType: network.HopInternet})
 		}, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
-		"to a pod of no node":   {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
-		"nobody knows it":       {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped, "neither in a subnet that was read nor a pod", "172.16.0.1"},
-		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown, "the peered network was not read", "10.0.3.4"},
+		"to a service":           {"10.244.0.7", "10.100.0.10", serve, Unknown, Unknown, "10.100.0.10 is in the service CIDR of cluster", "10.0.1.4"},
+		"to a service of others": {"10.0.3.4", "10.100.0.10", serve, Dropped, Unknown, "no better route", "10.0.3.4"},
+		"to a pod of no node":    {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
+		"nobody knows it":        {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped, "neither in a subnet that was read nor a pod", "172.16.0.1"},
+		"a peer that is unread":  {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown, "the peered network was not read", "10.0.3.4"},
 		"the association is lost": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }, Dropped, Dropped,
 			"subnet v/nodes has no better route to 10.244.1.9 than 10.0.0.0/8 to None (system route)", "10.244.0.7"},
 		"one route is lost": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {

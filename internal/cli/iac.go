@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func (a *app) newIaC() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "iac",
+		Short: "Check, repair and write infrastructure code, so that it breaks no pod traffic",
+		Long:  "Says what infrastructure code would do to route tables before it is applied, repairs it at the source, and writes code that does no harm.",
+		Example: `  terraform show -json plan.out | routekeeper iac check -
+  routekeeper iac check infra/
+  routekeeper iac fix infra/
+  routekeeper iac generate terraform --name shop --out shop`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newGenerate())
+	return cmd
+}
+
+type iacOptions struct {
+	subnets, paths       []string
+	source, subscription string
+	group, mode          string
+	live                 bool
+	failOn               string
+}
+
+func (a *app) newIaCCheck() *cobra.Command {
+	var o iacOptions
+	cmd := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Say what applying a plan would do to route tables and pod routes",
+		Long: `Reads plans of Terraform and OpenTofu (terraform show -json FILE), their state, and folders or files of configuration (.tf); ARM templates and
+compiled Bicep with their parameter files, and what-if results (az deployment group what-if --no-pretty-print). They are recognised by their
+content, from files or standard input (-). It says which subnets would lose their route table, get another or be recreated, and which
+pod routes would go; by which resource, and how to repair it.
+
+A loss is an error on a subnet that is known to carry pods or to reach them, and a warning on another: by --subnet, by what a config (-f)
+guards and keeps, by clusters and gateways in the file itself, or by the real network (--live). What a file cannot show is a note, and for
+such a subnet a warning.
+
+Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
+		Example: `  terraform show -json plan.out | routekeeper iac check -
+  routekeeper iac check plan.json --subnet nodes
+  routekeeper iac check plan.json --live -o markdown
+  az bicep build -f main.bicep && routekeeper iac check main.json main.parameters.json
+  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print | routekeeper iac check -
+  routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("expected a file or folder to check, or -")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runIaCCheck(cmd.Context(), o, args) },
+	}
+	a.iacFlags(cmd, &o)
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
+	return cmd
+}
+
+// iacFlags adds the flags that say what is known beside the files.
+func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.subnets, "subnet", nil, "this subnet carries pods: its `NAME`, network/name or ID (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "what this config `FILE`, folder, or - guards and keeps carries pods (repeatable)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	f.StringVar(&o.source, "source", "", "the `DIR` of the .tf files of a plan, for file and line; without it, the plan's own folder")
+	_ = cmd.MarkFlagDirname("source")
+	f.BoolVar(&o.live, "live", false, "look at the real network: which subnets carry pods, and which table they have now")
+	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name. With --resource-group: where templates are deployed")
+	f.StringVar(&o.group, "resource-group", "", "templates are deployed to this resource group (`NAME`)")
+	f.StringVar(&o.mode, "mode", "incremental", "the deployment `MODE` of templates: incremental or complete")
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
+	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) error {
+	var failOn finding.Severity
+	if err := failOn.UnmarshalText([]byte(o.failOn)); err != nil {
+		return fmt.Errorf("--fail-on: %w", err)
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	checked := report.Checked{Version: version()}
+	whole := &iac.Reading{}
+	known, configs, err := a.named(o)
+	if err != nil {
+		return err
+	}
+	names, parameters, err := splitParameters(names)
+	if err != nil {
+		return err
+	}
+	deployed := iac.TemplateOptions{Carriers: known.Carriers, Complete: o.mode == "complete"}
+	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
+	var readings []*iac.Reading
+	for _, name := range names {
+		deployed.Parameters = iac.ParametersFor(name, names, parameters)
+		reading, err := a.readIaC(name, o.source, deployed)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		checked.Files = append(checked.Files, report.CheckedFile{Name: name, Format: string(reading.Format)})
+		readings = append(readings, reading)
+		whole.Effects = append(whole.Effects, reading.Effects...)
+		whole.Carriers = append(whole.Carriers, reading.Carriers...)
+		whole.Notes = append(whole.Notes, reading.Notes...)
+	}
+	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
+		return err
+	}
+	checked.Findings = whole.Findings(known)
+	for _, r := range readings {
+		before, after := r.Before, r.After
+		if known.Live != nil {
+			before, after = known.Live, r.Overlay(known.Live)
+		}
+		if before != nil && after != nil {
+			checked.Findings = append(checked.Findings, introduced(before, after, configs, checked.Findings)...)
+		}
+	}
+	checked.Findings = finding.Sort(checked.Findings)
+	if err := checked.Write(w, format, style); err != nil {
+		return err
+	}
+	if worst, any := finding.Worst(checked.Findings); any && worst >= failOn {
+		return attention
+	}
+	return nil
+}
+
+// splitParameters takes the parameter files for templates out of a list of files.
+func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil { // said when it is to be read
+			rest = append(rest, name)
+			continue
+		}
+		p, err := iac.ReadParameters(name, f)
+		f.Close()
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("%s: %w", name, reason(err))
+		case p != nil:
+			parameters = append(parameters, *p)
+		default:
+			rest = append(rest, name)
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil, errors.New("there are only parameter files: expected their template, too")
+	}
+	return rest, parameters, nil
+}
+
+// readIaC reads a file or folder, with file and line of what is in it where the .tf files are at hand.
+func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
+	beside := source
+	if name == "-" {
+		r, err := iac.ReadWith("", a.in, deployed)
+		return r, locate(r, err, source, beside)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	if info.IsDir() {
+		s, err := readSource(name)
+		if err != nil {
+			return nil, err
+		}
+		if s.Empty() {
+			return nil, errors.New("there are no .tf files in it")
+		}
+		return relative(s.Reading()), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	if beside == "" {
+		beside = filepath.Dir(name)
+	}
+	r, err := iac.ReadWith(name, f, deployed)
+	return r, locate(r, err, source, beside)
+}
+
+// locate adds file and line. Files that only happen to be beside a plan need not be readable.
+func locate(r *iac.Reading, err error, asked, dir string) error {
+	if err != nil || dir == "" || r.Format != iac.TerraformPlan {
+		return err
+	}
+	s, err := readSource(dir)
+	if err != nil {
+		if asked == "" {
+			return nil
+		}
+		return fmt.Errorf("--source: %w", err)
+	}
+	r.Locate(s)
+	r.Warn(s)
+	relative(r)
+	return nil
+}
+
+// readSource reads the configuration in a folder; modules may be anywhere on the same disk.
+func readSource(dir string) (*iac.Source, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, inside := rootOf(dir)
+	s, err := iac.ReadSource(os.DirFS(root), inside)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return s, err
+}
+
+// rootOf splits an absolute path into the disk and the way on it, as fs.FS wants it.
+func rootOf(dir string) (root, inside string) {
+	root = filepath.VolumeName(dir) + string(filepath.Separator)
+	if inside = filepath.ToSlash(strings.TrimPrefix(dir, root)); inside == "" {
+		inside = "."
+	}
+	return root, inside
+}
+
+// relative names files as seen from the working directory, which is how other tools and code scanning name them.
+func relative(r *iac.Reading) *iac.Reading {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return r
+	}
+	root, _ := rootOf(here)
+	r.Rename(func(file string) string {
+		return relativeTo(here, filepath.Join(root, filepath.FromSlash(file)))
+	})
+	return r
+}
+
+func relativeTo(here, path string) string {
+	if short, err := filepath.Rel(here, path); err == nil {
+		return filepath.ToSlash(short)
+	}
+	return path
+}
+
+// knownOf is what is known beside the files.
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
+	known, configs, err := a.named(o)
+	if err == nil {
+		err = a.observeAsked(ctx, o, r, configs, &known)
+	}
+	return known, configs, err
+}
+
+// observeAsked looks at the real network where that is asked for.
+func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
+	if !o.live && a.emulatorDir == "" {
+		return nil
+	}
+	var clusters []network.ID
+	for _, c := range configs {
+		clusters = append(clusters, network.ID(c.Spec.ClusterID))
+	}
+	return a.observe(ctx, o, r, clusters, known)
+}
+
+// named is what is known by flags and configs.
+func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
+	known.Tables = map[string]string{}
+	if o.mode != "incremental" && o.mode != "complete" {
+		return known, nil, fmt.Errorf("--mode: expected incremental or complete, found %q", o.mode)
+	}
+	if o.subscription != "" && o.group == "" && !o.live && a.emulatorDir == "" {
+		return known, nil, errors.New("--subscription: expected --live, too")
+	}
+	for _, name := range o.subnets {
+		if name == "" {
+			return known, nil, errors.New("--subnet: expected a name or an ID")
+		}
+		known.Carriers = append(known.Carriers, iac.Named(name, "it carries pods (--subnet)"))
+	}
+	if len(o.paths) > 0 {
+		if configs, err = a.readConfig(o.paths); err != nil {
+			return known, nil, err
+		}
+		for _, c := range configs {
+			for _, s := range c.Spec.Guard.Subnets {
+				known.Carriers = append(known.Carriers, iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
+				known.Tables[network.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
+			}
+			for _, t := range c.Spec.Targets {
+				known.Tables[network.ID(t.RouteTableID).Key()] = "its table is a target of " + c.Metadata.Name
+			}
+			if c.Spec.RouteTableID != "" {
+				known.Tables[network.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " + c.Metadata.Name
+			}
+		}
+	}
+	return known, configs, nil
+}
+
+// observe looks at the real network.
+func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []network.ID, known *iac.Known) error {
+	scopes := r.Subscriptions()
+	for _, id := range clusters {
+		scopes = append(scopes, network.ID("/subscriptions/"+id.Subscription()))
+	}
+	if o.subscription != "" {
+		scope, _, err := initOptions{subscription: o.subscription}.scope()
+		if err != nil {
+			return err
+		}
+		scopes = []network.ID{scope}
+	}
+	progress := a.progress(ctx, "looking at the network")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	if len(scopes) == 0 {
+		if scopes, err = client.Subscriptions(ctx); err != nil {
+			return err
+		}
+	}
+	s, err := client.Survey(ctx, scopes...)
+	if err != nil {
+		return err
+	}
+	for _, line := range notSeen(s) {
+		r.Notes = append(r.Notes, iac.Note{Text: "the real network was not seen whole: " + line})
+	}
+	known.Observe(s)
+	return nil
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// following are the codes of what follows from a table or from routes that are lost.
+var following = []finding.Code{
+	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty, finding.TargetDrift, finding.PoolWithoutTable,
+	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing, finding.NodeWithoutRoute, finding.RouteUnnoticed,
+}
+
+// introduced are the findings of a diagnosis that are there after a plan is applied, and not before: of clusters that are there both times. told are
+// those that the plan itself led to; what is said of their resources again is left out.
+func introduced(before, after *network.Snapshot, configs []v1alpha1.ClusterRoutes, told []finding.Finding) []finding.Finding {
+	var clusters []network.ID
+	for _, key := range slices.Sorted(maps.Keys(before.Clusters)) {
+		if after.Clusters[key] != nil {
+			clusters = append(clusters, before.Clusters[key].ID)
+		}
+	}
+	if len(clusters) == 0 {
+		return nil
+	}
+	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs), Proposed: len(configs) == 0}
+	if c.Proposed {
+		for _, p := range plan.Propose(before) { // as it is, so that what changes is seen
+			if p.Skip == "" {
+				c.Configs = append(c.Configs, p.Config)
+			}
+		}
+	}
+	known := map[string]bool{}
+	c.Snapshot = before
+	for _, f := range diagnose.Check(c) {
+		known[f.Key()] = true
+	}
+	about := map[string]bool{}
+	for _, f := range told {
+		about[strings.ToLower(f.Resource)] = true
+	}
+	var out []finding.Finding
+	c.Snapshot = after
+	for _, f := range diagnose.Check(c) {
+		if f.Code == finding.AzureSilent || f.Code == finding.ReadFailed {
+			continue // what the plan does not show is not there to be read
+		}
+		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] && slices.Contains(following, f.Code)) {
+			out = append(out, f.With("it is so after applying, and is not now"))
+		}
+	}
+	return out
+}

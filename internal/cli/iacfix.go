@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func (a *app) newIaCFix() *cobra.Command {
+	var o iacOptions
+	var write bool
+	cmd := &cobra.Command{
+		Use:   "fix PATH",
+		Short: "Repair infrastructure code so that applying it keeps tables and pod routes",
+		Long: `Shows the narrowest change of the code that repairs what iac check finds, and makes it with --write; comments and layout stay. PATH is a plan
+(terraform show -json) with its .tf files beside it or in --source: then a block gets the table that it has to name. Or it is a folder of .tf
+files: there nothing shows which table that is, and the blocks are protected with ignore_changes.
+
+Or it is an ARM template, with its parameter files behind it, or a Bicep file: then a subnet gets the table that the file gives it elsewhere, or
+passes on the one that it has, which is read first; and a network that lists no subnets gets the api-version that leaves them alone.
+
+Only what is a finding at or above --fail-on is repaired: say with --subnet, -f or --live which subnets carry pods. What a program should not
+decide is said, and left. Run terraform plan again afterwards, and iac check on it.
+
+Exit code 0: nothing to change, or all of it changed; 1: an error; 2: there are changes to make, or something is left.`,
+		Example: `  routekeeper iac fix plan.json --subnet nodes
+  routekeeper iac fix infra/ --subnet nodes --write
+  routekeeper iac fix main.bicep --subnet nodes
+  routekeeper iac fix main.json main.parameters.json --subnet nodes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "-" {
+				return errors.New("expected one plan, template, Bicep file or folder")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, parameters, err := splitParameters(args)
+			if err == nil && len(names) > 1 {
+				err = errors.New("expected one plan, template, Bicep file or folder")
+			}
+			if err != nil {
+				return err
+			}
+			return a.runIaCFix(cmd.Context(), o, names[0], parameters, write)
+		},
+	}
+	a.iacFlags(cmd, &o)
+	cmd.Flags().BoolVar(&write, "write", false, "write the files; without it they are only shown")
+	return cmd
+}
+
+func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, parameters []iac.File, write bool) error {
+	var from finding.Severity
+	if err := from.UnmarshalText([]byte(o.failOn)); err != nil {
+		return fmt.Errorf("--fail-on: %w", err)
+	}
+	if filepath.Ext(name) == ".bicep" {
+		return a.fixBicep(o, name, write)
+	}
+	deployed := iac.TemplateOptions{Parameters: parameters}
+	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
+	reading, err := a.readIaC(name, o.source, deployed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if reading.Format == iac.ARMTemplate {
+		return a.fixTemplate(ctx, o, name, deployed, reading, write)
+	}
+	dir := o.source
+	if info, err := os.Stat(name); dir == "" && err == nil && info.IsDir() {
+		dir = name
+	} else if dir == "" {
+		dir = filepath.Dir(name)
+	}
+	source, err := readSource(dir)
+	if err != nil {
+		return err
+	}
+	known, _, err := a.knownOf(ctx, o, reading)
+	if err != nil {
+		return err
+	}
+	findings, repairs := reading.Repairs(known, from)
+	edits, why := source.Fix(repairs)
+	left := 0
+	for i, f := range findings {
+		if why[i] != "" {
+			left++
+			fmt.Fprintf(a.err, "left: %s: %s\n", report.FindingLine(f), why[i])
+			if f.Fix != "" {
+				fmt.Fprintf(a.err, "  next: %s\n", f.Fix)
+			}
+		}
+	}
+	for _, e := range edits {
+		if err := a.show(e, write); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(findings) == 0:
+		fmt.Fprintln(a.err, "nothing to repair")
+	case len(edits) > 0 && !write:
+		fmt.Fprintf(a.err, "%s to change: --write changes them\n", report.Count(len(edits), "file"))
+	case len(edits) > 0:
+		fmt.Fprintf(a.err, "%s changed: run terraform plan again, and check it\n", report.Count(len(edits), "file"))
+	}
+	if left > 0 || len(edits) > 0 && !write {
+		return attention
+	}
+	return nil
+}
+
+// fixTemplate repairs an ARM template.
+func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string, deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
+	known, _, err := a.knownOf(ctx, o, reading)
+	if err != nil {
+		return err
+	}
+	deployed.Carriers = known.Carriers
+	file, err := wholeFile(name)
+	if err != nil {
+		return err
+	}
+	fix, err := iac.FixTemplate(file, deployed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return a.showFix(fix, write, "check it and deploy it with what-if first")
+}
+
+// fixBicep repairs a Bicep file.
+func (a *app) fixBicep(o iacOptions, name string, write bool) error {
+	known, _, err := a.named(o)
+	if err != nil {
+		return err
+	}
+	file, err := wholeFile(name)
+	if err != nil {
+		return err
+	}
+	return a.showFix(iac.FixBicep(file, known.Carriers), write, "compile it with az bicep build, and check what comes out")
+}
+
+// wholeFile reads a file, whose name is the way to it from the root of the disk.
+func wholeFile(name string) (iac.File, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return iac.File{}, reason(err)
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return iac.File{}, err
+	}
+	_, inside := rootOf(path)
+	return iac.File{Name: inside, Data: data}, nil
+}
+
+// showFix says what was repaired and what was left, and shows or writes it.
+func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
+	for _, line := range fix.Left {
+		fmt.Fprintf(a.err, "left: %s\n", line)
+	}
+	if len(fix.Done) > 0 {
+		if err := a.show(fix.Edit, write); err != nil {
+			return err
+		}
+	}
+	for _, line := range fix.Done {
+		fmt.Fprintf(a.err, "repaired: %s\n", line)
+	}
+	switch {
+	case len(fix.Done)+len(fix.Left) == 0:
+		fmt.Fprintln(a.err, "nothing to repair")
+	case len(fix.Done) > 0 && !write:
+		fmt.Fprintln(a.err, "a file to change: --write changes it")
+	case len(fix.Done) > 0:
+		fmt.Fprintf(a.err, "a file changed: %s\n", next)
+	}
+	if len(fix.Left) > 0 || len(fix.Done) > 0 && !write {
+		return attention
+	}
+	return nil
+}
+
+// show prints the diff of an edit, and writes it.
+func (a *app) show(e iac.Edit, write bool) error {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	root, _ := rootOf(here)
+	path := filepath.Join(root, filepath.FromSlash(e.File))
+	name := relativeTo(here, path)
+	if _, err := a.out.Write(diff.Diff(name, e.Before, name, e.After)); err != nil || !write {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := replaceOut(path)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", name, reason(err))
+	}
+	f.mode = info.Mode().Perm()
+	_, err = f.Write(e.After)
+	a.outPath, a.outFile = path, f
+	return errors.Join(err, a.closeOutput(err != nil))
+}

@@ -1,0 +1,99 @@
+package armtemplate
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+)
+
+// Functions on address ranges (template-functions-cidr).
+var cidrFunctions = map[string]function{
+	"parseCidr":  {min: 1, max: 1, call: parseCIDR},
+	"cidrSubnet": {min: 3, max: 3, text: true, call: cidrSubnet},
+	"cidrHost":   {min: 2, max: 2, text: true, call: cidrHost},
+}
+
+func rangeOf(v any) (netip.Prefix, error) {
+	s, is := v.(string)
+	if !is {
+		return netip.Prefix{}, fmt.Errorf("expected an address range, not %s", kindOf(v))
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf("%s is no address range", shorten(s))
+	}
+	return p.Masked(), nil
+}
+
+// plus returns the address n behind another, and whether there is one.
+func plus(a netip.Addr, n *big.Int) (netip.Addr, bool) {
+	sum := new(big.Int).Add(new(big.Int).SetBytes(a.AsSlice()), n)
+	if sum.Sign() < 0 || sum.BitLen() > a.BitLen() {
+		return a, false
+	}
+	out, ok := netip.AddrFromSlice(sum.FillBytes(make([]byte, a.BitLen()/8)))
+	return out, ok
+}
+
+// size is how many addresses are in a range.
+func size(bits, length int) *big.Int { return new(big.Int).Lsh(big.NewInt(1), uint(bits-length)) }
+
+func last(p netip.Prefix) netip.Addr {
+	a, _ := plus(p.Addr(), new(big.Int).Sub(size(p.Addr().BitLen(), p.Bits()), big.NewInt(1)))
+	return a
+}
+
+func parseCIDR(_ *scope, args []any) (any, error) {
+	p, err := rangeOf(args[0])
+	if err != nil {
+		return nil, err
+	}
+	ones, _ := netip.AddrFromSlice(new(big.Int).Sub(size(p.Addr().BitLen(), 0), size(p.Addr().BitLen(), p.Bits())).FillBytes(make([]byte, p.Addr().BitLen()/8)))
+	first, end := p.Addr(), last(p)
+	o := &Object{}
+	o.set("network", first.String(), 0)
+	o.set("netmask", ones.String(), 0)
+	if first.Is4() {
+		o.set("broadcast", end.String(), 0)
+		if p.Bits() < 31 {
+			first, end = first.Next(), end.Prev()
+		}
+	}
+	o.set("firstUsable", first.String(), 0)
+	o.set("lastUsable", end.String(), 0)
+	o.set("cidr", int64(p.Bits()), 0)
+	return o, nil
+}
+
+func cidrSubnet(_ *scope, args []any) (any, error) {
+	p, err := rangeOf(args[0])
+	if err != nil {
+		return nil, err
+	}
+	length, isLength := args[1].(int64)
+	index, isIndex := args[2].(int64)
+	if !isLength || !isIndex || length < int64(p.Bits()) || length > int64(p.Addr().BitLen()) || index < 0 {
+		return nil, fmt.Errorf("%s has no such part", p)
+	}
+	at, ok := plus(p.Addr(), new(big.Int).Mul(big.NewInt(index), size(p.Addr().BitLen(), int(length))))
+	if !ok || !p.Contains(at) {
+		return nil, fmt.Errorf("%s has no part %d of length /%d", p, index, length)
+	}
+	return netip.PrefixFrom(at, int(length)).String(), nil
+}
+
+func cidrHost(_ *scope, args []any) (any, error) {
+	p, err := rangeOf(args[0])
+	if err != nil {
+		return nil, err
+	}
+	index, is := args[1].(int64)
+	if !is || index < 0 {
+		return nil, fmt.Errorf("expected the number of a host")
+	}
+	at, ok := plus(p.Addr(), new(big.Int).Add(big.NewInt(index), big.NewInt(1)))
+	if !ok || !p.Contains(at) || at.Is4() && at == last(p) {
+		return nil, fmt.Errorf("%s has no host %d", p, index)
+	}
+	return at.String(), nil
+}

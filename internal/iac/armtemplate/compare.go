@@ -1,0 +1,75 @@
+package armtemplate
+
+import "slices"
+
+// same compares two values, and says whether that can be known. Texts are compared with their case.
+func (x *scope) same(a, b any) (same, known bool) {
+	x.d.spend(1)
+	if unknownOf([]any{a, b}) != nil {
+		return false, false
+	}
+	s, isS := TextOf(a)
+	t, isT := TextOf(b)
+	if isS && isT {
+		x.d.spend(len(s) / 64)
+		_, opaqueA := a.(Opaque)
+		_, opaqueB := b.(Opaque)
+		return s == t, s == t || !opaqueA && !opaqueB
+	}
+	switch a := a.(type) {
+	case []any:
+		b, is := b.([]any)
+		if !is || len(a) != len(b) {
+			return false, true
+		}
+		known = true
+		for i := range a {
+			equal, sure := x.same(a[i], b[i])
+			if sure && !equal {
+				return false, true
+			}
+			known = known && sure
+		}
+		return known, known
+	case *Object:
+		b, is := b.(*Object)
+		if !is {
+			return false, true
+		}
+		if a.Open != nil || b.Open != nil {
+			return false, false
+		}
+		if len(a.Members) != len(b.Members) {
+			return false, true
+		}
+		known = true
+		for _, m := range a.Members {
+			other, there := b.Lookup(m.Name)
+			equal, sure := x.same(m.Value, other)
+			if !there || sure && !equal {
+				return false, true
+			}
+			known = known && sure
+		}
+		return known, known
+	}
+	switch b.(type) {
+	case []any, *Object:
+		return false, true
+	}
+	return a == b, true
+}
+
+// holdsUnknown reports whether something in a value is not known.
+func holdsUnknown(x *scope, v any) bool {
+	x.d.spend(1)
+	switch v := v.(type) {
+	case *Unknown, Opaque:
+		return true
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return holdsUnknown(x, item) })
+	case *Object:
+		return v.Open != nil || slices.ContainsFunc(v.Members, func(m Member) bool { return holdsUnknown(x, m.Value) })
+	}
+	return false
+}

@@ -1,0 +1,286 @@
+package armtemplate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// scope is what an expression sees.
+type scope struct {
+	d     *deployment // whose parameters, variables, functions and resources
+	loops []loop      // the copy loops around it, the innermost last
+	// locals are the variables of lambdas, and in a function of the template's own its parameters, which are all it sees then.
+	locals   map[string]any
+	function bool
+	place    place     // for notes
+	resource *Resource // whose body it is in, or nil
+}
+
+// loop is a copy loop on its way: of resources, or of what is inside one.
+type loop struct {
+	name     string
+	index    int64
+	resource bool
+}
+
+// function is a template function. Its arguments are values, or, where it does not need all of them, expressions.
+type function struct {
+	min, max int // how many arguments; max -1: any number
+	call     func(x *scope, args []any) (any, error)
+	lazy     func(x *scope, args []expression) (any, error)
+	// open takes unknown arguments; otherwise what it makes of one is unknown. text makes a text: of a partly unknown one another.
+	open, text bool
+}
+
+// functions are those that are known, by their names in lower case.
+var functions map[string]function
+
+func init() { // not in the declaration: functions call functions
+	functions = map[string]function{}
+	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions, numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions, templateFunctions} {
+		for name, f := range family {
+			functions[strings.ToLower(name)] = f
+		}
+	}
+}
+
+// later are functions whose result only Azure knows, when the template is deployed.
+var later = map[string]bool{"providers": true, "pickzones": true, "environment": true, "deployer": true, "externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true, "tophysicalzone": true, "tophysicalzones": true}
+
+// value evaluates all expressions in a value of a template. What goes wrong in one is noted, and its value unknown.
+func (x *scope) value(v any) any {
+	x.d.spend(1)
+	switch v := v.(type) {
+	case string:
+		return x.text(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = x.value(item)
+		}
+		return list
+	case *Object:
+		return x.object(v)
+	}
+	return v
+}
+
+func (x *scope) object(o *Object) any {
+	out := o.like()
+	for _, m := range o.Members {
+		if loops, is := copyLoops(m); is {
+			for _, l := range loops {
+				out.set(l.Text("name"), x.expand(l), l.Line)
+			}
+			continue
+		}
+		name, known := TextOf(x.text(m.Name))
+		if !known {
+			out.Open = &Unknown{Why: "a member whose name is not known"}
+			continue
+		}
+		out.set(name, x.value(m.Value), m.Line)
+	}
+	return out
+}
+
+// text evaluates a text of a template, which may be an expression.
+func (x *scope) text(text string) any {
+	is, source := isExpression(text)
+	if !is {
+		return source
+	}
+	v, err := x.evaluate(source)
+	if err != nil {
+		x.d.note(x.place, true, "%s cannot be evaluated: %v", shorten(text), err)
+		return &Unknown{Why: "an expression that cannot be evaluated"}
+	}
+	return v
+}
+
+func (x *scope) evaluate(source string) (any, error) {
+	e, ok := x.d.parsed[source]
+	if !ok {
+		var err error
+		x.d.spend(1 + len(source)/16)
+		if e, err = parseExpression(source); err != nil {
+			return nil, err
+		}
+		x.d.parsed[source] = e
+	}
+	return x.eval(e)
+}
+
+func (x *scope) eval(e expression) (any, error) {
+	x.d.spend(1)
+	switch e := e.(type) {
+	case literal:
+		return e.value, nil
+	case *access:
+		of, err := x.eval(e.of)
+		if err != nil {
+			return nil, err
+		}
+		at, err := x.eval(e.at)
+		if err != nil {
+			return nil, err
+		}
+		return member(of, at)
+	case *call:
+		return x.call(e)
+	}
+	return nil, fmt.Errorf("%T", e)
+}
+
+func (x *scope) call(c *call) (any, error) {
+	if namespace, name, own := strings.Cut(c.name, "."); own {
+		return x.callOwn(namespace, name, c.args)
+	}
+	name := strings.ToLower(c.name)
+	f, known := functions[name]
+	switch {
+	case later[name] || !known && strings.HasPrefix(name, "list"):
+		return &Unknown{Why: "what " + c.name + "() says when it is deployed"}, nil
+	case !known:
+		x.d.note(x.place, true, "the function %s is not known here, and what it says is not guessed", shorten(c.name))
+		return &Unknown{Why: "what the function " + c.name + " says"}, nil
+	case len(c.args) < f.min || f.max >= 0 && len(c.args) > f.max:
+		return nil, fmt.Errorf("%s has %d arguments, which is not what it takes", c.name, len(c.args))
+	case f.lazy != nil:
+		return f.lazy(x, c.args)
+	}
+	args, err := x.evalAll(c.args)
+	if err != nil {
+		return nil, err
+	}
+	if !f.open {
+		if u := unknownOf(args); u != nil {
+			return u, nil
+		}
+		for _, arg := range args {
+			if _, opaque := arg.(Opaque); opaque && f.text {
+				return x.opaque(c.name, args), nil
+			} else if opaque {
+				return &Unknown{Why: fmt.Sprintf("what %s is", arg)}, nil
+			}
+		}
+	}
+	v, err := f.call(x, args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return v, nil
+}
+
+func (x *scope) evalAll(args []expression) ([]any, error) {
+	values := make([]any, len(args))
+	for i, arg := range args {
+		v, err := x.eval(arg)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// callOwn calls a function that the template itself defines.
+func (x *scope) callOwn(namespace, name string, args []expression) (any, error) {
+	for _, n := range x.d.expressions().template.List("functions") {
+		n, _ := n.(*Object)
+		if n == nil || !strings.EqualFold(n.Text("namespace"), namespace) {
+			continue
+		}
+		f := n.Object("members").Object(name)
+		if f == nil {
+			break
+		}
+		values, err := x.evalAll(args)
+		if err != nil {
+			return nil, err
+		}
+		inner := &scope{d: x.d, locals: map[string]any{}, function: true, place: x.place}
+		for i, p := range f.List("parameters") {
+			if p, _ := p.(*Object); p != nil && i < len(values) {
+				inner.locals[strings.ToLower(p.Text("name"))] = values[i]
+			} else if p != nil {
+				return nil, fmt.Errorf("%s.%s has %d arguments, and no %s", namespace, name, len(values), p.Text("name"))
+			}
+		}
+		if x.d.enter() {
+			defer x.d.leave()
+			return inner.value(f.Object("output").Get("value")), nil
+		}
+		return nil, fmt.Errorf("%s.%s calls itself", namespace, name)
+	}
+	return nil, fmt.Errorf("the template has no function %s.%s", namespace, name)
+}
+
+// member takes a member out of an object, or an element out of a list.
+func member(of, at any) (any, error) {
+	if u, unknown := of.(*Unknown); unknown {
+		if name, known := at.(string); known {
+			return u.at(name), nil
+		}
+		return u, nil
+	}
+	if u, unknown := at.(*Unknown); unknown {
+		return u, nil
+	}
+	switch of := of.(type) {
+	case Opaque:
+		return &Unknown{Why: "what " + string(of) + " is"}, nil
+	case *Object:
+		name, is := TextOf(at)
+		if !is {
+			return nil, fmt.Errorf("a member has a name, not %s", kindOf(at))
+		}
+		if v, there := of.Lookup(name); there {
+			return v, nil
+		}
+		if _, opaque := at.(Opaque); opaque {
+			return &Unknown{Why: "the member " + name}, nil
+		}
+		return nil, fmt.Errorf("there is no member %s", shorten(name))
+	case []any:
+		n, is := at.(int64)
+		if !is {
+			return nil, fmt.Errorf("an element has a number, not %s", kindOf(at))
+		}
+		if n < 0 || n >= int64(len(of)) {
+			return nil, fmt.Errorf("there is no element %d among %d", n, len(of))
+		}
+		return of[n], nil
+	case string:
+		return nil, fmt.Errorf("a string has no members")
+	}
+	return nil, fmt.Errorf("%s has no members", kindOf(of))
+}
+
+// unknownOf returns the first of the values that is unknown, or nil.
+func unknownOf(values []any) *Unknown {
+	for _, v := range values {
+		if u, is := v.(*Unknown); is {
+			return u
+		}
+	}
+	return nil
+}
+
+// opaque stands for the text that a function makes of partly unknown ones.
+func (x *scope) opaque(function string, args []any) Opaque {
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		texts[i] = x.json(arg)
+	}
+	return Opaque("{" + function + "-" + uniqueString(texts...) + "}")
+}
+
+// shorten makes a text of a template fit into a message.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > 80 {
+		return string(runes[:77]) + "..."
+	}
+	return text
+}

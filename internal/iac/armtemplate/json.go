@@ -1,0 +1,300 @@
+package armtemplate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxSize is how large a file may be, in bytes. A template is limited to 4 MB (azure-subscription-service-limits).
+const MaxSize = 16 << 20
+
+// maxDepth is how deep values and expressions may nest.
+const maxDepth = 200
+
+// Parse reads a JSON document as Resource Manager does, with comments, and keeps the lines of all objects. The file's name goes into them.
+// An error is one line with the line number.
+func Parse(file string, data []byte) (any, error) {
+	mark := len(data)
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	mark -= len(data)
+	switch {
+	case len(data) > MaxSize:
+		return nil, fmt.Errorf("it has %d MB: no template has more than %d", len(data)>>20, MaxSize>>20)
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, fmt.Errorf("it is empty, expected a JSON object")
+	case !utf8.Valid(data):
+		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+	}
+	p := &jsonParser{file: file, data: data, line: 1, mark: mark}
+	v, err := p.value(0)
+	if err == nil {
+		if err = p.space(); err == nil && p.at < len(data) {
+			err = p.fail("something follows behind the end")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+type jsonParser struct {
+	file     string
+	data     []byte
+	at, line int
+	mark     int // the length of the byte order mark before the data
+}
+
+func (p *jsonParser) fail(format string, args ...any) error {
+	return fmt.Errorf("line %d: not JSON: "+format, append([]any{p.line}, args...)...)
+}
+
+// space skips white space and comments.
+func (p *jsonParser) space() error {
+	for p.at < len(p.data) {
+		switch c := p.data[p.at]; {
+		case c == '\n':
+			p.line++
+			p.at++
+		case c == ' ' || c == '\t' || c == '\r':
+			p.at++
+		case bytes.HasPrefix(p.data[p.at:], []byte("//")):
+			if n := bytes.IndexByte(p.data[p.at:], '\n'); n >= 0 {
+				p.at += n
+			} else {
+				p.at = len(p.data)
+			}
+		case bytes.HasPrefix(p.data[p.at:], []byte("/*")):
+			n := bytes.Index(p.data[p.at+2:], []byte("*/"))
+			if n < 0 {
+				return p.fail("a comment does not end")
+			}
+			p.line += bytes.Count(p.data[p.at:p.at+n+4], []byte("\n"))
+			p.at += n + 4
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// next skips space and returns the next byte, 0 at the end.
+func (p *jsonParser) next() (byte, error) {
+	if err := p.space(); err != nil {
+		return 0, err
+	}
+	if p.at == len(p.data) {
+		return 0, nil
+	}
+	return p.data[p.at], nil
+}
+
+func (p *jsonParser) value(depth int) (any, error) {
+	c, err := p.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case depth > maxDepth:
+		return nil, p.fail("it nests deeper than %d", maxDepth)
+	case c == 0:
+		return nil, p.fail("it ends in the middle")
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.list(depth)
+	case c == '"':
+		return p.text()
+	}
+	start := p.at
+	for p.at < len(p.data) && bytes.IndexByte([]byte(" \t\r\n,]}/:"), p.data[p.at]) < 0 {
+		p.at++
+	}
+	switch word := string(p.data[start:p.at]); word {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	case "null":
+		return nil, nil
+	default:
+		if word == "" {
+			return nil, p.fail("expected a value")
+		}
+		if !json.Valid([]byte(word)) {
+			return nil, p.fail("%.30q is no value", word)
+		}
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			return n, nil
+		}
+		f, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return nil, p.fail("%.30q is no number", word)
+		}
+		return f, nil
+	}
+}
+
+func (p *jsonParser) object(depth int) (any, error) {
+	o := &Object{File: p.file, Line: p.line, Start: p.mark + p.at}
+	p.at++
+	for first := true; ; first = false {
+		c, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		if c == '}' {
+			p.at++
+			return o, nil
+		}
+		if !first {
+			if c != ',' {
+				return nil, p.fail("expected , or } in an object")
+			}
+			p.at++
+			if c, err = p.next(); err != nil {
+				return nil, err
+			}
+			if c == '}' { // Resource Manager takes a comma behind the last member
+				continue
+			}
+		}
+		if c != '"' {
+			return nil, p.fail("expected the name of a member")
+		}
+		line, at := p.line, p.mark+p.at
+		name, err := p.text()
+		if err != nil {
+			return nil, err
+		}
+		if c, err = p.next(); err != nil || c != ':' {
+			return nil, p.fail("expected : behind a name")
+		}
+		p.at++
+		if _, err := p.next(); err != nil {
+			return nil, err
+		}
+		from := p.mark + p.at
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		o.set(name.(string), v, line)
+		m := o.Member(name.(string))
+		m.At, m.From, m.To = at, from, p.mark+p.at
+	}
+}
+
+func (p *jsonParser) list(depth int) (any, error) {
+	list := []any{}
+	p.at++
+	for first := true; ; first = false {
+		c, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		if c == ']' {
+			p.at++
+			return list, nil
+		}
+		if !first {
+			if c != ',' {
+				return nil, p.fail("expected , or ] in a list")
+			}
+			p.at++
+			if c, err = p.next(); err != nil {
+				return nil, err
+			}
+			if c == ']' {
+				continue
+			}
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+}
+
+// text reads a string. The Azure CLI takes templates whose strings go over several lines, so a line break in one is kept.
+func (p *jsonParser) text() (any, error) {
+	start, breaks := p.at, 0
+	for p.at++; p.at < len(p.data); p.at++ {
+		switch p.data[p.at] {
+		case '\\':
+			p.at++
+		case '\n':
+			breaks++
+		case '"':
+			p.at++
+			raw := p.data[start:p.at]
+			if breaks > 0 {
+				raw = bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("\r"), nil), []byte("\n"), []byte(`\n`))
+				p.line += breaks
+			}
+			var s string
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return nil, p.fail("%.40q is no string", raw)
+			}
+			return s, nil
+		}
+	}
+	return nil, p.fail("a string does not end")
+}
+
+// json writes a value as one line. What is unknown stands in braces.
+func (x *scope) json(v any) string {
+	var b strings.Builder
+	x.writeJSON(&b, v)
+	return b.String()
+}
+
+func (x *scope) writeJSON(b *strings.Builder, v any) {
+	x.d.spend(1)
+	if b.Len() > maxText {
+		panic(limit{fmt.Sprintf("a value is longer than %d characters", maxText)})
+	}
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("null")
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case int64:
+		b.WriteString(strconv.FormatInt(v, 10))
+	case float64:
+		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+	case string, Opaque:
+		s, _ := TextOf(v)
+		raw, err := json.Marshal(s)
+		if err != nil {
+			panic(err) // strings always marshal
+		}
+		b.Write(raw)
+	case *Unknown:
+		b.WriteString(`"{` + strings.ReplaceAll(v.Why+" "+v.Of+" "+v.Path, `"`, "'") + `}"`)
+	case []any:
+		b.WriteByte('[')
+		for i, item := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			x.writeJSON(b, item)
+		}
+		b.WriteByte(']')
+	case *Object:
+		b.WriteByte('{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			x.writeJSON(b, m.Name)
+			b.WriteByte(':')
+			x.writeJSON(b, m.Value)
+		}
+		b.WriteByte('}')
+	}
+}

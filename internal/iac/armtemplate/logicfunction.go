@@ -1,0 +1,153 @@
+package armtemplate
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// Functions that decide and compare (template-functions-logical, template-functions-comparison).
+var logicFunctions = map[string]function{
+	"true":            {call: func(*scope, []any) (any, error) { return true, nil }},
+	"false":           {call: func(*scope, []any) (any, error) { return false, nil }},
+	"if":              {min: 3, max: 3, lazy: ifThen},
+	"and":             {min: 2, max: -1, lazy: all(true)},
+	"or":              {min: 2, max: -1, lazy: all(false)},
+	"not":             {min: 1, max: 1, call: not},
+	"bool":            {min: 1, max: 1, call: toBool},
+	"coalesce":        {min: 1, max: -1, lazy: coalesce},
+	"equals":          {min: 2, max: 2, open: true, call: equals},
+	"less":            {min: 2, max: 2, call: compare(func(c int) bool { return c < 0 })},
+	"lessOrEquals":    {min: 2, max: 2, call: compare(func(c int) bool { return c <= 0 })},
+	"greater":         {min: 2, max: 2, call: compare(func(c int) bool { return c > 0 })},
+	"greaterOrEquals": {min: 2, max: 2, call: compare(func(c int) bool { return c >= 0 })},
+}
+
+func ifThen(x *scope, args []expression) (any, error) {
+	condition, err := x.eval(args[0])
+	if err != nil {
+		return nil, err
+	}
+	switch c := condition.(type) {
+	case bool:
+		if c {
+			return x.eval(args[1])
+		}
+		return x.eval(args[2])
+	case *Unknown:
+		// Where it makes no difference, it is known nevertheless.
+		yes, errYes := x.eval(args[1])
+		no, errNo := x.eval(args[2])
+		if same, known := x.same(yes, no); errYes == nil && errNo == nil && same && known {
+			return yes, nil
+		}
+		return c, nil
+	}
+	return nil, fmt.Errorf("if: the condition is %s", kindOf(condition))
+}
+
+// all is and (true) or or (false): one argument of the other kind decides, whatever is not known of the rest.
+func all(wanted bool) func(*scope, []expression) (any, error) {
+	return func(x *scope, args []expression) (any, error) {
+		var doubt *Unknown
+		for _, arg := range args {
+			v, err := x.eval(arg)
+			if err != nil {
+				return nil, err
+			}
+			switch v := v.(type) {
+			case bool:
+				if v != wanted {
+					return v, nil
+				}
+			case *Unknown:
+				doubt = v
+			default:
+				return nil, fmt.Errorf("expected booleans, not %s", kindOf(v))
+			}
+		}
+		if doubt != nil {
+			return doubt, nil
+		}
+		return wanted, nil
+	}
+}
+
+func not(_ *scope, args []any) (any, error) {
+	b, is := args[0].(bool)
+	if !is {
+		return nil, fmt.Errorf("expected a boolean, not %s", kindOf(args[0]))
+	}
+	return !b, nil
+}
+
+func toBool(_ *scope, args []any) (any, error) {
+	switch v := args[0].(type) {
+	case bool:
+		return v, nil
+	case int64:
+		return v != 0, nil
+	case string:
+		switch strings.ToLower(v) {
+		case "true", "1":
+			return true, nil
+		case "false", "0":
+			return false, nil
+		}
+	}
+	return nil, fmt.Errorf("it is no boolean")
+}
+
+func coalesce(x *scope, args []expression) (any, error) {
+	for _, arg := range args {
+		if v, err := x.eval(arg); v != nil || err != nil {
+			return v, err // what is unknown may be null, so nothing behind it is known either
+		}
+	}
+	return nil, nil
+}
+
+func equals(x *scope, args []any) (any, error) {
+	same, known := x.same(args[0], args[1])
+	if known {
+		return same, nil
+	}
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	return &Unknown{Why: "whether two unknown values are the same"}, nil
+}
+
+func compare(is func(int) bool) func(*scope, []any) (any, error) {
+	return func(_ *scope, args []any) (any, error) {
+		if a, isNumber := args[0].(int64); isNumber {
+			if b, isNumber := args[1].(int64); isNumber {
+				return is(cmp.Compare(a, b)), nil
+			}
+		}
+		a, isA := args[0].(string)
+		b, isB := args[1].(string)
+		if !isA || !isB {
+			return nil, fmt.Errorf("expected two integers or two strings, not %s and %s", kindOf(args[0]), kindOf(args[1]))
+		}
+		order, known := collate(a, b)
+		if !known {
+			return &Unknown{Why: "the order of two strings"}, nil
+		}
+		return is(order), nil
+	}
+}
+
+// collate orders texts as .NET's invariant culture does, by letters first and small before capital ones, where that is known: for ASCII
+// letters and digits.
+func collate(a, b string) (order int, known bool) {
+	for _, s := range []string{a, b} {
+		if strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }) {
+			return 0, a == b
+		}
+	}
+	if c := strings.Compare(strings.ToLower(a), strings.ToLower(b)); c != 0 {
+		return c, true
+	}
+	return -strings.Compare(a, b), true // ASCII has the capital ones first
+}

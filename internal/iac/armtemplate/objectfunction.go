@@ -1,0 +1,256 @@
+package armtemplate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Functions on objects, and those that merge arrays as well (template-functions-object).
+var objectFunctions = map[string]function{
+	"createObject": {max: -1, open: true, call: createObject},
+	"json":         {min: 1, max: 1, call: func(x *scope, args []any) (any, error) { return fromJSON(x, args[0]) }},
+	"null":         {call: func(*scope, []any) (any, error) { return nil, nil }},
+	"items":        {min: 1, max: 1, call: items},
+	"objectKeys":   {min: 1, max: 1, call: objectKeys},
+	"union":        {min: 1, max: -1, call: merge(deepUnion)},
+	"intersection": {min: 2, max: -1, call: merge(intersection)},
+	"shallowMerge": {min: 1, max: 1, call: shallowMerge},
+	"tryGet":       {min: 2, max: -1, open: true, call: tryGet},
+}
+
+func createObject(x *scope, args []any) (any, error) {
+	if len(args)%2 != 0 {
+		return nil, fmt.Errorf("each name needs a value")
+	}
+	o := &Object{}
+	for i := 0; i < len(args); i += 2 {
+		if u := unknownOf(args[i : i+1]); u != nil {
+			o.Open = u
+			continue
+		}
+		name, is := TextOf(args[i])
+		if !is {
+			return nil, fmt.Errorf("a name is a string, not %s", kindOf(args[i]))
+		}
+		o.set(name, args[i+1], 0)
+	}
+	return o, nil
+}
+
+func fromJSON(x *scope, v any) (any, error) {
+	s, is := v.(string)
+	if !is {
+		return nil, fmt.Errorf("expected a string, not %s", kindOf(v))
+	}
+	return parseText(x, s)
+}
+
+// names returns the names of an object's members as Resource Manager orders them.
+func names(o *Object) []string {
+	list := make([]string, len(o.Members))
+	for i, m := range o.Members {
+		list[i] = m.Name
+	}
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	return list
+}
+
+func items(x *scope, args []any) (any, error) {
+	o, err := known(args[0])
+	if o == nil {
+		return nil, err
+	}
+	x.d.spend(4 * len(o.Members))
+	list := make([]any, 0, len(o.Members))
+	for _, name := range names(o) {
+		item := o.like()
+		item.set("key", name, 0)
+		item.set("value", o.Get(name), 0)
+		list = append(list, item)
+	}
+	return orOpen(o, list), nil
+}
+
+func objectKeys(x *scope, args []any) (any, error) {
+	o, err := known(args[0])
+	if o == nil {
+		return nil, err
+	}
+	x.d.spend(4 * len(o.Members))
+	list := make([]any, 0, len(o.Members))
+	for _, name := range names(o) {
+		list = append(list, name)
+	}
+	return orOpen(o, list), nil
+}
+
+func known(v any) (*Object, error) {
+	o, is := v.(*Object)
+	if !is {
+		return nil, fmt.Errorf("expected an object, not %s", kindOf(v))
+	}
+	return o, nil
+}
+
+func orOpen(o *Object, list []any) any {
+	if o.Open != nil {
+		return o.Open
+	}
+	return list
+}
+
+// merge folds all arguments with a function.
+func merge(two func(x *scope, a, b any) (any, error)) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		all := args[0]
+		for _, next := range args[1:] {
+			var err error
+			if all, err = two(x, all, next); err != nil {
+				return nil, err
+			}
+			if u := unknownOf([]any{all}); u != nil {
+				return u, nil
+			}
+		}
+		return all, nil
+	}
+}
+
+// deepUnion merges objects with all objects in them, and arrays as sets; an array in an object is replaced.
+func deepUnion(x *scope, a, b any) (any, error) {
+	switch a := a.(type) {
+	case *Object:
+		b, is := b.(*Object)
+		if !is {
+			break
+		}
+		return x.merged(a, b, true), nil
+	case []any:
+		b, is := b.([]any)
+		if !is {
+			break
+		}
+		all := []any{}
+		for _, item := range slices.Concat(a, b) {
+			x.d.spend(1)
+			if at, err := indexIn(x, all, item, false); err != nil || at != int64(-1) {
+				if u, unknown := at.(*Unknown); unknown {
+					return u, nil
+				}
+				continue
+			}
+			all = append(all, item)
+		}
+		return all, nil
+	}
+	return nil, fmt.Errorf("expected objects or arrays, not %s and %s", kindOf(a), kindOf(b))
+}
+
+func (x *scope) merged(a, b *Object, deep bool) *Object {
+	x.d.spend(len(a.Members) + len(b.Members) + 1)
+	out := &Object{Members: slices.Clone(a.Members), Open: a.Open, File: a.File, Line: a.Line}
+	if b.Open != nil {
+		out.Open = b.Open
+	}
+	for _, m := range b.Members {
+		if was, is := out.Get(m.Name).(*Object); is && deep {
+			if now, is := m.Value.(*Object); is {
+				out.set(m.Name, x.merged(was, now, deep), m.Line)
+				continue
+			}
+		}
+		out.set(m.Name, m.Value, m.Line)
+	}
+	return out
+}
+
+func intersection(x *scope, a, b any) (any, error) {
+	switch a := a.(type) {
+	case *Object:
+		b, is := b.(*Object)
+		if !is {
+			break
+		}
+		if a.Open != nil || b.Open != nil {
+			return &Unknown{Why: "what an object has in common with one that is not known"}, nil
+		}
+		out := a.like()
+		for _, m := range a.Members {
+			other, there := b.Lookup(m.Name)
+			if !there {
+				continue
+			}
+			same, known := x.same(m.Value, other)
+			if !known {
+				return &Unknown{Why: "what an object has in common with one that is not known"}, nil
+			}
+			if same {
+				out.set(m.Name, m.Value, m.Line)
+			}
+		}
+		return out, nil
+	case []any:
+		b, is := b.([]any)
+		if !is {
+			break
+		}
+		all := []any{}
+		for _, item := range a {
+			at, err := indexIn(x, b, item, false)
+			if u, unknown := at.(*Unknown); unknown || err != nil {
+				return u, err
+			}
+			if at != int64(-1) {
+				all = append(all, item)
+			}
+		}
+		return all, nil
+	}
+	return nil, fmt.Errorf("expected objects or arrays, not %s and %s", kindOf(a), kindOf(b))
+}
+
+func shallowMerge(x *scope, args []any) (any, error) {
+	list, is := args[0].([]any)
+	if !is {
+		return nil, fmt.Errorf("expected an array of objects, not %s", kindOf(args[0]))
+	}
+	out := &Object{}
+	for _, item := range list {
+		if u, unknown := item.(*Unknown); unknown {
+			return u, nil
+		}
+		o, err := known(item)
+		if o == nil {
+			return nil, err
+		}
+		out = x.merged(out, o, false)
+	}
+	return out, nil
+}
+
+// tryGet follows a path, and is null where it ends early.
+func tryGet(_ *scope, args []any) (any, error) {
+	v := args[0]
+	for _, at := range args[1:] {
+		switch of := v.(type) {
+		case nil:
+			return nil, nil
+		case *Object:
+			if name, is := TextOf(at); is {
+				if _, there := of.Lookup(name); !there {
+					return nil, nil
+				}
+			}
+		case []any:
+			if n, is := at.(int64); is && (n < 0 || n >= int64(len(of))) {
+				return nil, nil
+			}
+		}
+		var err error
+		if v, err = member(v, at); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,144 @@
+package armtemplate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Functions on the template that an expression stands in (template-functions-deployment, template-functions-resource).
+var templateFunctions = map[string]function{
+	"parameters":   {min: 1, max: 1, call: parameter},
+	"variables":    {min: 1, max: 1, call: variable},
+	"copyIndex":    {max: 2, call: copyIndex},
+	"reference":    {min: 1, max: 3, open: true, call: reference},
+	"references":   {min: 1, max: 2, open: true, call: references},
+	"resourceInfo": {min: 1, max: 1, open: true, call: resourceInfo},
+}
+
+// find returns the resource of the template that is called so: by its symbol, its ID, or its name.
+func (x *scope) find(name string) *Resource {
+	for d := x.d; d != nil; d = d.parent {
+		var byName *Resource
+		for _, r := range d.resources {
+			d.spend(1)
+			if r.symbol != "" && strings.EqualFold(r.symbol, name) || r.ID != "" && strings.EqualFold(r.ID, name) {
+				return r
+			}
+			if r.symbol == "" && strings.EqualFold(r.Name, name) && byName == nil && !r.skipped {
+				byName = r
+			}
+		}
+		if byName != nil || d.outer == nil {
+			return byName
+		}
+	}
+	return nil
+}
+
+func reference(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	name, is := TextOf(args[0])
+	if !is {
+		return nil, fmt.Errorf("expected a name or an ID, not %s", kindOf(args[0]))
+	}
+	full := len(args) == 3 && strings.EqualFold(fmt.Sprint(args[2]), "Full")
+	r := x.find(name)
+	if r == nil {
+		return present(name), nil
+	}
+	return x.stateOf(r, full), nil
+}
+
+// present is what a resource is before the deployment.
+func present(id string) *Unknown {
+	return &Unknown{Why: "what " + lastOf(id) + " is at present", Of: id}
+}
+
+func lastOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
+
+// stateOf is what a resource of the template will say of itself: its body as far as it is written there, and more that is not known.
+func (x *scope) stateOf(r *Resource, full bool) any {
+	if x.resource != nil && x.resource != r {
+		x.resource.needs = append(x.resource.needs, r)
+	}
+	if r.Existing || r.skipped {
+		return present(r.ID)
+	}
+	if r.state == 1 || !r.d.enter() {
+		x.d.note(x.place, true, "%s refers to itself", shorten(r.Name))
+		return &Unknown{Why: "a resource that refers to itself"}
+	}
+	defer r.d.leave()
+	r.evaluate()
+	if r.runtime == nil {
+		open := &Unknown{Why: "what " + lastOf(r.ID) + " says of itself", Of: r.ID}
+		body, _ := x.opened(r.Body, open).(*Object)
+		body.set("id", marked(r.ID), 0)
+		body.set("name", marked(lastOf(r.Name)), 0)
+		properties, _ := body.Get("properties").(*Object)
+		if properties == nil {
+			properties = &Object{Open: open}
+			body.set("properties", properties, 0)
+		}
+		if c := r.nested(); c != nil {
+			properties.set("outputs", c.outputValues(), 0)
+		}
+		for _, item := range properties.List("subnets") { // as a network lists them
+			if s, _ := item.(*Object); s != nil && s.Text("name") != "" {
+				s.set("id", marked(r.ID+"/subnets/"+s.Text("name")), 0)
+			}
+		}
+		r.runtime = body
+	}
+	if full {
+		return r.runtime
+	}
+	return r.runtime.Get("properties")
+}
+
+// opened copies a value with all its objects open.
+func (x *scope) opened(v any, open *Unknown) any {
+	x.d.spend(1)
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = x.opened(item, open)
+		}
+		return list
+	case *Object:
+		out := &Object{File: v.File, Line: v.Line, Open: open}
+		for _, m := range v.Members {
+			out.set(m.Name, x.opened(m.Value, open.at(m.Name)), m.Line)
+		}
+		return out
+	}
+	return v
+}
+
+// references lists all copies of a symbol.
+func references(x *scope, args []any) (any, error) {
+	name, is := TextOf(args[0])
+	if !is {
+		return &Unknown{Why: "a list of resources"}, nil
+	}
+	full := len(args) == 2 && strings.EqualFold(fmt.Sprint(args[1]), "Full")
+	list := []any{}
+	for _, r := range x.d.resources {
+		if base, _, looped := strings.Cut(r.symbol, "["); looped && strings.EqualFold(base, name) {
+			list = append(list, x.stateOf(r, full))
+		}
+	}
+	return list, nil
+}
+
+func resourceInfo(x *scope, args []any) (any, error) {
+	name, _ := TextOf(args[0])
+	r := x.find(name)
+	if r == nil {
+		return nil, fmt.Errorf("the template has no resource %s", shorten(name))
+	}
+	return described("what is known of a resource", "id", r.ID, "name", lastOf(r.Name), "type", r.Type, "apiVersion", r.APIVersion), nil
+}

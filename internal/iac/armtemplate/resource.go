@@ -1,0 +1,268 @@
+package armtemplate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const typeDeployment = "Microsoft.Resources/deployments"
+
+// declareAll finds the resources of a template: how many there are, what they are called, and whether they are deployed.
+func (d *deployment) declareAll() {
+	d.declareIn(d.template.Get("resources"), d.address+"resources", nil, d.scope(place{}))
+}
+
+func (d *deployment) declareIn(resources any, address string, parent *Resource, x *scope) {
+	switch list := resources.(type) {
+	case []any:
+		for i, item := range list {
+			if o, is := item.(*Object); is {
+				d.declare(o, "", fmt.Sprintf("%s[%d]", address, i), parent, x)
+			}
+		}
+	case *Object: // symbolic names
+		for _, m := range list.Members {
+			if o, is := m.Value.(*Object); is {
+				d.declare(o, m.Name, address+"."+m.Name, parent, x)
+			}
+		}
+	}
+}
+
+func (d *deployment) declare(source *Object, symbol, address string, parent *Resource, x *scope) {
+	if source.Text("import") != "" || source.Text("extension") != "" {
+		return // something of another extension, and not of Azure
+	}
+	inner := *x
+	inner.place = place{address, source.File, source.Line}
+	repeat := source.Object("copy")
+	if repeat == nil {
+		d.declareOne(source, symbol, address, parent, &inner)
+		return
+	}
+	name := repeat.Text("name")
+	count, unknown := inner.count(repeat)
+	if unknown != nil {
+		inner.loops = append(slices.Clone(x.loops), loop{name, -1, true})
+		d.note(inner.place, true, "how many copies there are of it is not known: %s", unknown.Why)
+		if r := d.declareOne(source, symbol, address, parent, &inner); r != nil {
+			r.Maybe = unknown
+		}
+		return
+	}
+	for i := range count {
+		step := inner
+		step.loops = append(slices.Clone(x.loops), loop{name, i, true})
+		step.place.address = fmt.Sprintf("%s[%d]", address, i)
+		if r := d.declareOne(source, symbol, step.place.address, parent, &step); r != nil {
+			r.loop = name
+			if r.symbol != "" {
+				r.symbol = fmt.Sprintf("%s[%d]", symbol, i)
+			}
+		}
+	}
+}
+
+func (d *deployment) declareOne(source *Object, symbol, address string, parent *Resource, x *scope) *Resource {
+	r := &Resource{Address: address, File: source.File, Line: source.Line, d: d, Source: source, scope: x, symbol: symbol, Nested: parent != nil, Looped: len(x.loops) > 0}
+	r.Existing, _ = x.value(source.Get("existing")).(bool)
+	if c, has := source.Lookup("condition"); has {
+		switch c := x.value(c).(type) {
+		case bool:
+			r.skipped = !c
+		case *Unknown:
+			r.Maybe = c
+		}
+	}
+	r.Type, _ = TextOf(x.value(source.Get("type")))
+	r.APIVersion, _ = TextOf(x.value(source.Get("apiVersion")))
+	name, named := TextOf(x.value(source.Get("name")))
+	if !named { // it is called by where it stands
+		name = "{" + address + "}"
+		if parent == nil {
+			name += strings.Repeat("/"+name, max(0, strings.Count(r.Type, "/")-1))
+		}
+		if !r.skipped {
+			d.note(x.place, true, "the name of a resource of type %s is not known", shorten(r.Type))
+		}
+	}
+	r.Name = name
+	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+"/") {
+		r.Type, r.Name = parent.Type+"/"+r.Type, parent.Name+"/"+name
+	}
+	if r.ID = r.at(x).id(r.Type, r.Name); r.ID == "" && !r.skipped {
+		d.note(x.place, true, "the name %s does not fit the type %s", shorten(r.Name), shorten(r.Type))
+	}
+	d.resources = append(d.resources, r)
+	if !strings.EqualFold(r.Type, typeDeployment) { // a condition does not reach the children (conditional-resource-deployment)
+		d.declareIn(source.Get("resources"), address+".resources", r, x)
+	}
+	return r
+}
+
+// at returns where a resource is deployed.
+func (r *Resource) at(x *scope) target {
+	at := r.d.at
+	if s, is := TextOf(x.value(r.Source.Get("subscriptionId"))); is {
+		at = target{subscription: s}
+	}
+	if g, is := TextOf(x.value(r.Source.Get("resourceGroup"))); is {
+		if at.subscription == "" {
+			at.subscription = r.d.at.subscription
+		}
+		at.group = g
+	}
+	if s, is := TextOf(x.value(r.Source.Get("scope"))); is {
+		at = at.within(s)
+	}
+	return at
+}
+
+// evaluate fills Body.
+func (r *Resource) evaluate() {
+	if r.state != 0 {
+		return
+	}
+	r.state = 1
+	r.d.spend(1)
+	x := *r.scope
+	x.resource = r
+	body := r.Source.like()
+	for _, m := range r.Source.Members {
+		switch strings.ToLower(m.Name) {
+		case "copy", "condition", "comments", "resources", "existing":
+		case "dependson":
+			r.depend(x.value(m.Value))
+		case "properties":
+			p, _ := m.Value.(*Object)
+			if p != nil && strings.EqualFold(r.Type, typeDeployment) {
+				body.set(m.Name, x.value(without(p, "template")), m.Line)
+				continue
+			}
+			body.set(m.Name, x.value(m.Value), m.Line)
+		default:
+			body.set(m.Name, x.value(m.Value), m.Line)
+		}
+	}
+	r.Body, r.state = body, 2
+	r.d.measure(body)
+}
+
+// measure walks through a whole value, so that nobody who does it later walks forever: values share their parts.
+func (d *deployment) measure(v any) {
+	d.spend(1)
+	switch v := v.(type) {
+	case string:
+		d.spend(len(v) / 16)
+	case Opaque:
+		d.spend(len(v) / 16)
+	case []any:
+		for _, item := range v {
+			d.measure(item)
+		}
+	case *Object:
+		for _, m := range v.Members {
+			d.measure(m.Value)
+		}
+	}
+}
+
+func without(o *Object, name string) *Object {
+	out := o.like()
+	for _, m := range o.Members {
+		if !strings.EqualFold(m.Name, name) {
+			out.set(m.Name, m.Value, m.Line)
+		}
+	}
+	return out
+}
+
+// depend notes the resources that dependsOn names: by ID, by name, by symbol, or a whole copy loop.
+func (r *Resource) depend(v any) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		text, is := TextOf(item)
+		if !is {
+			continue
+		}
+		for _, other := range r.d.resources {
+			r.d.spend(1)
+			base, _, _ := strings.Cut(other.symbol, "[")
+			if strings.EqualFold(text, other.ID) || strings.EqualFold(text, other.Name) || other.symbol != "" && (strings.EqualFold(text, other.symbol) || strings.EqualFold(text, base)) ||
+				other.loop != "" && strings.EqualFold(text, other.loop) || strings.EqualFold(text, other.Type+"/"+other.Name) {
+				r.needs = append(r.needs, other)
+			}
+		}
+	}
+}
+
+// After reports whether a resource is deployed when another one is done, because it or something between them depends on it.
+func (r *Resource) After(other *Resource) bool {
+	seen := map[*Resource]bool{}
+	var reaches func(at *Resource) bool
+	reaches = func(at *Resource) bool {
+		if at == nil || seen[at] {
+			return false
+		}
+		seen[at] = true
+		for _, need := range at.needs {
+			if need == other || need.holds(other) || reaches(need) {
+				return true
+			}
+		}
+		return reaches(at.d.holder())
+	}
+	return r != other && reaches(r)
+}
+
+// holder returns the resource that a nested deployment is, or nil.
+func (d *deployment) holder() *Resource {
+	if d.parent == nil {
+		return nil
+	}
+	for _, r := range d.parent.resources {
+		if r.child == d {
+			return r
+		}
+	}
+	return nil
+}
+
+// holds reports whether a nested deployment deploys a resource.
+func (r *Resource) holds(other *Resource) bool {
+	for h := other.d.holder(); h != nil; h = h.d.holder() {
+		if h == r {
+			return true
+		}
+	}
+	return false
+}
+
+// nested returns the deployment that a resource of that type makes, or nil where it is none, or its template is elsewhere.
+func (r *Resource) nested() *deployment {
+	if r.child != nil || !strings.EqualFold(r.Type, typeDeployment) || r.Existing || r.skipped {
+		return r.child
+	}
+	r.evaluate()
+	properties := r.Source.Object("properties")
+	template := properties.Object("template")
+	if template == nil {
+		if link := r.Body.Object("properties").Object("templateLink"); link != nil {
+			r.d.note(r.scope.place, true, "the linked template %s is not in this file, and what it deploys is not seen", shorten(link.Text("uri")+link.Text("id")+link.Text("relativePath")))
+		}
+		return nil
+	}
+	c := &deployment{run: r.d.run, parent: r.d, template: template, given: r.Body.Object("properties").Object("parameters"), at: r.at(r.scope), name: r.Name, address: r.Address + ".properties.template."}
+	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text("scope"), "inner") {
+		outer := *r.scope
+		c.outer = &outer
+	}
+	if !r.d.enter() {
+		panic(limit{"its deployments nest without end"})
+	}
+	defer r.d.leave()
+	r.child = c
+	c.declareAll()
+	return c
+}

@@ -1,0 +1,234 @@
+package armtemplate
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// target is where something is deployed: a resource group, a subscription, a management group, any resource (scope), or, with nothing set, the
+// tenant. What is not known stands in braces, which no name of Azure's may hold.
+type target struct {
+	subscription, group, managementGroup, scope string
+}
+
+// targetOf reads off a template's schema what it is deployed to.
+func targetOf(template *Object, o Options) target {
+	schema := strings.ToLower(template.Text("$schema"))
+	subscription := cmp.Or(o.Subscription, "{subscription}")
+	switch {
+	case strings.Contains(schema, "subscriptiondeploymenttemplate"):
+		return target{subscription: subscription}
+	case strings.Contains(schema, "managementgroupdeploymenttemplate"):
+		return target{managementGroup: cmp.Or(o.ManagementGroup, "{management-group}")}
+	case strings.Contains(schema, "tenantdeploymenttemplate"):
+		return target{}
+	}
+	return target{subscription: subscription, group: cmp.Or(o.ResourceGroup, "{resource-group}")}
+}
+
+func (t target) prefix() string {
+	switch {
+	case t.scope != "":
+		return t.scope
+	case t.group != "":
+		return "/subscriptions/" + t.subscription + "/resourceGroups/" + t.group
+	case t.subscription != "":
+		return "/subscriptions/" + t.subscription
+	case t.managementGroup != "":
+		return "/providers/Microsoft.Management/managementGroups/" + t.managementGroup
+	}
+	return ""
+}
+
+// within returns the target that a resource's scope names: an ID, the tenant (/), or a type and a name beside it.
+func (t target) within(scope string) target {
+	switch {
+	case scope == "/":
+		return target{}
+	case strings.HasPrefix(scope, "/"):
+		return target{scope: scope}
+	}
+	return target{scope: t.prefix() + "/providers/" + scope}
+}
+
+// id returns the ID of a resource there, or "" where the names are not as many as the types.
+func (t target) id(resourceType, name string) string {
+	if strings.EqualFold(resourceType, "Microsoft.Resources/resourceGroups") && t.scope == "" {
+		return "/subscriptions/" + t.subscription + "/resourceGroups/" + name
+	}
+	types, names := strings.Split(resourceType, "/"), strings.Split(name, "/")
+	if len(types) != len(names)+1 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(t.prefix() + "/providers/" + types[0])
+	for i, name := range names {
+		b.WriteString("/" + types[i+1] + "/" + name)
+	}
+	return b.String()
+}
+
+// marked is a text that is partly unknown where something in it stands in braces.
+func marked(text string) any {
+	if strings.Contains(text, "{") {
+		return Opaque(text)
+	}
+	return text
+}
+
+// Functions on scopes and IDs (template-functions-resource, template-functions-scope).
+var scopeFunctions = map[string]function{
+	"resourceId":                {min: 2, max: -1, open: true, call: resourceID},
+	"subscriptionResourceId":    {min: 2, max: -1, open: true, call: subscriptionResourceID},
+	"tenantResourceId":          {min: 2, max: -1, open: true, call: idIn(target{})},
+	"managementGroupResourceId": {min: 2, max: -1, open: true, call: managementGroupResourceID},
+	"extensionResourceId":       {min: 3, max: -1, open: true, call: extensionResourceID},
+	"resourceGroup":             {max: 0, call: resourceGroup},
+	"subscription":              {max: 0, call: subscription},
+	"managementGroup":           {max: 0, call: managementGroup},
+	"tenant":                    {max: 0, call: tenant},
+	"deployment":                {max: 0, call: thisDeployment},
+}
+
+// idParts splits the arguments of resourceId: what stands before the type, the type, and the names.
+func idParts(args []any) (before []string, resourceType, name string, err error) {
+	for i, arg := range args {
+		text, is := TextOf(arg)
+		if !is {
+			return nil, "", "", fmt.Errorf("expected strings, not %s", kindOf(arg))
+		}
+		if !strings.Contains(text, "/") {
+			before = append(before, text)
+			continue
+		}
+		names := make([]string, 0, len(args)-i-1)
+		for _, arg := range args[i+1:] {
+			n, is := TextOf(arg)
+			if !is {
+				return nil, "", "", fmt.Errorf("expected strings, not %s", kindOf(arg))
+			}
+			names = append(names, n)
+		}
+		if strings.Count(text, "/") != len(names) {
+			return nil, "", "", fmt.Errorf("the type %s takes %d names, not %d", shorten(text), strings.Count(text, "/"), len(names))
+		}
+		return before, text, strings.Join(names, "/"), nil
+	}
+	return nil, "", "", fmt.Errorf("there is no resource type among the arguments")
+}
+
+func makeID(t target, resourceType, name string) (any, error) {
+	id := t.id(resourceType, name)
+	if id == "" {
+		return nil, fmt.Errorf("the name %s does not fit the type %s", shorten(name), shorten(resourceType))
+	}
+	return marked(id), nil
+}
+
+func resourceID(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	before, resourceType, name, err := idParts(args)
+	if err != nil {
+		return nil, err
+	}
+	t := x.d.expressions().at
+	t.scope = ""
+	switch {
+	case len(before) == 1 && t.group != "":
+		t.group = before[0]
+	case len(before) == 1:
+		t = target{subscription: before[0]}
+	case len(before) == 2:
+		t = target{subscription: before[0], group: before[1]}
+	case len(before) > 2:
+		return nil, fmt.Errorf("there are %d arguments before the type", len(before))
+	}
+	return makeID(t, resourceType, name)
+}
+
+func subscriptionResourceID(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	before, resourceType, name, err := idParts(args)
+	if err != nil {
+		return nil, err
+	}
+	t := target{subscription: x.d.expressions().at.subscription}
+	if len(before) > 0 {
+		t.subscription = before[0]
+	}
+	return makeID(t, resourceType, name)
+}
+
+func idIn(t target) func(*scope, []any) (any, error) {
+	return func(_ *scope, args []any) (any, error) {
+		if u := unknownOf(args); u != nil {
+			return u, nil
+		}
+		_, resourceType, name, err := idParts(args)
+		if err != nil {
+			return nil, err
+		}
+		return makeID(t, resourceType, name)
+	}
+}
+
+func managementGroupResourceID(x *scope, args []any) (any, error) {
+	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
+	if name, is := TextOf(args[0]); is && !strings.Contains(name, "/") {
+		t.managementGroup = name
+	}
+	return idIn(t)(x, args)
+}
+
+func extensionResourceID(x *scope, args []any) (any, error) {
+	base, is := TextOf(args[0])
+	if !is {
+		return idIn(target{})(x, args[:1])
+	}
+	return idIn(target{scope: strings.TrimSuffix(base, "/")})(x, args[1:])
+}
+
+// described makes an object of names and texts, of which more is there than is known.
+func described(why string, pairs ...string) *Object {
+	o := &Object{Open: &Unknown{Why: why}}
+	for i := 0; i < len(pairs); i += 2 {
+		o.set(pairs[i], marked(pairs[i+1]), 0)
+	}
+	return o
+}
+
+func resourceGroup(x *scope, _ []any) (any, error) {
+	t := x.d.expressions().at
+	if t.group == "" {
+		return nil, fmt.Errorf("the template is not deployed to a resource group")
+	}
+	t.scope = ""
+	return described("the resource group", "id", t.prefix(), "name", t.group, "type", "Microsoft.Resources/resourceGroups", "location", cmp.Or(x.d.options.Location, "{location}")), nil
+}
+
+func subscription(x *scope, _ []any) (any, error) {
+	id := x.d.expressions().at.subscription
+	if id == "" {
+		return nil, fmt.Errorf("the template is not deployed to a subscription")
+	}
+	return described("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id, "tenantId", "{tenant}", "displayName", "{subscription-name}"), nil
+}
+
+func managementGroup(x *scope, _ []any) (any, error) {
+	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
+	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type", "Microsoft.Management/managementGroups"), nil
+}
+
+func tenant(*scope, []any) (any, error) {
+	return described("the tenant", "tenantId", "{tenant}"), nil
+}
+
+func thisDeployment(x *scope, _ []any) (any, error) {
+	d := x.d.expressions()
+	return described("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location", cmp.Or(d.options.Location, "{location}")), nil
+}

@@ -1,0 +1,241 @@
+// Package armtemplate evaluates ARM templates, also those that the Bicep compiler makes, as far as they show by themselves what they would
+// deploy: the resources with their IDs and bodies, copy loops and nested deployments included.
+//
+// What only Azure knows, or whoever deploys it, stays Unknown, or Opaque where it is a text, and everything computed from it too. A function
+// that is not known here is noted, never guessed. What functions do is in Microsoft's reference of template functions; the tests hold its
+// examples. The package is pure.
+package armtemplate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxCopies is how often a copy loop may repeat (copy-resources).
+const MaxCopies = 800
+
+// maxSteps bounds the work on one template, so that a hostile one ends: a large real one takes some 100,000.
+const maxSteps = 2_000_000
+
+// Options say where a template is deployed, as far as that is known. What is empty is unknown.
+type Options struct {
+	Subscription, ResourceGroup, ManagementGroup, Location, DeploymentName string
+}
+
+// Result is what a template would deploy.
+type Result struct {
+	// Resources are in the order of the file, those of a nested deployment behind it. Those with a false condition are left out.
+	Resources []*Resource
+	// Outputs are its outputs, each with type and value.
+	Outputs *Object
+	Notes   []Note
+}
+
+// Resource is a resource of a template.
+type Resource struct {
+	// ID is its resource ID, "" where its name does not fit its type. Type and Name are those of the resource, the name with its parents'.
+	ID, Type, Name, APIVersion string
+	// Address says where in the template it stands: resources[2].resources[0], or by its symbolic name resources.vnet.
+	Address string
+	File    string
+	Line    int
+	// Looped is set where it is one of the copies of a loop, and Nested where it stands in another resource.
+	Looped, Nested bool
+	// Maybe is set where its condition, or how many there are, is not known.
+	Maybe *Unknown
+	// Existing is set where it is only referred to, and not written.
+	Existing bool
+	// Body is the resource with all its expressions evaluated, Source as it is written.
+	Body, Source *Object
+
+	symbol, loop string
+	skipped      bool
+	d            *deployment
+	scope        *scope
+	state        int // of Body: 0 none, 1 on the way, 2 done
+	runtime      *Object
+	child        *deployment // of a nested deployment
+	needs        []*Resource // what it refers to
+}
+
+// Note is what a person has to know about the evaluation.
+type Note struct {
+	Address, File string
+	Line          int
+	Text          string
+	// Unknown is set where something was not understood, or cannot be known from the template.
+	Unknown bool
+}
+
+// IsTemplate reports whether a document is a deployment template.
+func IsTemplate(v any) bool {
+	o, _ := v.(*Object)
+	if o == nil {
+		return false
+	}
+	_, has := o.Lookup("resources")
+	return has && strings.Contains(strings.ToLower(o.Text("$schema")), "deploymenttemplate.json")
+}
+
+// place says what a note is about.
+type place struct {
+	address, file string
+	line          int
+}
+
+// run is one evaluation, with all nested deployments.
+type run struct {
+	options Options
+	steps   int
+	depth   int
+	parsed  map[string]expression
+	notes   []Note
+	noted   map[string]bool
+}
+
+// limit ends an evaluation that grows without end.
+type limit struct{ text string }
+
+func (r *run) spend(n int) {
+	if r.steps += n; r.steps > maxSteps {
+		panic(limit{"it grows without end, or at least further than any template that Azure takes"})
+	}
+}
+
+// enter and leave bound how deep things call each other.
+func (r *run) enter() bool {
+	if r.depth >= maxDepth/4 {
+		return false
+	}
+	r.depth++
+	return true
+}
+
+func (r *run) leave() { r.depth-- }
+
+func (r *run) note(at place, unknown bool, format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ") // names may hold line breaks
+	key := fmt.Sprint(at.file, at.line, text)
+	if r.noted[key] || len(r.notes) == 1000 {
+		return
+	}
+	r.noted[key] = true
+	r.notes = append(r.notes, Note{at.address, at.file, at.line, text, unknown})
+}
+
+// deployment is a template on its way: the one that was given, or a nested one.
+type deployment struct {
+	*run
+	parent   *deployment
+	outer    *scope // of a nested one whose expressions are evaluated where it stands: that scope
+	template *Object
+	given    *Object // the values of parameters, each {"value": …}
+	at       target
+	name     string
+	address  string
+	values   map[string]any // of parameters and variables
+	busy     map[string]bool
+	// resources are all, in their order, those with a false condition too.
+	resources []*Resource
+	outputs   *Object
+}
+
+// expressions returns the deployment whose parameters and variables the expressions see.
+func (d *deployment) expressions() *deployment {
+	for d.outer != nil {
+		d = d.outer.d
+	}
+	return d
+}
+
+func (d *deployment) scope(at place) *scope {
+	if d.outer != nil {
+		inner := *d.outer
+		inner.d, inner.place = d, at
+		return &inner
+	}
+	return &scope{d: d, place: at}
+}
+
+// Evaluate evaluates a template with the parameters of a parameter file, nil for none. The error is one line.
+func Evaluate(template, parameters *Object, options Options) (result *Result, err error) {
+	if !IsTemplate(template) {
+		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")
+	}
+	r := &run{options: options, parsed: map[string]expression{}, noted: map[string]bool{}}
+	defer func() {
+		if l, is := recover().(limit); is {
+			result, err = nil, fmt.Errorf("%s", l.text)
+		}
+	}()
+	d := &deployment{run: r, template: template, given: parameters, at: targetOf(template, options), name: options.DeploymentName}
+	if parameters != nil {
+		known := template.Object("parameters")
+		for _, m := range parameters.Members {
+			if _, there := known.Lookup(m.Name); !there {
+				r.note(place{"parameters." + m.Name, parameters.File, m.Line}, false, "the template has no parameter %s, and Azure refuses a value for it", shorten(m.Name))
+			}
+		}
+	}
+	d.declareAll()
+	result = &Result{}
+	d.collect(result)
+	result.Outputs = d.outputValues()
+	result.Notes = r.notes
+	return result, nil
+}
+
+// collect evaluates all resources of a deployment.
+func (d *deployment) collect(into *Result) {
+	for _, r := range d.resources {
+		if r.skipped {
+			continue
+		}
+		r.evaluate()
+		into.Resources = append(into.Resources, r)
+		if r.nested() != nil && d.enter() {
+			r.child.collect(into)
+			d.leave()
+		}
+	}
+}
+
+// outputValues evaluates the outputs of a deployment.
+func (d *deployment) outputValues() *Object {
+	if d.outputs != nil {
+		return d.outputs
+	}
+	source := d.template.Object("outputs")
+	d.outputs = &Object{Open: &Unknown{Why: "an output on its way"}} // for those that refer to each other
+	out := &Object{}
+	if source != nil {
+		for _, m := range source.Members {
+			o, _ := m.Value.(*Object)
+			if o == nil {
+				continue
+			}
+			x := d.scope(place{d.address + "outputs." + m.Name, o.File, o.Line})
+			if c, has := o.Lookup("condition"); has {
+				switch c := x.value(c).(type) {
+				case bool:
+					if !c {
+						continue
+					}
+				case *Unknown:
+					out.Open = c
+					continue
+				}
+			}
+			v := &Object{File: o.File, Line: o.Line}
+			v.set("type", o.Get("type"), 0)
+			if l := o.Object("copy"); l != nil {
+				v.set("value", x.expand(l), 0)
+			} else {
+				v.set("value", x.value(o.Get("value")), 0)
+			}
+			out.set(m.Name, v, m.Line)
+		}
+	}
+	d.outputs = out
+	return out
+}

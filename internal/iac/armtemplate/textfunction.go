@@ -1,0 +1,296 @@
+package armtemplate
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Functions on texts (template-functions-string).
+var textFunctions = map[string]function{
+	"base64":         {min: 1, max: 1, text: true, call: onText(func(s string) any { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
+	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
+	"format":         {min: 1, max: -1, open: true, call: format},
+	"guid":           {min: 1, max: -1, call: standIn, open: true}, // no value that Azure gave is published to check one against
+	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
+	"newGuid":        {call: func(*scope, []any) (any, error) { return Opaque("{newGuid}"), nil }},
+	"utcNow":         {max: 1, call: func(*scope, []any) (any, error) { return Opaque("{utcNow}"), nil }},
+	"toLower":        {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
+	"toUpper":        {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
+	"trim":           {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.TrimSpace(s) })},
+	"uriComponent":   {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") })},
+	"string":         {min: 1, max: 1, open: true, call: toText},
+	"startsWith":     {min: 2, max: 2, call: onTexts(func(a, b string) any { return strings.HasPrefix(fold(a), fold(b)) })},
+	"endsWith":       {min: 2, max: 2, call: onTexts(func(a, b string) any { return strings.HasSuffix(fold(a), fold(b)) })},
+	"lastIndexOf":    {min: 2, max: 2, call: indexOf(strings.LastIndex)},
+	"indexOf":        {min: 2, max: 2, call: indexOf(strings.Index)},
+	"split":          {min: 2, max: 2, call: split},
+	"join":           {min: 2, max: 2, open: true, call: join},
+	"replace":        {min: 3, max: 3, text: true, call: replace},
+	"substring":      {min: 2, max: 3, text: true, call: substring},
+	"padLeft":        {min: 2, max: 3, text: true, call: padLeft},
+}
+
+// maxText is how long a text may get, so that no template can grow one without end.
+const maxText = 1 << 20
+
+func onText(f func(string) any) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		s, is := args[0].(string)
+		if !is {
+			return nil, fmt.Errorf("expected a string, not %s", kindOf(args[0]))
+		}
+		x.d.spend(len(s) / 64)
+		return f(s), nil
+	}
+}
+
+func onTexts(f func(a, b string) any) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		a, isA := args[0].(string)
+		b, isB := args[1].(string)
+		if !isA || !isB {
+			return nil, fmt.Errorf("expected strings, not %s and %s", kindOf(args[0]), kindOf(args[1]))
+		}
+		x.d.spend(len(a) / 64)
+		return f(a, b), nil
+	}
+}
+
+// folded is for functions that leave the braces of what is unknown as they are.
+func folded(f func(string) string) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		switch v := args[0].(type) {
+		case *Unknown:
+			return v, nil
+		case Opaque:
+			return Opaque(f(string(v))), nil
+		}
+		return onText(func(s string) any { return f(s) })(x, args)
+	}
+}
+
+func fold(s string) string { return strings.ToLower(s) }
+
+func unique(x *scope, args []any) (any, error) {
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		s, is := arg.(string)
+		if !is {
+			return nil, fmt.Errorf("expected strings, not %s", kindOf(arg))
+		}
+		x.d.spend(len(s) / 64)
+		texts[i] = s
+	}
+	return uniqueString(texts...), nil
+}
+
+// standIn is for names that only Azure makes: the same for the same arguments.
+func standIn(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	return x.opaque("guid", args), nil
+}
+
+func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		s, _ := args[0].(string)
+		raw, err := base64.StdEncoding.DecodeString(s)
+		if err != nil || !utf8.Valid(raw) {
+			return nil, fmt.Errorf("it is no base64 of a text")
+		}
+		x.d.spend(len(raw))
+		return f(x, string(raw))
+	}
+}
+
+// parseText reads JSON out of a text; Resource Manager takes single quotes for double ones there.
+func parseText(x *scope, s string) (any, error) {
+	x.d.spend(len(s))
+	v, err := Parse("", []byte(s))
+	if err != nil && strings.Contains(s, "'") {
+		if w, again := Parse("", []byte(strings.ReplaceAll(s, "'", `"`))); again == nil {
+			return w, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the text is no JSON")
+	}
+	return v, nil
+}
+
+// written is how a value stands in a text. Booleans are capitalised, as .NET writes them.
+func (x *scope) written(v any) (text string, opaque bool) {
+	switch v := v.(type) {
+	case string:
+		return v, false
+	case Opaque:
+		return string(v), true
+	case nil:
+		return "", false
+	case bool:
+		if v {
+			return "True", false
+		}
+		return "False", false
+	case int64:
+		return strconv.FormatInt(v, 10), false
+	case *Unknown:
+		return "{" + strings.ReplaceAll(v.Why, "/", "-") + "}", true
+	}
+	text = x.json(v)
+	return text, strings.Contains(text, "{") && holdsUnknown(x, v)
+}
+
+// assembled is a text made of parts.
+func (x *scope) assembled(text string, opaque bool) (any, error) {
+	x.d.spend(len(text) / 64)
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the text gets longer than %d characters", maxText)
+	}
+	if opaque {
+		return Opaque(text), nil
+	}
+	return text, nil
+}
+
+func toText(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	return x.assembled(x.written(args[0]))
+}
+
+func indexOf(find func(s, part string) int) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		if list, is := args[0].([]any); is {
+			return indexIn(x, list, args[1], find("xx", "x") == 1)
+		}
+		return onTexts(func(a, b string) any {
+			i := find(fold(a), fold(b))
+			if i > 0 {
+				i = utf8.RuneCountInString(fold(a)[:i])
+			}
+			return int64(i)
+		})(x, args)
+	}
+}
+
+func split(x *scope, args []any) (any, error) {
+	s, is := args[0].(string)
+	if !is {
+		return nil, fmt.Errorf("expected a string, not %s", kindOf(args[0]))
+	}
+	var separators []string
+	switch by := args[1].(type) {
+	case string:
+		separators = []string{by}
+	case []any:
+		for _, item := range by {
+			if item, is := item.(string); is {
+				separators = append(separators, item)
+				continue
+			}
+			return nil, fmt.Errorf("expected strings to split by")
+		}
+	}
+	x.d.spend(len(s))
+	parts := []any{}
+	for start, i := 0, 0; ; {
+		cut := 0
+		for _, by := range separators {
+			if by != "" && strings.HasPrefix(s[i:], by) {
+				cut = len(by)
+				break
+			}
+		}
+		switch {
+		case i == len(s):
+			return append(parts, s[start:]), nil
+		case cut > 0:
+			parts = append(parts, s[start:i])
+			i += cut
+			start = i
+		default:
+			i++
+		}
+	}
+}
+
+func join(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	list, is := args[0].([]any)
+	by, isText := TextOf(args[1])
+	if !is || !isText {
+		return nil, fmt.Errorf("expected an array and a string")
+	}
+	_, opaque := args[1].(Opaque)
+	var b strings.Builder
+	for i, item := range list {
+		if i > 0 {
+			b.WriteString(by)
+		}
+		s, partly := x.written(item)
+		opaque = opaque || partly
+		b.WriteString(s)
+		if b.Len() > maxText {
+			break
+		}
+	}
+	return x.assembled(b.String(), opaque)
+}
+
+func replace(x *scope, args []any) (any, error) {
+	s, isS := args[0].(string)
+	old, isOld := args[1].(string)
+	with, isWith := args[2].(string)
+	if !isS || !isOld || !isWith || old == "" {
+		return nil, fmt.Errorf("expected three strings, the second not empty")
+	}
+	if n := strings.Count(s, old); n > 0 && n*len(with) > maxText {
+		return nil, fmt.Errorf("the text gets longer than %d characters", maxText)
+	}
+	return x.assembled(strings.ReplaceAll(s, old, with), false)
+}
+
+func substring(x *scope, args []any) (any, error) {
+	s, is := args[0].(string)
+	start, isStart := args[1].(int64)
+	if !is || !isStart {
+		return nil, fmt.Errorf("expected a string and a number")
+	}
+	runes := []rune(s)
+	x.d.spend(len(s) / 64)
+	length := int64(len(runes)) - start
+	if len(args) == 3 {
+		if length, is = args[2].(int64); !is {
+			return nil, fmt.Errorf("expected a number for the length")
+		}
+	}
+	if start < 0 || length < 0 || start > int64(len(runes)) || length > int64(len(runes))-start {
+		return nil, fmt.Errorf("the index and length parameters must refer to a location within the string: %d and %d in %d", start, length, len(runes))
+	}
+	return string(runes[start : start+length]), nil
+}
+
+func padLeft(x *scope, args []any) (any, error) {
+	s, opaque := x.written(args[0])
+	total, is := args[1].(int64)
+	if !is || total > maxText || opaque {
+		return nil, fmt.Errorf("expected a length")
+	}
+	with := " "
+	if len(args) == 3 {
+		if with, is = args[2].(string); !is || utf8.RuneCountInString(with) != 1 {
+			return nil, fmt.Errorf("expected one character to pad with")
+		}
+	}
+	return x.assembled(strings.Repeat(with, max(0, int(total)-utf8.RuneCountInString(s)))+s, false)
+}

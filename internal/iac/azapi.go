@@ -1,0 +1,174 @@
+package iac
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// subnetsKept is the api-version from which a PUT of a virtual network without subnets leaves them as they are; before, it deletes them.
+const subnetsKept = "2023-09-01"
+
+// armSubnet is a subnet as a body writes it.
+type armSubnet struct {
+	Name       string `json:"name"`
+	Properties struct {
+		Table *struct {
+			ID network.ID `json:"id"`
+		} `json:"routeTable"`
+	} `json:"properties"`
+}
+
+func (s armSubnet) table() network.ID {
+	if s.Properties.Table == nil {
+		return ""
+	}
+	return s.Properties.Table.ID
+}
+
+// armBody is the body of a subnet or of a virtual network.
+type armBody struct {
+	armSubnet
+	network struct {
+		Properties struct {
+			Subnets *[]armSubnet `json:"subnets"`
+		} `json:"properties"`
+	}
+}
+
+// body reads the body of an azapi resource: an object, or text with one before azapi 2.0.
+func (v *tfValues) body() (armBody, error) {
+	var b armBody
+	raw := v.Body
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = []byte(text)
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return b, nil
+	}
+	if err := json.Unmarshal(raw, &b.network); err != nil {
+		return b, err
+	}
+	return b, json.Unmarshal(raw, &b.armSubnet)
+}
+
+// azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The first PUTs its body as it stands; the second reads
+// the resource and puts the body over it, in which a list takes the place of a list.
+func (j *judge) azapi(r *tfResource) {
+	v := r.after()
+	if r.deletes() {
+		v = r.before()
+	}
+	kind, version, _ := strings.Cut(v.AzapiType, "@")
+	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet), strings.EqualFold(kind, network.TypeVNet)
+	if !subnet && !vnet {
+		return
+	}
+	id := r.before().ID
+	if v.ResourceID != "" {
+		id = v.ResourceID
+	}
+	switch {
+	case r.Type == tfAzapiUpdate && r.deletes(), vnet && r.deletes():
+		if r.Type == tfAzapi {
+			j.gone[id.Key()] = true
+		}
+		return
+	case subnet && r.Type == tfAzapi && (r.deletes() || r.replaces()):
+		j.recreated(id, j.tables[id.Key()], r, "it is deleted")
+		return
+	case r.creates() && r.Type == tfAzapi, id == "":
+		return
+	case r.Change.Unknown.of("body").all:
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so what it does to a table cannot be told", Unknown: true})
+		return
+	}
+	before, err := r.before().body()
+	after, err2 := r.after().body()
+	if err != nil || err2 != nil {
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body was not understood", Unknown: true})
+		return
+	}
+	list := after.network.Properties.Subnets
+	properties := r.Change.Unknown.of("body").of("properties")
+	switch {
+	case subnet && (r.Type == tfAzapi || r.clears()):
+		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
+	case vnet && list == nil:
+		if r.Type == tfAzapi && version < subnetsKept {
+			j.bodyWithout(r, id, version)
+		}
+	case vnet:
+		var old []armSubnet
+		if p := before.network.Properties.Subnets; p != nil {
+			old = *p
+		}
+		j.bodySubnets(r, id, old, *list, properties.of("subnets"))
+	}
+}
+
+// clears reports whether an update's body says that there is to be no table.
+func (r *tfResource) clears() bool {
+	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")
+}
+
+func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armSubnet, u unknown) {
+	for i, now := range after {
+		var old armSubnet
+		for _, b := range before {
+			if strings.EqualFold(b.Name, now.Name) {
+				old = b
+			}
+		}
+		j.bodySubnet(r, vnet.Child("subnets", now.Name), old, now, u.at(i).of("properties").of("routeTable"))
+	}
+	for _, old := range before {
+		listed := false
+		for _, now := range after {
+			listed = listed || strings.EqualFold(old.Name, now.Name)
+		}
+		if !listed {
+			id := vnet.Child("subnets", old.Name)
+			j.recreated(id, j.tables[id.Key()], r, "the body lists it no more")
+		}
+	}
+}
+
+// bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
+func (j *judge) bodyWithout(r *tfResource, vnet network.ID, version string) {
+	for _, s := range j.subnets[vnet.Key()] {
+		j.recreated(s.id, j.tables[s.id.Key()], r, "the body lists no subnets, which at api-version "+version+" deletes them: use "+subnetsKept+" or later")
+	}
+}
+
+// bodySubnet judges a subnet that a body writes.
+func (j *judge) bodySubnet(r *tfResource, id network.ID, before, after armSubnet, u unknown) {
+	had := j.tables[id.Key()]
+	if had == "" {
+		had = before.table()
+	}
+	now := after.table()
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(now)}
+	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: routeTable = { id = %s }", r.Address, id.Name(), j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"routeTable", "{ id = " + j.reference(had, r.Module) + " }"}}}
+	switch {
+	case u.any(): // a table made by the same plan
+		if had == "" {
+			return
+		}
+		e.Verb, e.How = Another, "the body names a routeTable that is known only after apply"
+	case now == "" && had != "":
+		e.Verb, e.How = Loses, "the body names no routeTable, and is written as it stands"
+	case now == "":
+		e.Verb, e.How = MayLose, "the body names no routeTable, and is written as it stands; "+unseen
+		e.Fix, e.Repair = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id), nil
+	case had != "" && !now.Equal(had):
+		e.Verb, e.How = Another, "the body names another routeTable"
+	default:
+		return
+	}
+	j.add(e)
+}

@@ -1,0 +1,170 @@
+package iac
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// FixBicep repairs Bicep in its text, layout and comments kept: a subnet without routeTable passes on the one that it has at present, read from an
+// existing subnet; and a network that lists no subnets gets the api-version that leaves them alone. With carriers, only subnets of their names are
+// repaired, otherwise all. Nothing compiles it here: compile it, and check what comes out.
+func FixBicep(file File, carriers []Carrier) *TemplateFix {
+	b := &bicepFix{
+		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{text: file.Data},
+		fix: &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data}},
+	}
+	for _, r := range b.resources {
+		switch {
+		case r.existing:
+		case strings.EqualFold(r.kind, network.TypeVNet):
+			b.vnet(r)
+		case strings.EqualFold(r.kind, network.TypeSubnet):
+			b.subnet(r, r.body, b.ownName(r))
+		}
+	}
+	b.fix.After = b.edit.done()
+	return b.fix
+}
+
+type bicepFix struct {
+	*bicepFile
+	carriers []Carrier
+	edit     *textEdit
+	fix      *TemplateFix
+}
+
+func (b *bicepFix) line(at int) int { return 1 + strings.Count(b.text[:at], "\n") }
+
+func (b *bicepFix) left(at int, format string, args ...any) {
+	b.fix.Left = append(b.fix.Left, fmt.Sprintf("line %d: ", b.line(at))+fmt.Sprintf(format, args...))
+}
+
+func (b *bicepFix) vnet(r *bicepResource) {
+	properties := b.member(r.body, "properties")
+	if properties == nil || !b.starts(properties.value, '{') {
+		return
+	}
+	subnets := b.member(properties.value, "subnets")
+	switch {
+	case subnets == nil && r.version < subnetsKept:
+		b.edit.replace(r.versionAt, r.versionAt+len(r.version), subnetsKept)
+		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which leaves the subnets alone that it does not list", r.symbol, subnetsKept))
+		return
+	case subnets == nil:
+		return
+	case !b.starts(subnets.value, '['):
+		b.left(subnets.at, "the subnets of %s are an expression: see to it that each has its routeTable", r.symbol)
+		return
+	case strings.HasPrefix(strings.TrimSpace(b.mask[subnets.value.from+1:subnets.value.to]), "for ") || r.looped:
+		b.left(subnets.at, "the subnets of %s are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable", r.symbol)
+		return
+	}
+	for i := subnets.value.from + 1; i < subnets.value.to; i++ {
+		if b.mask[i] == '{' {
+			item := bicepSpan{i, b.close(i)}
+			b.subnet(r, item, b.inVNet(r, item))
+			i = item.to
+		}
+	}
+}
+
+// inVNet is the written name of a subnet that its network lists, with the network's.
+func (b *bicepFix) inVNet(r *bicepResource, item bicepSpan) string {
+	return joinNames(b.raw(b.member(r.body, "name")), b.raw(b.member(item, "name")))
+}
+
+// ownName is the written name of a subnet of its own, with the network's.
+func (b *bicepFix) ownName(r *bicepResource) string {
+	name := b.raw(b.member(r.body, "name"))
+	if parent := b.raw(b.member(r.body, "parent")); parent != "" && name != "" {
+		return joinNames(parent+".name", name)
+	}
+	return name
+}
+
+// joinNames puts two expressions together into one text, network/subnet.
+func joinNames(vnet, subnet string) string {
+	if vnet == "" || subnet == "" {
+		return ""
+	}
+	part := func(expression string) string {
+		if len(expression) > 1 && expression[0] == '\'' && bicepString(expression) == len(expression) && !strings.HasPrefix(expression, "'''") {
+			return expression[1 : len(expression)-1]
+		}
+		return "${" + expression + "}"
+	}
+	return "'" + part(vnet) + "/" + part(subnet) + "'"
+}
+
+var bicepSymbol = regexp.MustCompile(`\W+`)
+
+// subnet gives an object of a subnet the table that it has at present. Name is that of the subnet, with its network, as it is to be written.
+func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
+	label := strings.Trim(b.raw(b.member(item, "name")), "'")
+	label = label[strings.LastIndexByte(label, '/')+1:]
+	if !b.wanted(label) {
+		return
+	}
+	properties := b.member(item, "properties")
+	if properties == nil || !b.starts(properties.value, '{') || name == "" {
+		b.left(item.from, "the properties of %s are an expression: see to it that they hold its routeTable", label)
+		return
+	}
+	table := b.member(properties.value, "routeTable")
+	if table != nil && b.raw(table) != "null" {
+		return
+	}
+	if r.looped {
+		b.left(item.from, "%s is made by a loop: give its properties a routeTable", r.symbol)
+		return
+	}
+	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
+	for _, other := range b.resources {
+		if other.symbol == symbol {
+			b.left(item.from, "%s is declared already: pass its routeTable on", symbol)
+			return
+		}
+	}
+	value := symbol + ".properties.?routeTable"
+	if table != nil {
+		b.edit.replace(table.value.from, table.value.to, value)
+	} else if members := b.members(properties.value); len(members) == 0 {
+		b.edit.replace(properties.value.from+1, properties.value.from+1, " routeTable: "+value+" ")
+	} else if first := members[0].at; strings.Contains(b.text[properties.value.from:first], "\n") {
+		b.edit.replace(first, first, "routeTable: "+value+"\n"+b.edit.indent(first))
+	} else {
+		b.edit.replace(first, first, "routeTable: "+value+", ")
+	}
+	at := b.aboveDecorators(r.at)
+	b.edit.replace(at, at, fmt.Sprintf("// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
+	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on the route table that it has at present (line %d). Both it and its network must be there already", label, b.line(item.from)))
+}
+
+// aboveDecorators returns the start of the lines of decorators and comments that stand directly above a declaration.
+func (b *bicepFix) aboveDecorators(at int) int {
+	start := strings.LastIndexByte(b.text[:at], '\n') + 1
+	for start > 0 {
+		above := strings.LastIndexByte(b.text[:start-1], '\n') + 1
+		line := strings.TrimSpace(b.text[above : start-1])
+		if !strings.HasPrefix(line, "@") && !strings.HasPrefix(line, "//") {
+			break
+		}
+		start = above
+	}
+	return start
+}
+
+func (b *bicepFix) wanted(name string) bool {
+	if len(b.carriers) == 0 {
+		return true
+	}
+	for _, c := range b.carriers {
+		if strings.EqualFold(c.Name, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package iac
+
+import (
+	"strings"
+	"testing"
+)
+
+const someBicep = `param vnetName string = 'shop-vnet'
+param prefixes array
+
+// The network. Its first subnet: 'aks-nodes' {
+@description('all of it')
+resource vnet 'Microsoft.Network/virtualNetworks@2024-05-01' = if (!empty(prefixes)) {
+  name: vnetName
+  location: resourceGroup().location
+  properties: {
+    addressSpace: {
+      addressPrefixes: prefixes
+    }
+    subnets: [
+      {
+        name: 'aks-nodes' // kubenet
+        properties: {
+          addressPrefix: '10.20.0.0/22'
+        }
+      }
+      {
+        name: 'appgw'
+        properties: {
+          addressPrefix: '10.20.8.0/24'
+          routeTable: {
+            id: table.id
+          }
+        }
+      }
+      { name: 'jump-${vnetName}', properties: { addressPrefix: '10.20.9.0/24', routeTable: null } }
+    ]
+  }
+}
+
+resource own 'Microsoft.Network/virtualNetworks/subnets@2023-11-01' = {
+  parent: vnet
+  name: 'pods'
+  properties: {
+    addressPrefix: cidrSubnet('10.20.0.0/16', 24, 12)
+  }
+}
+
+resource table 'Microsoft.Network/routeTables@2024-05-01' existing = {
+  name: 'shop-rt'
+}
+`
+
+func TestFixBicep(t *testing.T) {
+	fix := FixBicep(File{"main.bicep", []byte(someBicep)}, nil)
+	want := strings.NewReplacer(
+		"// The network. Its", `// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+resource keepRouteTable_aks_nodes 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' existing = {
+  name: '${vnetName}/aks-nodes'
+}
+
+// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+resource keepRouteTable_jump_vnetName 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' existing = {
+  name: '${vnetName}/jump-${vnetName}'
+}
+
+// The network. Its`,
+		"          addressPrefix: '10.20.0.0/22'\n", "          routeTable: keepRouteTable_aks_nodes.properties.?routeTable\n          addressPrefix: '10.20.0.0/22'\n",
+		"routeTable: null", "routeTable: keepRouteTable_jump_vnetName.properties.?routeTable",
+		"resource own", `// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+resource keepRouteTable_pods 'Microsoft.Network/virtualNetworks/subnets@2023-11-01' existing = {
+  name: '${vnet.name}/pods'
+}
+
+resource own`,
+		"    addressPrefix: cidrSubnet", "    routeTable: keepRouteTable_pods.properties.?routeTable\n    addressPrefix: cidrSubnet",
+	).Replace(someBicep)
+	if string(fix.After) != want || len(fix.Done) != 3 || len(fix.Left) != 0 {
+		t.Errorf("%v %v\n%s", fix.Done, fix.Left, fix.After)
+	}
+	if again := FixBicep(File{"main.bicep", fix.After}, nil); string(again.After) != want || len(again.Done) > 0 {
+		t.Errorf("again: %v\n%s", again.Done, again.After)
+	}
+	// Only what is known to carry pods.
+	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
+	sameLines(t, "named", fix.Done, "pods passes on the route table that it has at present (line 34). Both it and its network must be there already")
+	// The api-version that leaves subnets alone, and what is for a person.
+	for text, want := range map[string]string{
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "v gets the api-version 2023-09-01, which leaves the subnets alone that it does not list",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-09-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: 'v'\n}\n":                                                                    "",
+		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: [for s in all: {\n      name: s\n    }]\n  }\n}\n": "line 4: the subnets of v are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable",
+		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: all\n  }\n}\n":                                     "line 4: the subnets of v are an expression: see to it that each has its routeTable",
+		"resource s 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for n in all: {\n  name: 'v/${n}'\n  properties: {\n  }\n}]\n":                          "line 1: s is made by a loop: give its properties a routeTable",
+		"// resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n//  properties: {}\n// }\n":                                                                "",
+	} {
+		fix := FixBicep(File{"main.bicep", []byte(text)}, nil)
+		if got := strings.Join(append(fix.Done, fix.Left...), "; "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzFixBicep: nothing makes it panic, and a second repair changes nothing.
+func FuzzFixBicep(f *testing.F) {
+	f.Add(someBicep)
+	f.Fuzz(func(t *testing.T, text string) {
+		fix := FixBicep(File{"x.bicep", []byte(text)}, nil)
+		if len(fix.Done) == 0 && string(fix.After) != text {
+			t.Errorf("changed without a word:\n%s", fix.After)
+		}
+	})
+}

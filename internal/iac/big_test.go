@@ -1,0 +1,153 @@
+package iac
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// bigPlan writes a plan of n resources as `terraform show -json` does: planned values, changes and the state before, of virtual machines and, one in
+// every, of a subnet with its association (all subnets and associations for 1). One subnet loses its table.
+func bigPlan(w io.Writer, n, every int) error {
+	b := bufio.NewWriterSize(w, 1<<20)
+	filler := `"location":"westeurope","tags":{"team":"shop","cost":"1234"},"admin_username":"azureuser","size":"Standard_D4s_v5","os_disk":[{"caching":"ReadWrite","disk_size_gb":128,"name":"disk","storage_account_type":"Premium_LRS","diff_disk_settings":[],"security_encryption_type":""}],"identity":[{"type":"SystemAssigned","identity_ids":[],"principal_id":"00000000-0000-0000-0000-000000000000","tenant_id":"00000000-0000-0000-0000-0000000000aa"}],"source_image_reference":[{"offer":"0001-com-ubuntu-server-jammy","publisher":"Canonical","sku":"22_04-lts-gen2","version":"latest"}],"custom_data":"with \"quotes\" and { brackets ] in it","timeouts":null`
+	const group = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/rg/providers/"
+	one := func(i int) (kind, address, values string) {
+		subnet := fmt.Sprintf("%sMicrosoft.Network/virtualNetworks/vnet-%d/subnets/nodes-%d", group, i/200, i/2)
+		table := group + "Microsoft.Network/routeTables/nodes-rt"
+		switch {
+		case every > 1 && i%every > 1:
+			return "azurerm_linux_virtual_machine", "vm", fmt.Sprintf(`{"id":"%sMicrosoft.Compute/virtualMachines/vm-%d","name":"vm-%d",%s}`, group, i, i, filler)
+		case i%2 == 0:
+			return "azurerm_subnet", "nodes", fmt.Sprintf(`{"address_prefixes":["10.0.0.0/24"],"delegation":[],"id":%q,"name":"nodes-%d","route_table_id":%q,"service_endpoint":[],"timeouts":null,"virtual_network_name":"vnet-%d"}`, subnet, i/2, table, i/200)
+		}
+		return "azurerm_subnet_route_table_association", "nodes", fmt.Sprintf(`{"id":%q,"route_table_id":%q,"subnet_id":%q,"timeouts":null}`, subnet, table, subnet)
+	}
+	list := func(open, end string, each func(i int)) {
+		b.WriteString(open)
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			each(i)
+		}
+		b.WriteString(end)
+	}
+	head := func(i int) string {
+		kind, name, _ := one(i)
+		return fmt.Sprintf(`{"address":"module.m[\"%d\"].%s.%s","module_address":"module.m[\"%d\"]","mode":"managed","type":%q,"name":%q,"provider_name":"registry.terraform.io/hashicorp/azurerm"`, i/2, kind, name, i/2, kind, name)
+	}
+	state := func(i int) {
+		_, _, values := one(i)
+		fmt.Fprintf(b, `%s,"schema_version":0,"values":%s,"sensitive_values":{"tags":{}}}`, head(i), values)
+	}
+	b.WriteString(`{"format_version":"1.2","terraform_version":"1.11.4",`)
+	list(`"planned_values":{"root_module":{"child_modules":[{"resources":[`, `]}]}},`, state)
+	list(`"resource_changes":[`, `],`, func(i int) {
+		_, _, values := one(i)
+		action, after := "no-op", values
+		if i == 1 {
+			action, after = "delete", "null"
+		}
+		fmt.Fprintf(b, `%s,"change":{"actions":[%q],"before":%s,"after":%s,"after_unknown":{},"before_sensitive":{"tags":{}},"after_sensitive":{"tags":{}}}}`, head(i), action, values, after)
+	})
+	list(`"prior_state":{"format_version":"1.0","terraform_version":"1.11.4","values":{"root_module":{"child_modules":[{"resources":[`, `]}]}}},`, state)
+	b.WriteString(`"configuration":{"root_module":{}},"timestamp":"2026-11-21T00:06:09Z","applyable":true,"complete":true,"errored":false}`)
+	return b.Flush()
+}
+
+// bigResources is the size of plan that is promised to be read in 150 MiB.
+const bigResources = 100_000
+
+// readBig reads a big plan as it is being written, so that nothing but the reading takes memory.
+func readBig(every int) (*Reading, error) {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(bigPlan(w, bigResources, every)) }()
+	return Read("plan.json", r)
+}
+
+// raced is set where the race detector is built in.
+var raced bool
+
+// TestPeakMemory: a plan of 100,000 resources is read in less than 150 MiB, in a process of its own, as the kernel counts it (VmHWM): what the Go
+// runtime takes is in it. Also where every resource is a subnet or an association.
+func TestPeakMemory(t *testing.T) {
+	if every, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_BIG_PLAN")); err == nil {
+		r, err := readBig(every)
+		if err != nil || len(r.Effects) != 1 || r.Effects[0].Verb != Loses {
+			t.Fatalf("read %+v, %v", r, err)
+		}
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("peak %s kB\n", regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(status)[1])
+		return
+	}
+	if testing.Short() || runtime.GOOS != "linux" || raced {
+		t.Skip("reads some 300 MB twice, and looks at /proc, without the race detector")
+	}
+	for _, every := range []int{20, 1} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestPeakMemory$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("ROUTEKEEPER_BIG_PLAN=%d", every))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		peak := regexp.MustCompile(`peak (\d+) kB`).FindSubmatch(out)
+		if peak == nil {
+			t.Fatalf("no peak in %s", out)
+		}
+		kB, _ := strconv.Atoi(string(peak[1]))
+		t.Logf("one network resource in %d: peak %d MiB", every, kB>>10)
+		if kB>>10 >= 150 {
+			t.Errorf("one network resource in %d: peak memory %d MiB, promised are less than 150", every, kB>>10)
+		}
+	}
+}
+
+// BenchmarkPlan reads a plan of 100,000 resources from a file, beside encoding/json reading it into a map.
+func BenchmarkPlan(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "plan.json")
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := bigPlan(f, bigResources, 20); err != nil {
+		b.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.Close()
+	run := func(name string, read func(io.Reader) error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(info.Size())
+			b.ReportAllocs()
+			for b.Loop() {
+				f, err := os.Open(path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := read(f); err != nil {
+					b.Fatal(err)
+				}
+				f.Close()
+			}
+		})
+	}
+	run("Read", func(r io.Reader) error { _, err := Read("plan.json", r); return err })
+	run("EncodingJSON", func(r io.Reader) error {
+		var all map[string]any
+		return json.NewDecoder(bufio.NewReader(r)).Decode(&all)
+	})
+}

@@ -1,0 +1,271 @@
+package iac
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Edit is a file before and after its repair.
+type Edit struct {
+	File          string
+	Before, After []byte
+}
+
+// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make.
+func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding, repairs []*Repair) {
+	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
+	for _, e := range r.Effects {
+		if e = known.settle(e); e.Verb == "" {
+			continue
+		}
+		for _, f := range known.finding(e) {
+			if f.Severity >= from {
+				findings, repairs = append(findings, f), append(repairs, e.Repair)
+			}
+		}
+	}
+	return findings, repairs
+}
+
+// Fix makes repairs in the code. The edits are sorted by file; of each repair it says why it was not made, "" where it was.
+func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
+	x := &fixer{source: s, open: map[string]*hclwrite.File{}, set: map[string]string{}}
+	for _, r := range repairs {
+		reason := "a person has to decide"
+		if r != nil {
+			reason = x.repair(*r)
+		}
+		why = append(why, reason)
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.open)) {
+		before := s.content(name)
+		if after := layout(before, x.open[name].BuildTokens(nil).Bytes()); !bytes.Equal(before, after) {
+			edits = append(edits, Edit{File: name, Before: before, After: after})
+		}
+	}
+	return edits, why
+}
+
+// layout gives new lines the layout of terraform fmt, and leaves the others as they are. Where the file had it, it has it again as a whole: what is
+// new can move the equal signs beside it.
+func layout(before, after []byte) []byte {
+	lines := func(text []byte) [][]byte {
+		return bytes.Split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\n"))
+	}
+	old := lines(before)
+	now := lines(after)
+	if whole := bytes.Join(old, []byte("\n")); bytes.Equal(before, after) {
+		return before
+	} else if bytes.Equal(hclwrite.Format(whole), whole) {
+		now = lines(hclwrite.Format(bytes.Join(now, []byte("\n"))))
+	} else if formatted := lines(hclwrite.Format(bytes.Join(now, []byte("\n")))); len(formatted) == len(now) {
+		had := map[string]bool{}
+		for _, line := range old {
+			had[string(line)] = true
+		}
+		fresh := false
+		for i, line := range now {
+			if fresh = !had[string(line)] || fresh && string(line) == "}"; fresh { // a new block ends with a brace that others have, too
+				now[i] = formatted[i]
+			}
+		}
+	}
+	end := []byte("\n")
+	if bytes.Contains(before, []byte("\r\n")) {
+		end = []byte("\r\n")
+	}
+	return bytes.Join(now, end)
+}
+
+// oneLine reports whether a block is written on one line, which takes no second attribute.
+func oneLine(b *hclwrite.Block) bool {
+	return !bytes.Contains(bytes.TrimSpace(b.BuildTokens(nil).Bytes()), []byte("\n"))
+}
+
+// Apply returns the configuration with edits made.
+func (s *Source) Apply(edits []Edit) (*Source, error) {
+	out := &Source{files: s.files}
+	for _, m := range s.modules {
+		n := &sourceModule{way: m.way, dir: m.dir}
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			raw := m.files[name]
+			for _, e := range edits {
+				if e.File == name {
+					raw = e.After
+				}
+			}
+			if err := n.parse(name, raw); err != nil {
+				return nil, err
+			}
+		}
+		out.modules = append(out.modules, n)
+	}
+	return out, nil
+}
+
+func (s *Source) content(name string) []byte {
+	for _, m := range s.modules {
+		if raw, here := m.files[name]; here {
+			return raw
+		}
+	}
+	return nil
+}
+
+// fixer edits files, each opened once.
+type fixer struct {
+	source *Source
+	open   map[string]*hclwrite.File
+	set    map[string]string // what was set, by file, resource, block and attribute: instances of a module share their code
+}
+
+func (x *fixer) file(name string) *hclwrite.File {
+	if x.open[name] == nil {
+		f, diagnostics := hclwrite.ParseConfig(x.source.content(name), name, hcl.InitialPos)
+		if diagnostics.HasErrors() {
+			return nil // it was parsed before
+		}
+		x.open[name] = f
+	}
+	return x.open[name]
+}
+
+// resource finds the block of a resource, and the file that it is in.
+func (x *fixer) resource(address string) (*hclwrite.Block, string) {
+	place, found := x.source.find(address)
+	if !found {
+		return nil, ""
+	}
+	f := x.file(place.File)
+	if f == nil {
+		return nil, ""
+	}
+	plain := withoutKeys(address)
+	parts := strings.Split(plain, ".")
+	return f.Body().FirstMatchingBlock("resource", parts[len(parts)-2:]), place.File
+}
+
+// repair makes one, and says why it cannot.
+func (x *fixer) repair(r Repair) string {
+	if r.Add {
+		return x.add(r)
+	}
+	block, file := x.resource(r.Address)
+	if block == nil {
+		return "the code of " + r.Address + " is not here"
+	}
+	switch {
+	case oneLine(block):
+		return r.Address + " is written on one line: write it on several"
+	case r.Drop != "":
+		unignore(block.Body(), r.Drop)
+		return ""
+	case r.Ignore != "":
+		return ignore(block.Body(), r.Ignore)
+	}
+	if conflict := x.claim(file, r); conflict != "" {
+		return conflict
+	}
+	kind := block.Labels()[0]
+	switch {
+	case kind == tfVNet:
+		return inlineTable(block.Body(), r)
+	case strings.HasPrefix(kind, "azapi_"):
+		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
+		return bodyTable(block.Body(), r, strings.EqualFold(kind, network.TypeVNet))
+	}
+	for _, s := range r.Set {
+		setAttribute(block.Body(), s)
+	}
+	return ""
+}
+
+// claim notes what is set where. Instances of one block cannot have tables of their own.
+func (x *fixer) claim(file string, r Repair) string {
+	keyed := r.Address != withoutKeys(r.Address)
+	for _, s := range r.Set {
+		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
+		if other, known := x.set[key]; known && other != s.Expression || keyed && strings.HasPrefix(s.Expression, `"/`) {
+			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
+		}
+		x.set[key] = s.Expression
+	}
+	return ""
+}
+
+// inlineTable names the table in the inline block of a subnet. Where the block is not written out, the blocks are ignored instead.
+func inlineTable(body *hclwrite.Body, r Repair) string {
+	for _, b := range body.Blocks() {
+		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), r.Subnet) {
+			if oneLine(b) {
+				return "the block of " + r.Subnet + " is written on one line: write it on several"
+			}
+			for _, s := range r.Set {
+				setAttribute(b.Body(), s)
+			}
+			return ""
+		}
+	}
+	return ignore(body, "subnet")
+}
+
+// unquoted is the text of an attribute that is a constant, "" for any other and for none.
+func unquoted(a *hclwrite.Attribute) string {
+	if a == nil {
+		return ""
+	}
+	source := a.Expr().BuildTokens(nil).Bytes()
+	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return ""
+	}
+	return text(expr)
+}
+
+// setAttribute gives an attribute an expression, in place or behind the others.
+func setAttribute(body *hclwrite.Body, s Setting) {
+	body.SetAttributeRaw(s.Attribute, tokens(s.Expression))
+}
+
+// tokens are those of an expression, with the spaces that it is written with.
+func tokens(expression string) hclwrite.Tokens {
+	const attribute = "x = "
+	f, diagnostics := hclwrite.ParseConfig([]byte(attribute+expression+"\n"), "", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return nil
+	}
+	return f.Body().GetAttribute("x").Expr().BuildTokens(nil)
+}
+
+// add writes a resource that is not there, at the end of the file that another is in.
+func (x *fixer) add(r Repair) string {
+	if block, _ := x.resource(r.Address); block != nil {
+		return "" // it is there
+	}
+	place, found := x.source.find(r.Beside)
+	if !found || moduleOf(r.Beside) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
+		return "the code beside which " + cmp.Or(r.Address, "it") + " belongs is not here"
+	}
+	f := x.file(place.File)
+	if f == nil {
+		return fmt.Sprintf("%s cannot be edited", place.File)
+	}
+	parts := strings.Split(r.Address, ".")
+	f.Body().AppendNewline()
+	block := f.Body().AppendNewBlock("resource", parts[len(parts)-2:])
+	for _, s := range r.Set {
+		setAttribute(block.Body(), s)
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package iac
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+func sourceOf(t *testing.T, code string) *Source {
+	t.Helper()
+	s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(code)}}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fixed makes repairs until there is nothing to change, which has to be after the first time.
+func fixed(t *testing.T, s *Source, repairs []*Repair) (code string, why []string) {
+	t.Helper()
+	edits, why := s.Fix(repairs)
+	after, err := s.Apply(edits)
+	if err != nil {
+		t.Fatalf("what it wrote is no HCL: %v: %s", err, edits[0].After)
+	}
+	if again, _ := after.Fix(repairs); len(again) != 0 {
+		t.Errorf("it is not idempotent: %s, and then %s", edits[0].After, again[0].After)
+	}
+	return string(after.content("main.tf")), why
+}
+
+// TestFixFixtures: what can be repaired for the real plans is, in the layout of terraform fmt; the rest is left.
+func TestFixFixtures(t *testing.T) {
+	want := map[string]string{
+		"s01-inline-subnet-strips":            "    address_prefixes = [\"10.240.0.0/24\"]\n    route_table_id   = azurerm_route_table.nodes.id\n",
+		"s03-association-destroyed":           "resource \"azurerm_subnet_route_table_association\" \"nodes\" {\n  subnet_id      = azurerm_subnet.nodes.id\n  route_table_id = azurerm_route_table.nodes.id\n}\n",
+		"s04-association-replaced":            "  route_table_id = azurerm_route_table.nodes.id\n",
+		"s06-write-only-table-removed":        "  route_table_id_wo         = azurerm_route_table.nodes.id\n  route_table_id_wo_version = 1\n",
+		"s07-inline-routes-remove-pod-routes": "  lifecycle {\n    ignore_changes = [route]\n  }\n",
+		"s08-subnet-renamed":                  "left",
+		"s09-silent-strip-stale-state":        "  lifecycle {\n    ignore_changes = [subnet]\n  }\n",
+		"s11-table-renamed-cascades":          "left",
+	}
+	for name := range verdicts {
+		t.Run(name, func(t *testing.T) {
+			code, err := os.ReadFile(filepath.Join("../../testdata/terraform", name, "main.tf"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Read("plan.json", bytes.NewReader(dump(t, load(t, name))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, repairs := r.Repairs(Known{Carriers: []Carrier{Named("aks-nodes", "it carries pods")}}, finding.Warning)
+			after, why := fixed(t, sourceOf(t, string(code)), repairs)
+			switch {
+			case want[name] == "" && len(repairs) > 0:
+				t.Errorf("something is repaired that is not broken: %s", after)
+			case want[name] == "left" && (len(why) != 1 || why[0] == "" || after != string(code)):
+				t.Errorf("a person has to decide: %q, %s", why, after)
+			case want[name] != "left" && !strings.Contains(after, want[name]):
+				t.Errorf("%q is not in %s", want[name], after)
+			}
+			if string(hclwrite.Format([]byte(after))) != after {
+				t.Errorf("terraform fmt would change %s", after)
+			}
+		})
+	}
+}
+
+// TestFixConfiguration: what a configuration alone shows is repaired, comments and layout stay, and the result passes the check.
+func TestFixConfiguration(t *testing.T) {
+	for _, c := range []struct{ name, code, want string }{
+		{"a list that grows", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\" # of the cluster\n  }\n  lifecycle {\n    ignore_changes = [tags]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
+		{"a list of lines", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags, # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet,\n    ]\n"},
+		{"a list of lines without the last comma", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet\n    ]\n"},
+		{"an empty list", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = []\n  }\n}\n", "ignore_changes = [subnet]\n"},
+		{"a lifecycle for something else", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n", "    prevent_destroy = true\n    ignore_changes  = [subnet]\n"},
+		{"a part of the set", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [tags, subnet[0].route_table_id]\n  }\n}\n", "ignore_changes = [subnet, tags]\n"},
+		{"a protection of nothing", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n  lifecycle {\n    ignore_changes = [route_table_id]\n  }\n}\n", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n}\n"},
+		{"a protection of nothing beside one of something", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
+		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = [subnet]\n  }\n}\n"},
+		{"the line ends of Windows", "resource \"azurerm_virtual_network\" \"v\" {\r\n  subnet {\r\n    name = \"nodes\"\r\n  }\r\n}\r\n", "\r\n\r\n  lifecycle {\r\n    ignore_changes = [subnet]\r\n  }\r\n}\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sourceOf(t, c.code)
+			known := Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}
+			_, repairs := s.Reading().Repairs(known, finding.Warning)
+			after, why := fixed(t, s, repairs)
+			if strings.Join(why, "") != "" || !strings.Contains(after, c.want) {
+				t.Errorf("%q is not in %s (%q)", c.want, after, why)
+			}
+			if left := sourceOf(t, after).Reading().Findings(known); len(left) != 0 {
+				t.Errorf("the result does not pass: %v", left)
+			}
+		})
+	}
+}
+
+// TestFixBodies: the bodies of azapi resources get the table where they are written out.
+func TestFixBodies(t *testing.T) {
+	set := []Setting{{"routeTable", "{ id = azurerm_route_table.rt.id }"}}
+	for _, c := range []struct{ name, kind, body, want string }{
+		{"an object", subnetType, "{\n    properties = {\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n  }", "    properties = {\n      routeTable    = { id = azurerm_route_table.rt.id }\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n"},
+		{"as text", subnetType, "jsonencode({ properties = { addressPrefix = \"10.0.0.0/24\" } })", "body = jsonencode({ properties = { routeTable = { id = azurerm_route_table.rt.id }, addressPrefix = \"10.0.0.0/24\" } })\n"},
+		{"an empty one", subnetType, "{ properties = {} }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"one that says null", subnetType, "{ properties = { routeTable = null } }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"a network", vnetType, "{ properties = { subnets = [{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { x = 1 } }] } }", "{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { routeTable = { id = azurerm_route_table.rt.id }, x = 1 } }"},
+		{"an expression", subnetType, "local.body", ""},
+	} {
+		code := "resource \"azapi_resource\" \"n\" {\n  type = \"" + c.kind + "\"\n  body = " + c.body + "\n}\n"
+		after, why := fixed(t, sourceOf(t, code), []*Repair{{Address: "azapi_resource.n", Subnet: "nodes", Set: set}})
+		if c.want == "" && (after != code || !strings.Contains(why[0], "not written out")) || !strings.Contains(after, c.want) {
+			t.Errorf("%s: %q is not in %s (%q)", c.name, c.want, after, why)
+		}
+	}
+}
+
+// TestFixLeaves: what cannot be repaired is left as it is, with the reason.
+func TestFixLeaves(t *testing.T) {
+	inlineRepair := func(address, value string) *Repair {
+		return &Repair{Address: address, Subnet: "nodes", Set: []Setting{{"route_table_id", value}}}
+	}
+	const vnet = "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n}\n"
+	for _, c := range []struct {
+		name, code string
+		repairs    []*Repair
+		want       string
+	}{
+		{"code that is not here", vnet, []*Repair{inlineRepair("azurerm_virtual_network.other", "x")}, "is not here"},
+		{"instances that share their code", vnet, []*Repair{inlineRepair("azurerm_virtual_network.v[0]", `"/subscriptions/a"`)}, "share the code"},
+		{"a block on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet { name = \"nodes\" }\n}\n", []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}, "on one line"},
+		{"a resource on one line", "resource \"azurerm_virtual_network\" \"v\" {}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "on one line"},
+		{"an expression", "resource \"azurerm_virtual_network\" \"v\" {\n  lifecycle {\n    ignore_changes = local.x\n  }\n}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "no plain list"},
+		{"nothing to do it with", vnet, []*Repair{nil}, "a person has to decide"},
+	} {
+		after, why := fixed(t, sourceOf(t, c.code), c.repairs)
+		if after != c.code || !strings.Contains(strings.Join(why, ""), c.want) {
+			t.Errorf("%s: %q, expected %q, and %s", c.name, why, c.want, after)
+		}
+	}
+	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
+	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
+		t.Errorf("blocks that are not written out: %s", after)
+	}
+}
+
+// FuzzFix: whatever the code, the result of a repair is HCL, a second repair changes nothing, and the resources are the same.
+func FuzzFix(f *testing.F) {
+	for name := range verdicts {
+		raw, err := os.ReadFile(filepath.Join("../../testdata/terraform", name, "main.tf"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw[bytes.Index(raw, []byte(`resource "azurerm_virtual_network"`)):])
+	}
+	f.Add([]byte("resource \"azurerm_route_table\" \"r\" {\n  route {}\n  lifecycle {\n    ignore_changes = [route[0], tags]\n  }\n}"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: raw}}, ".")
+		if err != nil {
+			return
+		}
+		_, repairs := s.Reading().Repairs(Known{}, finding.Info)
+		edits, _ := s.Fix(repairs)
+		after, err := s.Apply(edits)
+		if err != nil {
+			t.Fatalf("%q becomes %q: %v", raw, edits[0].After, err)
+		}
+		if again, _ := after.Fix(repairs); len(again) != 0 {
+			t.Errorf("%q becomes %q, and then %q", raw, edits[0].After, again[0].After)
+		}
+		if a, b := len(s.modules[0].resources), len(after.modules[0].resources); a != b {
+			t.Errorf("%d resources become %d", a, b)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package iac
+
+import (
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// ignore adds an attribute to ignore_changes of a resource, in place of what names parts of it.
+func ignore(body *hclwrite.Body, attribute string) string {
+	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
+	if lifecycle == nil {
+		body.AppendNewline()
+		lifecycle = body.AppendNewBlock("lifecycle", nil)
+	}
+	list := lifecycle.Body().GetAttribute("ignore_changes")
+	if list == nil {
+		setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + attribute + "]"})
+		return ""
+	}
+	items, all, known := ignoredItems(list)
+	switch {
+	case all:
+		return ""
+	case !known:
+		return "ignore_changes is no plain list: " + attribute + " belongs into it"
+	}
+	parts := false
+	for _, item := range items {
+		switch root := rootOf(item); {
+		case item == attribute || item == `"`+attribute+`"`:
+			return ""
+		case root == attribute:
+			parts = true
+		}
+	}
+	if !parts {
+		lifecycle.Body().SetAttributeRaw("ignore_changes", appended(list.Expr().BuildTokens(nil), attribute))
+		return ""
+	}
+	kept := []string{attribute}
+	for _, item := range items {
+		if rootOf(item) != attribute {
+			kept = append(kept, item)
+		}
+	}
+	setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + strings.Join(kept, ", ") + "]"})
+	return ""
+}
+
+// unignore takes an attribute out of ignore_changes, and what is empty then.
+func unignore(body *hclwrite.Body, attribute string) {
+	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
+	if lifecycle == nil {
+		return
+	}
+	list := lifecycle.Body().GetAttribute("ignore_changes")
+	if list == nil {
+		return
+	}
+	items, all, known := ignoredItems(list)
+	if all || !known {
+		return
+	}
+	var kept []string
+	for _, item := range items {
+		if rootOf(item) != attribute {
+			kept = append(kept, item)
+		}
+	}
+	switch {
+	case len(kept) == len(items):
+	case len(kept) > 0:
+		setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + strings.Join(kept, ", ") + "]"})
+	default:
+		lifecycle.Body().RemoveAttribute("ignore_changes")
+		if len(lifecycle.Body().Attributes())+len(lifecycle.Body().Blocks()) == 0 {
+			body.RemoveBlock(lifecycle)
+		}
+	}
+}
+
+// ignoredItems are the items of ignore_changes as they are written; all where it is the word all; known where it is a list that is written out.
+func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
+	source := a.Expr().BuildTokens(nil).Bytes()
+	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return nil, false, false
+	}
+	if hcl.ExprAsKeyword(expr) == "all" {
+		return nil, true, true
+	}
+	list, diagnostics := hcl.ExprList(expr)
+	if diagnostics.HasErrors() {
+		return nil, false, false
+	}
+	for _, item := range list {
+		r := item.Range()
+		items = append(items, string(r.SliceBytes(source)))
+	}
+	return items, false, true
+}
+
+// rootOf is the attribute that an item of ignore_changes begins with.
+func rootOf(item string) string {
+	item = strings.Trim(item, `"`)
+	if end := strings.IndexAny(item, ".["); end >= 0 {
+		return item[:end]
+	}
+	return item
+}
+
+// appended adds an item to a list that is written out, and leaves its lines and comments as they are.
+func appended(list hclwrite.Tokens, item string) hclwrite.Tokens {
+	end := len(list) - 1
+	for end > 0 && list[end].Type != hclsyntax.TokenCBrack {
+		end--
+	}
+	last := end - 1 // the last token that is no line break and no comment
+	for last > 0 && (list[last].Type == hclsyntax.TokenNewline || list[last].Type == hclsyntax.TokenComment) {
+		last--
+	}
+	word := &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(item)}
+	comma := &hclwrite.Token{Type: hclsyntax.TokenComma, Bytes: []byte(",")}
+	var out hclwrite.Tokens
+	switch list[last].Type {
+	case hclsyntax.TokenOBrack:
+		out = append(out, list[:end]...)
+		out = append(out, word)
+	case hclsyntax.TokenComma: // a line for each
+		out = append(out, list[:end]...)
+		out = append(out, word, comma)
+		if last < end-1 {
+			out = append(out, &hclwrite.Token{Type: hclsyntax.TokenNewline, Bytes: []byte("\n")})
+		}
+	default:
+		out = append(out, list[:last+1]...)
+		out = append(out, comma)
+		word.SpacesBefore = 1
+		out = append(out, list[last+1:end]...)
+		out = append(out, word)
+		if last < end-1 {
+			out = append(out, &hclwrite.Token{Type: hclsyntax.TokenNewline, Bytes: []byte("\n")})
+		}
+	}
+	return append(out, list[end:]...)
+}

@@ -1,0 +1,61 @@
+package generate
+
+// KeeperRole is a part of what the keeper may do. There are several because they are assigned in different places: what may be read in
+// many, what may be written in few. Nothing here lets it write a cluster's own table, which only the cluster's cloud provider may.
+type KeeperRole struct {
+	// Name is the end of the role's name, Where says in words at which scopes it is assigned.
+	Name, Where string
+	Actions     []KeeperAction
+}
+
+// KeeperAction is an action as Azure's roles name it, and what it is for.
+type KeeperAction struct{ Action, Why string }
+
+// KeeperRoles are the least that init, sync, run and doctor do with: each action is one that package azure asks for, and without which a
+// test sees something refused or missing.
+func KeeperRoles() []KeeperRole {
+	return []KeeperRole{
+		{"reads", "the subscriptions of the clusters and their networks: lists there show only what may be read, and the activity log is the subscription's", []KeeperAction{
+			{"Microsoft.ContainerService/managedClusters/read", "clusters: their pools, pod CIDRs and identities"},
+			{"Microsoft.Network/virtualNetworks/read", "networks with their subnets and peerings"},
+			{"Microsoft.Network/virtualNetworks/subnets/read", "the fresh read before and after each write of a subnet"},
+			{"Microsoft.Network/routeTables/read", "pod routes, in the clusters' own tables and in targets"},
+			{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
+			{"Microsoft.Network/applicationGateways/read", "doctor: gateways that need pod routes"},
+			{"Microsoft.Network/networkInterfaces/read", "which addresses nodes hold: proof for deletes"},
+			{"Microsoft.Compute/virtualMachineScaleSets/read", "the nodes' scale sets"},
+			{"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", "the addresses of nodes in scale sets"},
+			{"Microsoft.Insights/eventtypes/values/read", "the activity log: which table is a cluster's, and who stripped it"},
+			{"Microsoft.Authorization/locks/read", "doctor: locks that stop repairs"},
+			{"Microsoft.Authorization/permissions/read", "doctor: what it may do itself"},
+			{"Microsoft.Authorization/roleAssignments/read", "doctor: whether the clusters' identities have what they need"},
+			{"Microsoft.Authorization/roleDefinitions/read", "doctor: what their roles allow"},
+			{"Microsoft.Authorization/denyAssignments/read", "doctor: what is denied for all that"},
+			{"Microsoft.Network/locations/operations/read", "following its own writes, should Azure ask for it"},
+		}},
+		{"links", "the resource groups of route tables, security groups and the like that the subnets link to: writing a subnet takes a right to join each of them again", []KeeperAction{
+			{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
+			{"Microsoft.Network/networkSecurityGroups/join/action", "so that the subnet keeps its security group"},
+			{"Microsoft.Network/natGateways/join/action", "so that the subnet keeps its NAT gateway"},
+			{"Microsoft.Network/serviceEndpointPolicies/join/action", "so that the subnet keeps its service endpoint policies"},
+		}},
+		{"subnets", "the subnets whose route table is guarded, and no others", []KeeperAction{
+			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
+		}},
+		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's own", []KeeperAction{
+			{"Microsoft.Network/routeTables/write", "to copy pod routes"},
+		}},
+	}
+}
+
+// clusterActions are what a kubenet cluster's identity needs on a table and a subnet that are brought to it (Azure: Use kubenet, bring your
+// own subnet and route table). Network Contributor has them, and a great deal more.
+var clusterActions = []KeeperAction{
+	{"Microsoft.Network/routeTables/read", "the cloud provider reads the table"},
+	{"Microsoft.Network/routeTables/write", "and writes it whole, one route a node"},
+	{"Microsoft.Network/routeTables/routes/read", ""},
+	{"Microsoft.Network/routeTables/routes/write", ""},
+	{"Microsoft.Network/routeTables/routes/delete", ""},
+	{"Microsoft.Network/virtualNetworks/subnets/read", "nodes are put into the subnet"},
+	{"Microsoft.Network/virtualNetworks/subnets/join/action", ""},
+}

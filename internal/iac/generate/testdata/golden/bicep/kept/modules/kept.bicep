@@ -1,0 +1,24 @@
+// Finds a cluster's node subnets.
+targetScope = 'subscription'
+
+param name string
+param clusterName string
+param clusterGroup string
+param tableIsDiscovered bool
+param principalId string
+
+resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' existing = {
+  name: clusterName
+  scope: resourceGroup(clusterGroup)
+}
+
+module nodes 'nodes.bicep' = {
+  name: 'nodes-${uniqueString(clusterGroup, clusterName)}'
+  params: {
+    name: name
+    // Each one once, and none where AKS made the network itself.
+    subnetIds: union(filter(map(cluster.properties.agentPoolProfiles, pool => pool.?vnetSubnetID ?? ''), id => !empty(id)), [])
+    nodeGroup: tableIsDiscovered ? cluster.properties.nodeResourceGroup : ''
+    principalId: principalId
+  }
+}

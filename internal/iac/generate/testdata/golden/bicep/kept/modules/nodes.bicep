@@ -1,0 +1,36 @@
+// The rights for a cluster's node subnets, once it is known which they are.
+targetScope = 'subscription'
+
+param name string
+param subnetIds array
+param nodeGroup string
+param principalId string
+
+module guard 'assign-subnet.bicep' = [for id in subnetIds: {
+  name: 'guard-${uniqueString(id)}'
+  scope: resourceGroup(split(id, '/')[2], split(id, '/')[4])
+  params: {
+    name: name
+    vnetName: split(id, '/')[8]
+    subnetName: split(id, '/')[10]
+    principalId: principalId
+  }
+}]
+
+module links 'assign-group.bicep' = [for id in subnetIds: {
+  name: 'links-${uniqueString(id)}'
+  scope: resourceGroup(split(id, '/')[2], split(id, '/')[4])
+  params: {
+    name: name
+    principalId: principalId
+  }
+}]
+
+module managed 'assign-group.bicep' = if (!empty(nodeGroup)) {
+  name: 'managed-${uniqueString(nodeGroup)}'
+  scope: resourceGroup(empty(nodeGroup) ? 'none' : nodeGroup)
+  params: {
+    name: name
+    principalId: principalId
+  }
+}

@@ -1,0 +1,31 @@
+# A network for an AKS cluster with overlay. Written by routekeeper iac generate.
+#
+#   export ARM_SUBSCRIPTION_ID=…
+#   terraform init && terraform apply
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    azurerm = {
+      source  = "hashicorp/azurerm"
+      version = "~> 5.0"
+    }
+    time = {
+      source  = "hashicorp/time"
+      version = "~> 0.12"
+    }
+  }
+}
+
+provider "azurerm" {
+  # From version 5 on the provider registers nothing by itself.
+  resource_providers_to_register = ["Microsoft.Compute", "Microsoft.ContainerService", "Microsoft.ManagedIdentity", "Microsoft.Network"]
+
+  features {}
+}
+
+resource "azurerm_resource_group" "main" {
+  name     = "${var.name}-rg"
+  location = var.location
+}

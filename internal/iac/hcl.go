@@ -1,0 +1,234 @@
+package iac
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// readConfigFile reads one .tf file on its own.
+func readConfigFile(name string, s *stream) (*Reading, error) {
+	rest, err := io.ReadAll(s.r)
+	if err != nil {
+		return nil, err
+	}
+	m := &sourceModule{}
+	if err := m.parse(name, append(s.buf[s.pos:s.end:s.end], rest...)); err != nil {
+		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), name+":"))
+	}
+	return (&Source{modules: []*sourceModule{m}}).reading(), nil
+}
+
+// reading says what a configuration could do to tables and routes, whatever is there now.
+func (s *Source) reading() *Reading {
+	r := &Reading{Format: TerraformConfig}
+	old := s.oldProvider()
+	for _, m := range s.modules {
+		for _, res := range m.resources {
+			ignored := ignoredChanges(res.Body)
+			switch res.kind {
+			case tfVNet:
+				r.Effects = append(r.Effects, useless(res, ignored, "subnet", "subnet")...)
+				if !ignored.whole("subnet") && !old {
+					r.Effects = append(r.Effects, inlineSubnets(res)...)
+				}
+			case tfSubnet:
+				if ignored.whole("route_table_id") && !ignored.all {
+					r.Effects = append(r.Effects, Effect{
+						Verb: Useless, What: res.subnet(), By: res.place,
+						How:    "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
+						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
+						Fix:    "remove it; protect what does write: inline subnet blocks of the network, and the association",
+					})
+				}
+			case tfTable:
+				r.Effects = append(r.Effects, useless(res, ignored, "route", "route")...)
+				if !ignored.whole("route") {
+					r.Effects = append(r.Effects, m.inlineRoutes(res)...)
+				}
+			case tfAzapi, tfAzapiUpdate:
+				if !ignored.whole("body") {
+					r.Effects = append(r.Effects, azapiBlock(res)...)
+				}
+			case tfCluster, tfPool:
+				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
+			case tfGateway:
+				for _, b := range blocks(res.Body, "gateway_ip_configuration") {
+					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it, and has to reach pods")...)
+				}
+			}
+		}
+	}
+	return r
+}
+
+// major finds the numbers of a version constraint: its operator and the major version.
+var major = regexp.MustCompile(`(=|!=|>=|<=|~>|>|<)?\s*v?(\d+)`)
+
+// oldProvider reports whether the constraints allow no azurerm from 4.0 on: the provider read every inline subnet before it wrote it then.
+func (s *Source) oldProvider() bool {
+	for _, m := range s.modules {
+		for _, constraint := range m.versions {
+			for _, one := range strings.Split(constraint, ",") {
+				match := major.FindStringSubmatch(strings.TrimSpace(one))
+				if match == nil {
+					continue
+				}
+				n, _ := strconv.Atoi(match[2])
+				if n < 4 && (match[1] == "" || match[1] == "=" || match[1] == "~>" || match[1] == "<=") || n <= 4 && match[1] == "<" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func blocks(body *hclsyntax.Body, kind string) []*hclsyntax.Block {
+	var out []*hclsyntax.Block
+	for _, b := range body.Blocks {
+		if b.Type == kind {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// subnet says where an azurerm_subnet stands, as far as the code alone tells.
+func (r *sourceResource) subnet() Place {
+	p := r.place
+	p.Name, p.VNet = literal(r.Body, "name"), literal(r.Body, "virtual_network_name")
+	return p
+}
+
+// ignored is what lifecycle.ignore_changes names: whole attributes, everything, or parts of attributes, as they are written.
+type ignored struct {
+	all        bool
+	attributes map[string]bool
+	parts      map[string]string // how the part is written, by the attribute
+}
+
+func (i ignored) whole(attribute string) bool { return i.all || i.attributes[attribute] }
+
+func ignoredChanges(body *hclsyntax.Body) ignored {
+	out := ignored{attributes: map[string]bool{}, parts: map[string]string{}}
+	for _, lifecycle := range blocks(body, "lifecycle") {
+		a := lifecycle.Body.Attributes["ignore_changes"]
+		if a == nil {
+			continue
+		}
+		if hcl.ExprAsKeyword(a.Expr) == "all" {
+			out.all = true
+		}
+		list, diagnostics := hcl.ExprList(a.Expr)
+		if diagnostics.HasErrors() {
+			continue
+		}
+		for _, item := range list {
+			word := hcl.ExprAsKeyword(item)
+			if word == "" {
+				word = text(item.(hclsyntax.Expression)) // the quoted form of Terraform 0.11
+			}
+			root, _, part := strings.Cut(strings.ReplaceAll(word, "[", "."), ".")
+			if vars := item.Variables(); word == "" && len(vars) > 0 {
+				root, part = vars[0].RootName(), true
+			}
+			switch {
+			case root == "":
+			case part:
+				out.parts[root] = word
+			default:
+				out.attributes[root] = true
+			}
+		}
+	}
+	return out
+}
+
+// useless says that a part of a set is no protection: Terraform refuses an index or a splat into inline blocks, which are a set.
+func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
+	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
+		return nil
+	}
+	return []Effect{{
+		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
+		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
+		Repair: &Repair{Address: res.place.Address, Ignore: whole},
+	}}
+}
+
+// inlineSubnets are the subnet blocks of a network that name no table.
+func inlineSubnets(res *sourceResource) []Effect {
+	var out []Effect
+	add := func(name string) {
+		what := res.place
+		what.Name, what.VNet = name, literal(res.Body, "name")
+		out = append(out, Effect{
+			Verb: MayLose, What: what, By: res.place,
+			How:    "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
+			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
+			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
+		})
+	}
+	for _, b := range blocks(res.Body, "subnet") {
+		if b.Body.Attributes["route_table_id"] == nil {
+			add(literal(b.Body, "name"))
+		}
+	}
+	for _, d := range blocks(res.Body, "dynamic") {
+		if len(d.Labels) != 1 || d.Labels[0] != "subnet" {
+			continue
+		}
+		for _, content := range blocks(d.Body, "content") {
+			if content.Body.Attributes["route_table_id"] == nil {
+				add(literal(content.Body, "name"))
+			}
+		}
+	}
+	if a := res.Body.Attributes["subnet"]; a != nil {
+		if list, diagnostics := hcl.ExprList(a.Expr); !diagnostics.HasErrors() {
+			for _, item := range list {
+				object, ok := item.(*hclsyntax.ObjectConsExpr)
+				if ok && member(object, "route_table_id") == nil {
+					name := ""
+					if n := member(object, "name"); n != nil {
+						name = text(n)
+					}
+					add(name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// inlineRoutes says that a table with route blocks is written whole.
+func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
+	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil {
+		return nil
+	}
+	what := res.place
+	what.Name = literal(res.Body, "name")
+	var users []Place
+	for _, link := range m.resources {
+		table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
+		if link.kind != tfAssociation || table == nil || subnet == nil || m.refers(table.Expr, tfTable) != res {
+			continue
+		}
+		if user := m.refers(subnet.Expr, tfSubnet); user != nil {
+			users = append(users, user.subnet())
+		}
+	}
+	return []Effect{{
+		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
+		How:    "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
+		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
+		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
+	}}
+}

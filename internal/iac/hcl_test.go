@@ -1,0 +1,103 @@
+package iac
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestConfiguration: what .tf files could do without a plan, and what they are safe from.
+func TestConfiguration(t *testing.T) {
+	vnet := func(in string) string {
+		return "resource \"azurerm_virtual_network\" \"hub\" {\n  name = \"hub\"\n" + in + "\n}\n"
+	}
+	nodes := `  subnet {
+    name = "nodes"
+  }`
+	for _, c := range []struct{ name, code, want string }{
+		{"a block without a table", vnet(nodes), "may-lose hub/nodes"},
+		{"a block with one", vnet(strings.Replace(nodes, "\"nodes\"", "\"nodes\"\n route_table_id = azurerm_route_table.rt.id", 1)), ""},
+		{"a dynamic block", vnet("dynamic \"subnet\" {\n for_each = var.subnets\n content {\n name = subnet.key\n }\n }"), "may-lose azurerm_virtual_network.hub"},
+		{"an attribute", vnet(`subnet = [{ name = "nodes" }, { name = "edge", route_table_id = var.x }]`), "may-lose hub/nodes"},
+		{"protected", vnet(nodes + "\nlifecycle {\n ignore_changes = [tags, subnet]\n}"), ""},
+		{"protected from all", vnet(nodes + "\nlifecycle {\n ignore_changes = all\n}"), ""},
+		{"protected in part", vnet(nodes + "\nlifecycle {\n ignore_changes = [subnet[0].route_table_id]\n}"), "useless hub, may-lose hub/nodes"},
+		{"protected by a splat", vnet(nodes + "\nlifecycle {\n ignore_changes = [subnet[*].route_table_id]\n}"), "useless hub, may-lose hub/nodes"},
+		{"a provider that reads first", "terraform {\n required_providers {\n azurerm = {\n source = \"hashicorp/azurerm\"\n version = \"~> 3.90\"\n }\n }\n}\n" + vnet(nodes), ""},
+		{"a provider that may be either", "terraform {\n required_providers {\n azurerm = {\n version = \">= 3.90\"\n }\n }\n}\n" + vnet(nodes), "may-lose hub/nodes"},
+		{"a subnet of its own", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n}", ""},
+		{"its table ignored", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n lifecycle {\n ignore_changes = [\"route_table_id\"]\n }\n}", "useless nodes"},
+		{"something else ignored", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n lifecycle {\n ignore_changes = [service_endpoints]\n }\n}", ""},
+		{"inline routes", "resource \"azurerm_route_table\" \"rt\" {\n name = \"rt\"\n route {\n name = \"a\"\n }\n}", "may-lose-routes rt"},
+		{"inline routes, protected", "resource \"azurerm_route_table\" \"rt\" {\n name = \"rt\"\n route {\n name = \"a\"\n }\n lifecycle {\n ignore_changes = [route]\n }\n}", ""},
+		{"no inline routes", "resource \"azurerm_route_table\" \"rt\" {\n name = \"rt\"\n}", ""},
+		{"an azapi subnet", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = {\n properties = {\n addressPrefix = \"10.0.0.0/24\"\n }\n }\n}", "may-lose nodes"},
+		{"an azapi subnet with a table", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = jsonencode({\n properties = {\n routeTable = { id = var.rt }\n }\n })\n}", ""},
+		{"an azapi network", "resource \"azapi_resource\" \"n\" {\n type = \"" + vnetType + "\"\n name = \"hub\"\n body = jsonencode({\n properties = {\n subnets = [{ name = \"nodes\", properties = {} }]\n }\n })\n}", "may-lose hub/nodes"},
+	} {
+		r, err := Read("main.tf", strings.NewReader(c.code))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var have []string
+		for _, e := range r.Effects {
+			have = append(have, string(e.Verb)+" "+e.What.subnetName())
+			if e.By.File != "main.tf" || e.By.Line == 0 {
+				t.Errorf("%s: no place: %+v", c.name, e.By)
+			}
+		}
+		if strings.Join(have, ", ") != c.want {
+			t.Errorf("%s: %q, expected %q", c.name, strings.Join(have, ", "), c.want)
+		}
+	}
+}
+
+// TestModules: resources of modules that are called by a local path are found, with their file and line, and carriers too.
+func TestModules(t *testing.T) {
+	files := fstest.MapFS{
+		"infra/main.tf": {Data: []byte("module \"net\" {\n  source = \"../modules/net\"\n  for_each = var.x\n}\nmodule \"far\" {\n source = \"Azure/vnet/azurerm\"\n}\n")},
+		"modules/net/net.tf": {Data: []byte(`resource "azurerm_subnet" "nodes" {
+  name                 = "nodes"
+  virtual_network_name = "hub"
+}
+
+resource "azurerm_kubernetes_cluster" "shop" {
+  default_node_pool {
+    vnet_subnet_id = azurerm_subnet.nodes.id
+  }
+  network_profile {
+    network_plugin = "kubenet"
+  }
+}
+
+resource "azurerm_route_table" "rt" {
+  name = "rt"
+  route = []
+}
+
+resource "azurerm_subnet_route_table_association" "n" {
+  subnet_id      = azurerm_subnet.nodes.id
+  route_table_id = azurerm_route_table.rt.id
+}
+`)},
+	}
+	s, err := ReadSource(files, "infra")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, found := s.find(`module.net["a.b"].azurerm_route_table.rt`)
+	if !found || p.File != "modules/net/net.tf" || p.Line != 15 {
+		t.Errorf("found %v: %+v", found, p)
+	}
+	findings := s.Reading().Findings(Known{})
+	if len(findings) != 1 || findings[0].Code != finding.IaCMayRoutes || findings[0].Severity != finding.Warning {
+		t.Errorf("a table that the cluster's subnet has: %+v", findings)
+	}
+	loop := fstest.MapFS{"a/main.tf": {Data: []byte("module \"a\" {\n source = \"./../a\"\n}")}}
+	if _, err := ReadSource(loop, "a"); err == nil || !strings.Contains(err.Error(), "calls itself") {
+		t.Errorf("a module that calls itself: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package iac
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// member returns a value of an object that is written out, nil where it has none.
+func member(object *hclsyntax.ObjectConsExpr, name string) hclsyntax.Expression {
+	for _, item := range object.Items {
+		key := hcl.ExprAsKeyword(item.KeyExpr)
+		if key == "" {
+			key = text(item.KeyExpr)
+		}
+		if key == name {
+			return item.ValueExpr
+		}
+	}
+	return nil
+}
+
+// azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. What is written otherwise is not known.
+func azapiBlock(res *sourceResource) []Effect {
+	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
+	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, network.TypeVNet)
+	a := res.Body.Attributes["body"]
+	if !subnet && !vnet || a == nil {
+		return nil
+	}
+	properties := propertiesOf(a.Expr)
+	if properties == nil {
+		return nil
+	}
+	what := res.place
+	effect := func() Effect {
+		return Effect{
+			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and is written as it stands",
+			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's id> } }", res.place.Address),
+		}
+	}
+	if subnet {
+		if member(properties, "routeTable") != nil {
+			return nil
+		}
+		what.Name = literal(res.Body, "name")
+		return []Effect{effect()}
+	}
+	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
+	if diagnostics.HasErrors() {
+		return nil
+	}
+	var out []Effect
+	for _, item := range list {
+		object, ok := item.(*hclsyntax.ObjectConsExpr)
+		if !ok {
+			continue
+		}
+		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
+		if ok && member(inner, "routeTable") == nil {
+			what.VNet, what.Name = literal(res.Body, "name"), ""
+			if n := member(object, "name"); n != nil {
+				what.Name = text(n)
+			}
+			out = append(out, effect())
+		}
+	}
+	return out
+}
+
+func orNothing(expr hclsyntax.Expression) hclsyntax.Expression {
+	if expr == nil {
+		return &hclsyntax.TupleConsExpr{}
+	}
+	return expr
+}

@@ -1,0 +1,48 @@
+package iac
+
+import "github.com/hashicorp/hcl/v2/hclsyntax"
+
+// poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
+func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
+	cluster := res
+	if res.kind == tfPool {
+		a := res.Body.Attributes["kubernetes_cluster_id"]
+		if a == nil {
+			return nil
+		}
+		if cluster = m.refers(a.Expr, tfCluster); cluster == nil {
+			return nil
+		}
+	}
+	why := ""
+	for _, profile := range blocks(cluster.Body, "network_profile") {
+		if literal(profile.Body, "network_plugin") == "kubenet" {
+			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
+		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
+			why = "nodes of the cluster " + cluster.place.Address + " leave through its table (userDefinedRouting)"
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	if res.kind == tfPool {
+		return m.carrier(res.Block, "vnet_subnet_id", why)
+	}
+	var out []Carrier
+	for _, pool := range blocks(res.Body, "default_node_pool") {
+		out = append(out, m.carrier(pool, "vnet_subnet_id", why)...)
+	}
+	return out
+}
+
+// carrier is the subnet that an attribute refers to.
+func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
+	a := b.Body.Attributes[attribute]
+	if a == nil {
+		return nil
+	}
+	if subnet := m.refers(a.Expr, tfSubnet); subnet != nil {
+		return []Carrier{{Place: subnet.subnet(), Why: why}}
+	}
+	return nil
+}

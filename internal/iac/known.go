@@ -1,0 +1,72 @@
+package iac
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Named is a carrier that somebody names: a subnet's ID, or its name alone or behind its network's.
+func Named(name, why string) Carrier {
+	if id, err := network.ParseID(name); err == nil {
+		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why}
+	}
+	vnet, subnet, both := strings.Cut(name, "/")
+	if !both {
+		vnet, subnet = "", name
+	}
+	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why}
+}
+
+// Observe takes in the real network: node subnets of kubenet clusters and of those that leave through their table, and tables that hold routes to
+// pods.
+func (k *Known) Observe(s *network.Snapshot) {
+	k.Live = s
+	if k.Tables == nil {
+		k.Tables = map[string]string{}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		c := s.Clusters[key]
+		why := ""
+		switch {
+		case c.Kubenet():
+			why = "nodes of the kubenet cluster " + c.ID.Name() + " are in it"
+		case strings.EqualFold(c.Outbound, "userDefinedRouting"):
+			why = "nodes of the cluster " + c.ID.Name() + " leave through its table (userDefinedRouting)"
+		default:
+			continue
+		}
+		for _, id := range s.NodeSubnetIDs(c) {
+			k.Carriers = append(k.Carriers, Named(string(id), why))
+		}
+		for _, table := range s.Tables {
+			for _, route := range table.Routes {
+				if route.Hop.IsValid() && route.Prefix.IsValid() && slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
+					return cidr.Bits() <= route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr())
+				}) {
+					k.Tables[table.ID.Key()] = "its table " + table.ID.Name() + " holds routes to pods of " + c.ID.Name()
+				}
+			}
+		}
+	}
+}
+
+// Subscriptions are those of the resources that were read, sorted: where to look for the real network.
+func (r *Reading) Subscriptions() []network.ID {
+	var ids []network.ID
+	add := func(p Place) {
+		if s := p.ID.Subscription(); s != "" && !partly(network.ID(s)) {
+			ids = append(ids, network.ID("/subscriptions/"+s))
+		}
+	}
+	for _, e := range r.Effects {
+		add(e.What)
+	}
+	for _, c := range r.Carriers {
+		add(c.Place)
+	}
+	return network.SortIDs(ids)
+}

@@ -1,0 +1,134 @@
+package iac
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// errForeign says that a file is none of those that are read.
+var errForeign = errors.New("it is none of the files that are read here: a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
+
+// Read reads a file, whatever it is: what it is shows in its content. name is used for messages and for .tf files only.
+func Read(name string, r io.Reader) (*Reading, error) {
+	return ReadWith(name, r, TemplateOptions{})
+}
+
+// ReadWith is Read with what is known of the deployment of a template.
+func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
+	s := newStream(r)
+	start, err := s.start()
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(name, ".tf") {
+		return readConfigFile(name, s)
+	}
+	switch keys := topKeys(start); {
+	case len(start) == 0:
+		return nil, errors.New("it is empty")
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+		return nil, errors.New("it is a binary plan file: write it as JSON with terraform show -json FILE (or tofu show -json FILE)")
+	case start[0] != '{' && start[0] != '[':
+		return nil, errForeign
+	case keys["encrypted_data"]:
+		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
+	case keys["@level"]:
+		return nil, errors.New("it is the log of terraform plan -json: write the plan with -out FILE, and then terraform show -json FILE")
+	case keys["serial"] || keys["lineage"]:
+		return readState(s)
+	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"]:
+		plan, err := readTerraform(s)
+		if err != nil {
+			return nil, err
+		}
+		return plan.judge(), nil
+	case keys["changes"] || keys["status"], isTemplate(start):
+		data, err := s.rest()
+		if err != nil {
+			return nil, err
+		}
+		if IsWhatIf(data) {
+			return ReadWhatIf(File{name, data})
+		}
+		if isTemplate(data) {
+			return ReadTemplate(File{name, data}, o)
+		}
+	}
+	return nil, errForeign
+}
+
+// isTemplate looks for the schema of a template without reading JSON: comments may stand before it.
+func isTemplate(data []byte) bool {
+	return bytes.Contains(bytes.ToLower(data), []byte("deploymenttemplate.json"))
+}
+
+// ReadParameters returns a file where it is a parameter file for templates, and nil for any other.
+func ReadParameters(name string, r io.Reader) (*File, error) {
+	s := newStream(r)
+	start, err := s.start()
+	if err != nil {
+		return nil, nil // whoever reads it as something else says why
+	}
+	if !bytes.Contains(start, []byte("parametersJson")) && !bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {
+		return nil, nil
+	}
+	data, err := s.rest()
+	if err != nil || !IsParameters(data) {
+		return nil, err
+	}
+	return &File{name, data}, nil
+}
+
+// rest returns everything that was not read yet.
+func (s *stream) rest() ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(s.r, armtemplate.MaxSize+1))
+	return append(bytes.Clone(s.buf[s.pos:s.end]), data...), err
+}
+
+// peekSize is how much of a file is looked at to tell what it is.
+const peekSize = window
+
+// start returns the beginning of the file without reading past it. A byte order mark of UTF-8 is passed over.
+func (s *stream) start() ([]byte, error) {
+	for s.end < peekSize {
+		if err := s.more(); errors.Is(err, errCut) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	start := s.buf[:s.end]
+	switch {
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
+		return nil, errors.New("it is UTF-16, as PowerShell's > writes it: write it as UTF-8, with | Out-File -Encoding utf8 FILE")
+	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
+		s.pos = 3
+	}
+	return bytes.TrimLeft(s.buf[s.pos:s.end], " \t\r\n"), nil
+}
+
+// topKeys returns the keys of the outermost object, as far as the beginning of a file shows them.
+func topKeys(start []byte) map[string]bool {
+	keys := map[string]bool{}
+	s := newStream(bytes.NewReader(start))
+	_ = s.object(func(key string) error { // it is cut off somewhere
+		keys[key] = true
+		return s.skip()
+	})
+	return keys
+}
+
+// syntax says where a JSON error is, in words.
+func syntax(err error) error {
+	var bad *json.SyntaxError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("it is no JSON: at byte %d: %w", bad.Offset, err)
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package iac
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Source is the configuration in a folder of .tf files, with the modules that it calls by a local path.
+type Source struct {
+	modules []*sourceModule
+	files   int
+}
+
+// sourceModule is a module as it is called from one place.
+type sourceModule struct {
+	way       string // how it is called from the root: module.net.module.inner, "" for the root
+	dir       string
+	resources []*sourceResource
+	calls     []*hclsyntax.Block
+	files     map[string][]byte // the content, by name
+	// versions are the constraints on the azurerm provider, as they are written.
+	versions []string
+}
+
+// sourceResource is a resource block.
+type sourceResource struct {
+	*hclsyntax.Block
+	kind, name string
+	place      Place
+}
+
+// maxModules is how many calls of modules are followed: a module that calls itself would have no end.
+const maxModules = 1000
+
+// ReadSource reads the .tf files of a folder, and of the modules that they call by a local path. A file that is no HCL is an error.
+func ReadSource(files fs.FS, dir string) (*Source, error) {
+	s := &Source{}
+	return s, s.module(files, path.Clean(dir), "")
+}
+
+func (s *Source) module(files fs.FS, dir, way string) error {
+	if len(s.modules) == maxModules {
+		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir, maxModules)
+	}
+	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
+	if err != nil {
+		return err
+	}
+	m := &sourceModule{way: way, dir: dir}
+	s.modules = append(s.modules, m)
+	for _, name := range names {
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := m.parse(name, raw); err != nil {
+			return err
+		}
+		s.files++
+	}
+	for _, call := range m.calls {
+		source := literal(call.Body, "source")
+		if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
+			continue // from elsewhere, and not here
+		}
+		inner := path.Join(dir, source)
+		if !fs.ValidPath(inner) {
+			continue
+		}
+		if err := s.module(files, inner, strings.TrimPrefix(way+".module."+call.Labels[0], ".")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads a file into the module.
+func (m *sourceModule) parse(name string, raw []byte) error {
+	file, diagnostics := hclsyntax.ParseConfig(raw, name, hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		d := diagnostics.Errs()[0].(*hcl.Diagnostic)
+		if d.Subject != nil {
+			return fmt.Errorf("%s:%d: it is no HCL: %s", name, d.Subject.Start.Line, d.Summary)
+		}
+		return fmt.Errorf("%s: it is no HCL: %s", name, d.Summary)
+	}
+	if m.files == nil {
+		m.files = map[string][]byte{}
+	}
+	m.files[name] = raw
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return fmt.Errorf("%s: it is no HCL", name)
+	}
+	for _, b := range body.Blocks {
+		switch {
+		case b.Type == "resource" && len(b.Labels) == 2:
+			r := &sourceResource{Block: b, kind: b.Labels[0], name: b.Labels[1]}
+			r.place = Place{Address: strings.TrimPrefix(m.way+"."+r.kind+"."+r.name, "."), File: name, Line: b.TypeRange.Start.Line}
+			m.resources = append(m.resources, r)
+		case b.Type == "module" && len(b.Labels) == 1:
+			m.calls = append(m.calls, b)
+		case b.Type == "terraform":
+			m.versions = append(m.versions, versionsIn(b.Body)...)
+		}
+	}
+	return nil
+}
+
+// versionsIn returns the version constraints on azurerm of a terraform block.
+func versionsIn(body *hclsyntax.Body) []string {
+	var out []string
+	for _, b := range body.Blocks {
+		if a := b.Body.Attributes["azurerm"]; b.Type == "required_providers" && a != nil {
+			if v, diagnostics := a.Expr.Value(nil); !diagnostics.HasErrors() && v.IsKnown() && !v.IsNull() {
+				switch {
+				case v.Type() == cty.String:
+					out = append(out, v.AsString())
+				case v.Type().IsObjectType() && v.Type().HasAttribute("version"):
+					if version := v.GetAttr("version"); version.Type() == cty.String && !version.IsNull() {
+						out = append(out, version.AsString())
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// literal returns the text of an attribute, "" where it is none or not known from the code alone.
+func literal(body *hclsyntax.Body, name string) string {
+	a := body.Attributes[name]
+	if a == nil {
+		return ""
+	}
+	return text(a.Expr)
+}
+
+func text(expr hclsyntax.Expression) string {
+	v, diagnostics := expr.Value(nil)
+	if diagnostics.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return ""
+	}
+	return v.AsString()
+}
+
+// find returns where the resource with an address is written, with or without instance keys.
+func (s *Source) find(address string) (Place, bool) {
+	address = withoutKeys(address)
+	for _, m := range s.modules {
+		for _, r := range m.resources {
+			if r.place.Address == address {
+				return r.place, true
+			}
+		}
+	}
+	return Place{}, false
+}
+
+// Locate adds to what was read the file and line of every resource that the configuration has.
+func (r *Reading) Locate(s *Source) {
+	r.places(func(p *Place) {
+		if found, ok := s.find(p.Address); ok && p.File == "" {
+			p.File, p.Line = found.File, found.Line
+		}
+	})
+}
+
+// Rename gives the files other names.
+func (r *Reading) Rename(name func(string) string) {
+	r.places(func(p *Place) {
+		if p.File != "" {
+			p.File = name(p.File)
+		}
+	})
+}
+
+// places visits every place.
+func (r *Reading) places(visit func(*Place)) {
+	for i := range r.Effects {
+		visit(&r.Effects[i].What)
+		visit(&r.Effects[i].By)
+	}
+	for i := range r.Notes {
+		visit(&r.Notes[i].Place)
+	}
+	for i := range r.Carriers {
+		visit(&r.Carriers[i].Place)
+	}
+}
+
+// Warn adds to what was read of a plan what the configuration alone shows to be useless: no plan has it.
+func (r *Reading) Warn(s *Source) {
+	for _, e := range s.reading().Effects {
+		if e.Verb == Useless {
+			r.Effects = append(r.Effects, e)
+		}
+	}
+}
+
+// Empty reports whether there is no configuration at all.
+func (s *Source) Empty() bool { return s.files == 0 }
+
+// Reading says what a configuration could do, without a plan.
+func (s *Source) Reading() *Reading { return s.reading() }
+
+// resource returns the module's resource that an expression refers to first, of a kind.
+func (m *sourceModule) refers(expr hclsyntax.Expression, kind string) *sourceResource {
+	for _, t := range expr.Variables() {
+		if len(t) < 2 || t.RootName() != kind {
+			continue
+		}
+		name, ok := t[1].(hcl.TraverseAttr)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
+		if i >= 0 {
+			return m.resources[i]
+		}
+	}
+	return nil
+}

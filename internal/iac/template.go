@@ -1,0 +1,288 @@
+package iac
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// File is a file's name and content.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// TemplateOptions say how a template is deployed, as far as that is known.
+type TemplateOptions struct {
+	// Where it is deployed to. Without it, IDs hold words in braces.
+	Where armtemplate.Options
+	// Parameters are parameter files; where two have a value, the later one counts.
+	Parameters []File
+	// Complete is set for --mode complete.
+	Complete bool
+	// Carriers are subnets that are known from elsewhere to carry pods. What they lose is lost for certain.
+	Carriers []Carrier
+}
+
+// IsTemplate reports whether a file is an ARM template, also one that the Bicep compiler made; IsParameters whether it is a parameter file for one.
+func IsTemplate(data []byte) bool { return is(data, armtemplate.IsTemplate) }
+
+// IsParameters reports whether a file holds parameters for a template, also a compiled .bicepparam.
+func IsParameters(data []byte) bool { return is(data, armtemplate.IsParameters) }
+
+func is(data []byte, kind func(any) bool) bool {
+	v, err := armtemplate.Parse("", data)
+	return err == nil && kind(v)
+}
+
+// ParametersFor returns those of the parameter files that are for a template: the ones named after it (main.json: main.parameters.json,
+// main.prod.json), and the ones that are named after none of the files.
+func ParametersFor(template string, names []string, parameters []File) []File {
+	var out []File
+	for _, p := range parameters {
+		own := namedAfter(p.Name, template)
+		if own || !slices.ContainsFunc(names, func(name string) bool { return namedAfter(p.Name, name) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// namedAfter reports whether a parameter file is named after a template.
+func namedAfter(parameters, template string) bool {
+	stem, _, _ := strings.Cut(path.Base(slashed(template)), ".")
+	return parameters != template && strings.HasPrefix(path.Base(slashed(parameters)), stem+".")
+}
+
+// slashed has slashes in place of Windows' backslashes.
+func slashed(name string) string { return strings.ReplaceAll(name, `\`, "/") }
+
+// ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is about a parameter file.
+func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {
+	t, err := evaluateTemplate(file, o)
+	if err != nil {
+		return nil, err
+	}
+	return t.reading, nil
+}
+
+func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
+	doc, err := armtemplate.Parse(file.Name, file.Data)
+	if err != nil {
+		return nil, err
+	}
+	template, _ := doc.(*armtemplate.Object)
+	if !armtemplate.IsTemplate(doc) {
+		return nil, fmt.Errorf("it is no ARM template: it needs a $schema of a deploymentTemplate.json and resources")
+	}
+	var parameters *armtemplate.Object
+	for _, f := range o.Parameters {
+		doc, err := armtemplate.Parse(f.Name, f.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		values, err := armtemplate.Parameters(doc)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		parameters = armtemplate.Merge(parameters, values)
+	}
+	result, err := armtemplate.Evaluate(template, parameters, o.Where)
+	if err != nil {
+		return nil, err
+	}
+	t := &armReading{file: file, root: template, result: result, options: o, reading: &Reading{Format: ARMTemplate}, byID: map[string]*templateSubnet{}}
+	t.carriers()
+	t.writes()
+	for _, s := range t.subnets {
+		t.judge(s)
+	}
+	t.tables()
+	t.after()
+	t.notes()
+	return t, nil
+}
+
+// armReading is a template on its way to a Reading.
+type armReading struct {
+	file    File
+	root    *armtemplate.Object
+	result  *armtemplate.Result
+	options TemplateOptions
+	reading *Reading
+	subnets []*templateSubnet
+	byID    map[string]*templateSubnet
+	vnets   []*armtemplate.Resource
+	// doubts are what is not known of that which matters: notes on anything else are not alarming.
+	doubts []string
+}
+
+// place says where a resource of the template stands.
+func (t *armReading) place(r *armtemplate.Resource) Place {
+	p := subnetPlace(r.ID)
+	if !strings.EqualFold(r.Type, network.TypeSubnet) {
+		p.Name = lastName(r.Name)
+	}
+	p.Address, p.File, p.Line = r.Address, r.File, r.Line
+	return p
+}
+
+// subnetPlace says of an ID what it names.
+func subnetPlace(id string) Place {
+	p := Place{Name: lastName(id)}
+	parsed, err := network.ParseID(id)
+	if err != nil {
+		return p
+	}
+	p.ID = parsed
+	if parsed.Is(network.TypeSubnet) {
+		p.VNet = parsed.Parent().Name()
+	}
+	return p
+}
+
+func lastName(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
+
+// each calls a function for all resources of a type that the template writes.
+func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
+	for _, r := range t.result.Resources {
+		if strings.EqualFold(r.Type, resourceType) && !r.Existing && r.ID != "" {
+			do(r)
+		}
+	}
+}
+
+// armMatters are the types of which something not known may hide an effect.
+var armMatters = []string{network.TypeVNet, network.TypeSubnet, network.TypeRouteTable, network.TypeRouteTable + "/routes", network.TypeCluster, network.TypeCluster + "/agentPools", network.TypeGateway, "Microsoft.Resources/deployments"}
+
+// notes takes over what the evaluation noted. What is not known is alarming only where it may matter to a subnet or table.
+func (t *armReading) notes() {
+	at := map[string]bool{}
+	for _, r := range t.result.Resources {
+		if slices.ContainsFunc(armMatters, func(m string) bool { return strings.EqualFold(m, r.Type) }) || r.Type == "" {
+			at[r.Address] = true
+			t.doubt(armtemplate.Opaque(r.ID), r.Maybe)
+		}
+	}
+	for _, n := range t.result.Notes {
+		unknown := n.Unknown
+		if name, is := strings.CutPrefix(n.Address[strings.LastIndex(n.Address, "parameters.")+1:], "arameters."); is {
+			unknown = unknown && slices.ContainsFunc(t.doubts, func(d string) bool {
+				return strings.Contains(d, "{"+name+"}") || strings.Contains(d, "parameter "+name)
+			})
+		} else if strings.HasPrefix(n.Address, "outputs.") {
+			unknown = false
+		} else if strings.Contains(n.Address, "resources") {
+			unknown = unknown && at[n.Address]
+		}
+		t.note(Place{Address: n.Address, File: n.File, Line: n.Line}, unknown, n.Text)
+	}
+	if t.options.Complete {
+		t.note(Place{}, false, "in complete mode, Azure deletes what is in the resource group and not in the template: a route table that it does not name goes too, unless a subnet uses it")
+	}
+}
+
+func (t *armReading) note(at Place, unknown bool, text string) {
+	t.reading.Notes = append(t.reading.Notes, Note{Place: at, Text: text, Unknown: unknown})
+}
+
+// doubt remembers what is not known of values that matter.
+func (t *armReading) doubt(values ...any) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case armtemplate.Opaque:
+			t.doubts = append(t.doubts, string(v))
+		case *armtemplate.Unknown:
+			if v != nil {
+				t.doubts = append(t.doubts, v.Why)
+			}
+		case []any:
+			t.doubt(v...)
+		case *armtemplate.Object:
+			for _, m := range v.Members {
+				t.doubt(m.Value)
+			}
+		}
+	}
+}
+
+// carriers finds the subnets that clusters, their pools and gateways of the template need routes in. With Azure CNI, overlay or not, pods need
+// no table.
+func (t *armReading) carriers() {
+	add := func(id string, by *armtemplate.Resource, why string) {
+		p := subnetPlace(id)
+		if p.ID == "" || !p.ID.Is(network.TypeSubnet) {
+			if id != "" {
+				t.note(t.place(by), true, "the subnet "+id+" is not known, so that nothing tells what happens to it")
+			}
+			return
+		}
+		p.Address, p.File, p.Line = by.Address, by.File, by.Line
+		t.reading.Carriers = append(t.reading.Carriers, Carrier{p, why})
+	}
+	clusters := map[string]*armtemplate.Resource{}
+	t.each(network.TypeCluster, func(r *armtemplate.Resource) {
+		clusters[strings.ToLower(r.ID)] = r
+		why := t.needs(r)
+		if why == "" {
+			return
+		}
+		for _, item := range r.Body.Object("properties").List("agentPoolProfiles") {
+			if pool, _ := item.(*armtemplate.Object); pool != nil {
+				t.doubt(pool.Get("vnetSubnetID"))
+				add(pool.Text("vnetSubnetID"), r, why)
+			}
+		}
+	})
+	t.each(network.TypeCluster+"/agentPools", func(r *armtemplate.Resource) {
+		subnet := r.Body.Object("properties").Text("vnetSubnetID")
+		if subnet == "" {
+			return
+		}
+		cluster := clusters[strings.ToLower(string(network.ID(r.ID).Parent()))]
+		if cluster == nil {
+			t.note(t.place(r), false, "the cluster of the pool is not in the template, and so not its network plugin: name the subnet with --subnet where its pods need a route table")
+		} else if why := t.needs(cluster); why != "" {
+			add(subnet, r, why)
+		}
+	})
+	t.each(network.TypeGateway, func(r *armtemplate.Resource) {
+		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
+			if c, _ := item.(*armtemplate.Object); c != nil {
+				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it, and has to reach pods")
+			}
+		}
+	})
+}
+
+// needs says why the subnets of a cluster need their table, "" where they do not.
+func (t *armReading) needs(cluster *armtemplate.Resource) string {
+	profile := cluster.Body.Object("properties").Object("networkProfile")
+	plugin, outbound := profile.Get("networkPlugin"), profile.Text("outboundType")
+	t.doubt(plugin)
+	text, known := plugin.(string)
+	switch {
+	case strings.EqualFold(text, "kubenet"):
+		return "nodes of the kubenet cluster " + lastName(cluster.Name) + " are in it"
+	case strings.EqualFold(outbound, "userDefinedRouting"):
+		return "nodes of the cluster " + lastName(cluster.Name) + " leave through its table (userDefinedRouting)"
+	case !known && plugin != nil:
+		return "nodes of the cluster " + lastName(cluster.Name) + " are in it, whose network plugin is not known"
+	}
+	return ""
+}
+
+// carries says why a subnet is known to carry pods or to reach them, "" where it is not.
+func (t *armReading) carries(p Place) string {
+	for _, c := range slices.Concat(t.options.Carriers, t.reading.Carriers) {
+		if c.same(p) {
+			return cmp.Or(c.Why, "it carries pods")
+		}
+	}
+	return ""
+}

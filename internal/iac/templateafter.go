@@ -1,0 +1,87 @@
+package iac
+
+import (
+	"encoding/json"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// tables says of each table that is written whole that routes which others put there go.
+func (t *armReading) tables() {
+	t.each(network.TypeRouteTable, func(r *armtemplate.Resource) {
+		routes := r.Body.Object("properties").Get("routes")
+		if u, is := routes.(*armtemplate.Unknown); is && strings.EqualFold(u.Of, r.ID) {
+			return // it writes what it read
+		}
+		var users []Place
+		for _, s := range t.subnets {
+			if strings.EqualFold(s.table, r.ID) {
+				users = append(users, s.place)
+			}
+		}
+		t.reading.Effects = append(t.reading.Effects, Effect{
+			Verb: MayLoseRoutes, Users: users, What: t.place(r), By: t.place(r),
+			How: "the template writes the whole table, and a cluster's pod routes are not in it",
+			Fix: "deploy the table once and refer to it as existing after that; single routes are resources of their own, Microsoft.Network/routeTables/routes",
+		})
+	})
+}
+
+// after makes the snapshot of what would be there.
+func (t *armReading) after() {
+	s := network.NewSnapshot()
+	t.reading.After = s
+	add := func(r *armtemplate.Resource, id string, doc map[string]any) {
+		doc["id"] = id
+		raw, err := json.Marshal(doc)
+		if err == nil {
+			err = s.Add(raw)
+		}
+		if err != nil {
+			t.note(t.place(r), false, "what would be there is not looked at: "+err.Error())
+		}
+	}
+	t.each(network.TypeVNet, func(r *armtemplate.Resource) {
+		doc := plainObject(r.Body)
+		properties, _ := doc["properties"].(map[string]any)
+		delete(properties, "subnets")
+		add(r, r.ID, doc)
+	})
+	for _, subnet := range t.subnets {
+		final := subnet.writes[len(subnet.writes)-1]
+		id := subnet.place.ID
+		switch {
+		case final.subnet == nil: // deleted
+		case subnet.kept: // as it was, whatever that is
+		case subnet.doubt:
+			s.Unread[id.Key()] = network.Unread{ID: id, Message: "the template does not show its route table"}
+		default:
+			add(final.by, string(id), plainObject(final.subnet))
+		}
+	}
+	for _, kind := range []string{network.TypeRouteTable, network.TypeCluster, network.TypeGateway} {
+		t.each(kind, func(r *armtemplate.Resource) { add(r, r.ID, plainObject(r.Body)) })
+	}
+	t.each(network.TypeRouteTable+"/routes", func(r *armtemplate.Resource) {
+		table := s.Table(network.ID(r.ID).Parent())
+		if table == nil {
+			return
+		}
+		doc := plainObject(r.Body)
+		doc["name"] = lastName(r.Name)
+		raw, err := json.Marshal(doc)
+		if err != nil {
+			return
+		}
+		if route, err := network.DecodeRoute(raw); err == nil {
+			table.Routes = append(table.Routes, route)
+		}
+	})
+}
+
+func plainObject(o *armtemplate.Object) map[string]any {
+	out, _ := armtemplate.Plain(o).(map[string]any)
+	return out
+}

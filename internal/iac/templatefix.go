@@ -1,0 +1,251 @@
+package iac
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// TemplateFix is the repair of a template, or of Bicep: what was changed and what was left, a sentence each.
+type TemplateFix struct {
+	Edit
+	Done, Left []string
+}
+
+// FixTemplate repairs an ARM template in its text, layout and comments kept: a subnet that would lose its table gets the one that the template
+// itself gives it elsewhere, or the one that it has at present, read by a nested deployment; and a network that deletes subnets because it lists
+// none gets the api-version that leaves them alone. Each repair is checked by reading the result; done again, it changes nothing.
+func FixTemplate(file File, o TemplateOptions) (*TemplateFix, error) {
+	fix := &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data, After: file.Data}}
+	tried := map[string]bool{}
+	for {
+		t, err := evaluateTemplate(File{file.Name, fix.After}, o)
+		if err != nil {
+			return nil, err
+		}
+		s := t.next(tried)
+		if s == nil {
+			return fix, nil
+		}
+		after, done, err := t.repair(s)
+		if err == nil {
+			err = t.better(after, s)
+		}
+		if err != nil {
+			fix.Left = append(fix.Left, fmt.Sprintf("%s: %v", s.place.subnetName(), err))
+			continue
+		}
+		fix.After, fix.Done = after, append(fix.Done, done)
+	}
+}
+
+// next returns a subnet with something to repair that was not tried yet.
+func (t *armReading) next(tried map[string]bool) *templateSubnet {
+	for _, s := range t.subnets {
+		if key := s.place.ID.Key() + string(s.verb); s.lost != nil && s.verb != MayLose && !tried[key] {
+			tried[key] = true
+			return s
+		}
+	}
+	return nil
+}
+
+// better checks that a repair helps its subnet and harms nothing else.
+func (t *armReading) better(after []byte, s *templateSubnet) error {
+	now, err := evaluateTemplate(File{t.file.Name, after}, t.options)
+	if err != nil {
+		return fmt.Errorf("the repair would break the template: %w", err)
+	}
+	if repaired := now.byID[s.place.ID.Key()]; repaired != nil && repaired.lost != nil {
+		return fmt.Errorf("no repair was found that helps: see what iac check says")
+	}
+	if len(now.reading.Effects) >= len(t.reading.Effects) || len(now.reading.Notes) > len(t.reading.Notes) {
+		return fmt.Errorf("the repair would do harm elsewhere")
+	}
+	return nil
+}
+
+// repair makes the change for one subnet.
+func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err error) {
+	w := *s.lost
+	if t.root.Object("metadata").Object("_generator").Text("name") == "bicep" {
+		return nil, "", fmt.Errorf("the template is compiled: repair the .bicep file that it is made of")
+	}
+	switch {
+	case w.outcome == deletes:
+		return t.repairVersion(w.by)
+	case w.outcome == doubts:
+		return nil, "", fmt.Errorf("which routeTable it gets is not known: %s", w.doubt)
+	}
+	value := w.subnet.Object("properties")
+	properties := t.written(value)
+	if properties == nil {
+		return nil, "", fmt.Errorf("its properties are not written in %s", t.file.Name)
+	}
+	for _, other := range t.subnets {
+		for _, x := range other.writes {
+			if other != s && t.written(x.subnet.Object("properties")) == properties {
+				return nil, "", fmt.Errorf("its properties (line %d) are those of several subnets: give each a routeTable there by its name", properties.Line)
+			}
+		}
+	}
+	edit := &textEdit{text: t.file.Data}
+	for _, x := range s.writes { // as the template writes it elsewhere
+		if other := t.written(x.subnet.Object("properties")); x.outcome == gives && other != nil && sameTemplate(x.by, w.by) {
+			if m := other.Member("routeTable"); m != nil && !bytes.Contains(edit.text[m.From:m.To], []byte("copyIndex")) {
+				edit.member(properties, "routeTable", string(edit.text[m.From:m.To]))
+				return edit.done(), fmt.Sprintf("%s gets the routeTable that line %d gives it", s.place.subnetName(), m.Line), nil
+			}
+		}
+	}
+	if err := t.readFirst(edit, s, w, properties); err != nil {
+		return nil, "", err
+	}
+	return edit.done(), fmt.Sprintf("%s gets the route table that it has at present: a nested deployment reads it first. Both it and its network must be there already", s.place.subnetName()), nil
+}
+
+// repairVersion lets a network that lists no subnets leave them alone.
+func (t *armReading) repairVersion(r *armtemplate.Resource) ([]byte, string, error) {
+	m := r.Source.Member("apiVersion")
+	if r.Body.Object("properties").Get("subnets") != nil || r.APIVersion >= subnetsKept || m == nil || r.Source.File != t.file.Name {
+		return nil, "", fmt.Errorf("%s does not list it: list it there with its routeTable, or list no subnets there at all", r.Address)
+	}
+	if text, is := m.Value.(string); !is || text != r.APIVersion {
+		return nil, "", fmt.Errorf("the apiVersion of %s is an expression: let it give %s or later", r.Address, subnetsKept)
+	}
+	edit := &textEdit{text: t.file.Data}
+	edit.replace(m.From, m.To, `"`+subnetsKept+`"`)
+	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which leaves the subnets alone that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
+}
+
+// written returns an object as it stands in the file, or nil where an evaluated one is written elsewhere.
+func (t *armReading) written(value *armtemplate.Object) *armtemplate.Object {
+	if value == nil || value.Line == 0 || value.File != t.file.Name {
+		return nil
+	}
+	return objectAt(t.root, value.Start)
+}
+
+// objectAt finds the object that starts at an offset.
+func objectAt(v any, start int) *armtemplate.Object {
+	switch v := v.(type) {
+	case *armtemplate.Object:
+		if v.Start == start {
+			return v
+		}
+		for _, m := range v.Members {
+			if m.From <= start && start < m.To {
+				return objectAt(m.Value, start)
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if o := objectAt(item, start); o != nil {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// sameTemplate reports whether two resources stand in one template, so that an expression means the same in both.
+func sameTemplate(a, b *armtemplate.Resource) bool {
+	in := func(r *armtemplate.Resource) string {
+		return r.Address[:strings.LastIndex(r.Address, "properties.template.")+1]
+	}
+	return in(a) == in(b) && !a.Looped && !b.Looped
+}
+
+// readFirst adds a nested deployment that reads the subnet before it is written, and passes its table on.
+func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite, properties *armtemplate.Object) error {
+	r := w.by
+	version, literal := r.Source.Get("apiVersion").(string)
+	switch {
+	case r.Looped || r.Nested:
+		return fmt.Errorf("%s is one of the copies of a loop, or part of another resource: give the subnet its routeTable there", r.Address)
+	case !literal || version != r.APIVersion || r.Source.File != t.file.Name:
+		return fmt.Errorf("%s is not written plainly enough to change it", r.Address)
+	}
+	vnet, name := t.source(edit, r.Source, "name"), ""
+	if w.inline() {
+		name = t.source(edit, t.written(w.subnet), "name")
+	} else {
+		vnet, name = halves(vnet)
+	}
+	if vnet == "" || name == "" || strings.Contains(vnet+name, "copyIndex") {
+		return fmt.Errorf("its name is not written plainly enough to read its table first")
+	}
+	label := plainName(s.place.Name)
+	deployment, symbol := "keep-route-table-"+label, ""
+	if i := strings.LastIndex(r.Address, "resources."); i >= 0 && !strings.HasSuffix(r.Address, "]") {
+		symbol = "keepRouteTable_" + strings.ReplaceAll(label, "-", "_")
+		deployment = symbol
+	}
+	condition := ""
+	if m := r.Source.Member("condition"); m != nil {
+		condition = `"condition": ` + string(edit.text[m.From:m.To]) + `, `
+	}
+	doc := fmt.Sprintf(`{%s"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": %q, "properties": {
+		"mode": "Incremental", "expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"network": {"value": %s}, "subnet": {"value": %s}},
+		"template": {"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "contentVersion": "1.0.0.0",
+			"parameters": {"network": {"type": "string"}, "subnet": {"type": "string"}}, "resources": [],
+			"outputs": {"present": {"type": "object", "value": "[reference(resourceId('Microsoft.Network/virtualNetworks/subnets', parameters('network'), parameters('subnet')), '%s')]"}}}}}`,
+		condition, deployment, vnet, name, version)
+	at := r.Source.Start
+	if symbol != "" {
+		at = edit.nameBefore(at)
+		doc = fmt.Sprintf("%q: %s", symbol, doc)
+	}
+	edit.before(at, doc)
+	edit.member(properties, "routeTable", fmt.Sprintf(`"[tryGet(reference('%s').outputs.present.value, 'routeTable')]"`, deployment))
+	return nil
+}
+
+// source returns a member's value as it is written, "" where it is no text.
+func (t *armReading) source(edit *textEdit, o *armtemplate.Object, name string) string {
+	m := o.Member(name)
+	if m == nil {
+		return ""
+	}
+	if _, is := m.Value.(string); !is {
+		return ""
+	}
+	return string(edit.text[m.From:m.To])
+}
+
+// halves splits the written name of a subnet's own resource, network/subnet, into two.
+func halves(raw string) (vnet, name string) {
+	var text string
+	if json.Unmarshal([]byte(raw), &text) != nil {
+		return "", ""
+	}
+	quote := func(s string) string {
+		out, err := json.Marshal(s)
+		if err != nil {
+			panic(err) // strings always marshal
+		}
+		return string(out)
+	}
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.HasPrefix(text, "[[") {
+		inner := text[1 : len(text)-1]
+		return quote("[first(split(" + inner + ", '/'))]"), quote("[last(split(" + inner + ", '/'))]")
+	}
+	vnet, name, both := strings.Cut(text, "/")
+	if !both {
+		return "", ""
+	}
+	return quote(vnet), quote(name)
+}
+
+// plainName keeps of a name what the name of a deployment may hold.
+func plainName(name string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name), "-")
+}

@@ -1,0 +1,306 @@
+package iac
+
+import (
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// templateSubnet is a subnet with what a deployment does to it, one write after the other.
+type templateSubnet struct {
+	place  Place
+	vnet   string // ID
+	writes []subnetWrite
+	// table is that which it has in the end, as far as that is known; it is left as it was with kept, and unknown with doubt.
+	table       string
+	kept, doubt bool
+	// lost is the write that takes the table, or the subnet, away, and verb what that comes to.
+	lost *subnetWrite
+	verb Verb
+}
+
+// outcome is what a write makes of a subnet's table.
+type outcome int
+
+const (
+	strips  outcome = iota // none
+	gives                  // a table
+	keeps                  // the one that it read before
+	doubts                 // not known
+	deletes                // and of the subnet as a whole
+)
+
+// subnetWrite is one PUT that concerns a subnet: of itself, or of its network, which lists it or does not.
+type subnetWrite struct {
+	by      *armtemplate.Resource
+	outcome outcome
+	table   string
+	doubt   string
+	subnet  *armtemplate.Object // its name and properties
+	line    int
+	file    string
+}
+
+// inline reports whether it is its network that is written.
+func (w subnetWrite) inline() bool { return strings.EqualFold(w.by.Type, network.TypeVNet) }
+
+// writes collects what the template writes, network by network, subnet by subnet.
+func (t *armReading) writes() {
+	t.each(network.TypeSubnet, func(r *armtemplate.Resource) {
+		vnet := r.ID[:max(0, strings.LastIndex(r.ID, "/subnets/"))]
+		t.write(vnet, lastName(r.Name), r.Body, r, r.File, r.Line)
+	})
+	t.each(network.TypeVNet, func(r *armtemplate.Resource) {
+		t.vnets = append(t.vnets, r)
+		t.network(r)
+	})
+}
+
+func (t *armReading) network(r *armtemplate.Resource) {
+	properties, isObject := r.Body.Get("properties").(*armtemplate.Object)
+	if !isObject && r.Body.Get("properties") != nil {
+		t.note(t.place(r), true, "its properties are not known, and so not which subnets it lists")
+		t.doubt(r.Body.Get("properties"))
+		return
+	}
+	value := properties.Get("subnets")
+	list, listed := value.([]any)
+	switch unknown, is := value.(*armtemplate.Unknown); {
+	case is && strings.EqualFold(unknown.Of, r.ID):
+		return // it writes what it read
+	case value != nil && !listed:
+		t.doubt(value)
+		t.note(t.place(r), true, "which subnets it lists is not known, and so not which of them keep a route table")
+		return
+	case value == nil && !plainVersion(r.APIVersion):
+		t.note(t.place(r), true, "its api-version is not known: before "+subnetsKept+" a deployment deletes the subnets that it does not list")
+		return
+	case value == nil && r.APIVersion >= subnetsKept:
+		return
+	}
+	named := map[string]bool{}
+	for _, item := range list {
+		subnet, is := item.(*armtemplate.Object)
+		name := subnet.Text("name")
+		if !is || name == "" {
+			t.doubt(item)
+			t.note(t.place(r), true, "one of the subnets that it lists is not known")
+			return
+		}
+		named[strings.ToLower(name)] = true
+		line, file := subnet.Line, subnet.File
+		if line == 0 {
+			line, file = properties.LineOf("subnets"), r.File
+		}
+		t.write(r.ID, name, subnet, r, file, line)
+	}
+	gone := func(s *templateSubnet) {
+		s.writes = append(s.writes, subnetWrite{by: r, outcome: deletes, file: r.File, line: r.Line})
+	}
+	for _, s := range t.subnets {
+		if strings.EqualFold(s.vnet, r.ID) && !named[strings.ToLower(s.place.Name)] {
+			gone(s)
+		}
+	}
+	for _, list := range [][]Carrier{t.reading.Carriers, t.options.Carriers} {
+		for _, c := range list {
+			p := subnetPlace(r.ID + "/subnets/" + c.Name)
+			if c.same(p) && c.VNet != "" && !named[strings.ToLower(c.Name)] && t.byID[p.ID.Key()] == nil {
+				gone(t.subnet(r.ID, c.Name))
+			}
+		}
+	}
+	if value == nil {
+		t.note(t.place(r), true, fmt.Sprintf("at api-version %s a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use %s or later", r.APIVersion, subnetsKept))
+	}
+}
+
+// plainVersion reports whether an api-version is one, and not an unknown.
+func plainVersion(v string) bool { return len(v) >= len(subnetsKept) && v[0] >= '0' && v[0] <= '9' }
+
+// subnet returns the subnet of a network, made when it is first spoken of.
+func (t *armReading) subnet(vnet, name string) *templateSubnet {
+	id := vnet + "/subnets/" + name
+	s := t.byID[strings.ToLower(id)]
+	if s == nil {
+		s = &templateSubnet{place: subnetPlace(id), vnet: vnet}
+		t.subnets = append(t.subnets, s)
+		t.byID[strings.ToLower(id)] = s
+	}
+	return s
+}
+
+// write notes a PUT of a subnet with a body.
+func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armtemplate.Resource, file string, line int) {
+	s := t.subnet(vnet, name)
+	w := subnetWrite{by: by, subnet: body, file: file, line: line}
+	w.outcome, w.table, w.doubt = tableIn(body, s.place.ID)
+	t.doubt(body.Get("name"))
+	if w.outcome == doubts {
+		t.doubts = append(t.doubts, w.doubt)
+	}
+	if s.place.Address == "" || w.inline() {
+		s.place.Address, s.place.File, s.place.Line = by.Address, file, line
+	}
+	s.writes = append(s.writes, w)
+}
+
+// tableIn reads the routeTable of a subnet's body. null, an object without an ID and an empty one are none.
+func tableIn(body *armtemplate.Object, subnet network.ID) (is outcome, table, doubt string) {
+	value := body.Get("properties")
+	properties, _ := value.(*armtemplate.Object)
+	if properties != nil {
+		value = properties.Get("routeTable")
+	}
+	o, isObject := value.(*armtemplate.Object)
+	if isObject {
+		value = o.Get("id")
+	}
+	switch v := value.(type) {
+	case *armtemplate.Unknown:
+		path := strings.TrimPrefix(strings.ToLower(v.Path), "properties.")
+		if network.ID(v.Of).Equal(subnet) && (path == "" || strings.HasPrefix(path, "routetable")) {
+			return keeps, "", ""
+		}
+		if isObject && v.Of == "" {
+			return gives, "", ""
+		}
+		return doubts, "", v.Why
+	case string, armtemplate.Opaque:
+		text, _ := armtemplate.TextOf(v)
+		if text == "" {
+			return strips, "", ""
+		}
+		return gives, text, ""
+	}
+	return strips, "", ""
+}
+
+// inOrder sorts a subnet's writes into an order in which they may happen, and says whether another one is possible too.
+func (s *templateSubnet) inOrder() (open bool) {
+	if len(s.writes) > 20 { // no template does that in earnest
+		return true
+	}
+	var done []subnetWrite
+	rest := s.writes
+	for len(rest) > 0 {
+		next := 0
+		for i, w := range rest {
+			ready := true
+			for j, other := range rest {
+				if i != j && w.by.After(other.by) {
+					ready = false
+				}
+			}
+			if ready {
+				next = i
+				break
+			}
+		}
+		if n := len(done); n > 0 && !rest[next].by.After(done[n-1].by) {
+			open = true
+		}
+		done = append(done, rest[next])
+		rest = append(rest[:next:next], rest[next+1:]...)
+	}
+	s.writes = done
+	return open
+}
+
+// judge says what becomes of a subnet's table.
+func (t *armReading) judge(s *templateSubnet) {
+	open := s.inOrder()
+	final := s.writes[len(s.writes)-1]
+	var lost *subnetWrite // the write that takes the table, or the subnet, away
+	for i, w := range s.writes {
+		// To be deleted is worse than to be left without a table, and that worse than not to know; of equals the last one counts.
+		switch worse := w.outcome; {
+		case worse != strips && worse != deletes && worse != doubts:
+		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes, worse == lost.outcome:
+			lost = &s.writes[i]
+		}
+	}
+	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts || open && lost != nil
+	if lost == nil {
+		return
+	}
+	why := t.carries(s.place)
+	e := Effect{What: s.place, By: t.place(lost.by), How: t.how(*lost), Fix: t.fix(s, *lost)}
+	if lost.file != "" {
+		e.By.File, e.By.Line = lost.file, lost.line
+	}
+	certain := lost.by.Maybe == nil && lost.outcome != doubts && (why != "" || t.givenBefore(s))
+	switch ends := final.outcome == gives || final.outcome == keeps; {
+	case lost.outcome == deletes:
+		e.Verb = Recreated
+	case ends && !open:
+		e.Verb, e.After = Flaps, final.table
+		e.How += "; " + final.by.Address + " gives it one again"
+	case certain:
+		e.Verb = Loses
+	default:
+		e.Verb = MayLose
+	}
+	if open && lost.outcome != deletes {
+		e.How += "; another resource of the template gives it one, and nothing says which of them comes last"
+	}
+	if lost.by.Maybe != nil {
+		e.How += ", provided that it is deployed (" + lost.by.Maybe.Why + ")"
+	}
+	s.lost, s.verb = lost, e.Verb
+	t.reading.Effects = append(t.reading.Effects, e)
+}
+
+// givenBefore reports whether the template itself gives the subnet a table, so that it has one when it is deployed again.
+func (t *armReading) givenBefore(s *templateSubnet) bool {
+	for _, w := range s.writes {
+		if w.outcome == gives {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *armReading) how(w subnetWrite) string {
+	switch {
+	case w.outcome == deletes:
+		return "the template writes its network and does not list it there"
+	case w.outcome == doubts && w.doubt != "":
+		return "which routeTable the template writes is not known: " + w.doubt
+	case w.inline():
+		return "the template lists it in its network without routeTable, and what is listed is written as it stands"
+	}
+	return "the template writes it without routeTable, and a subnet is written as it stands"
+}
+
+func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
+	table := ""
+	for _, other := range s.writes {
+		if other.table != "" {
+			table = other.table
+		}
+	}
+	switch {
+	case w.outcome == deletes && w.by.APIVersion < subnetsKept && w.by.Body.Object("properties").Get("subnets") == nil:
+		return "give " + w.by.Address + " the apiVersion " + subnetsKept + " or later, which leaves the subnets alone"
+	case w.outcome == deletes:
+		return fmt.Sprintf("list %s in the subnets of %s, with its routeTable; or list no subnets there at all, at apiVersion %s or later", s.place.Name, w.by.Address, subnetsKept)
+	case table != "":
+		return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "%s"}`, s.place.Name, table)
+	}
+	return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`, s.place.Name, askTable(s.place))
+}
+
+// askTable is the command that says which table a subnet has.
+func askTable(p Place) string {
+	if !partly(p.ID) {
+		return fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", p.ID)
+	}
+	group := p.ID.ResourceGroup()
+	if strings.Contains(group, "{") {
+		group = "RESOURCE_GROUP"
+	}
+	return fmt.Sprintf("az network vnet subnet show -g %s --vnet-name %s -n %s --query routeTable.id", group, p.VNet, p.Name)
+}

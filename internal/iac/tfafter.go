@@ -1,0 +1,186 @@
+package iac
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// object is a part of a document in ARM's shape.
+type object = map[string]any
+
+// picture is a network as ARM would show it, as far as a plan does: documents by their keys, and what the pools of clusters are, by the cluster's.
+type picture struct {
+	docs  map[string]object
+	pools map[string][]object
+	over  bool // there is more than is pictured
+}
+
+// maxPicture is how many documents a plan may show to be pictured: beyond it the memory goes to what a plan does.
+const maxPicture = 2000
+
+// picture takes in a resource before and after; nil where it is not there.
+func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
+	for i, v := range values {
+		pic := &p.pictures[i]
+		if v == nil || pic.over {
+			continue
+		}
+		if pic.docs == nil {
+			*pic = picture{docs: map[string]object{}, pools: map[string][]object{}}
+		}
+		pic.take(r.Type, v)
+		if len(pic.docs) > maxPicture {
+			*pic = picture{over: true}
+		}
+	}
+}
+
+// expected are the values after; what is known only after apply is taken to stay as it is.
+func (r *tfResource) expected() *tfValues {
+	if r.Change.After == nil {
+		return nil
+	}
+	v, old := *r.Change.After, r.before()
+	if r.Change.Unknown.of("route").any() {
+		v.Route = old.Route
+	}
+	if r.Change.Unknown.of("network_profile").any() {
+		v.Profile = old.Profile
+	}
+	if r.Change.Unknown.of("default_node_pool").any() {
+		v.DefaultPool = old.DefaultPool
+	}
+	if r.updates() && v.ID == "" {
+		v.ID = old.ID
+	}
+	return &v
+}
+
+// take adds what one resource says. What has no ID yet is not pictured.
+func (pic *picture) take(kind string, v *tfValues) {
+	if kind == tfPool && v.ClusterID != "" {
+		key := v.ClusterID.Key()
+		pic.pools[key] = append(pic.pools[key], pool(v.Name, v.PoolSubnet, v.Count))
+	}
+	if v.ID == "" {
+		return
+	}
+	put := func(id network.ID, properties object) {
+		pic.docs[id.Key()] = object{"id": string(id), "properties": properties}
+	}
+	switch kind {
+	case tfVNet: // its subnets only: who it is peered with is in other plans, too, and a network that is shown has no other peers
+		for _, b := range v.Subnet {
+			id := v.ID.Child("subnets", inline(b).name())
+			if pic.docs[id.Key()] == nil { // its own resource says more
+				put(id, object{"addressPrefixes": b["address_prefixes"]})
+			}
+		}
+	case tfSubnet:
+		var delegations []object
+		for _, d := range v.Delegation {
+			for _, s := range d.Service {
+				delegations = append(delegations, object{"properties": object{"serviceName": s.Name}})
+			}
+		}
+		put(v.ID, object{"addressPrefixes": v.Prefixes, "delegations": delegations})
+	case tfTable:
+		routes := []object{}
+		for _, r := range v.Route {
+			routes = append(routes, object{"name": r.Name, "properties": object{"addressPrefix": r.Prefix, "nextHopType": r.HopType, "nextHopIpAddress": r.Hop}})
+		}
+		put(v.ID, object{"routes": routes})
+	case tfCluster:
+		profile := object{}
+		for _, n := range v.Profile {
+			profile = object{"networkPlugin": n.Plugin, "networkPluginMode": n.Mode, "podCidr": n.PodCIDR, "serviceCidr": n.ServiceCIDR, "outboundType": n.Outbound}
+		}
+		for _, d := range v.DefaultPool {
+			pic.pools[v.ID.Key()] = append(pic.pools[v.ID.Key()], pool(d.Name, d.SubnetID, d.Count))
+		}
+		put(v.ID, object{"nodeResourceGroup": v.NodeGroup, "networkProfile": profile})
+	case tfGateway:
+		var configurations []object
+		for _, c := range v.GatewayIPs {
+			configurations = append(configurations, object{"properties": object{"subnet": object{"id": string(c.SubnetID)}}})
+		}
+		put(v.ID, object{"gatewayIPConfigurations": configurations})
+	}
+}
+
+func pool(name string, subnet network.ID, count int) object {
+	return object{"name": name, "vnetSubnetID": string(subnet), "count": count}
+}
+
+// snapshots are the network before and after; nil where the plan shows none, or more than is pictured.
+func (j *judge) snapshots() (before, after *network.Snapshot) {
+	for _, pic := range j.pictures {
+		if len(pic.docs) == 0 || pic.over {
+			return nil, nil
+		}
+	}
+	now, then := maps.Clone(j.tables), maps.Clone(j.tables)
+	for key, r := range j.associates {
+		then[key] = r.after().table()
+	}
+	for _, e := range j.effects {
+		key := e.What.ID.Key()
+		switch e.Verb {
+		case Recreated:
+			delete(j.pictures[1].docs, key)
+		case Loses:
+			then[key] = ""
+		case Another:
+			then[key] = network.ID(e.After)
+		}
+	}
+	return j.pictures[0].snapshot(now), j.pictures[1].snapshot(then)
+}
+
+// snapshot makes it of the documents and of the subnets' tables, by the subnets' keys. A table that has only a name yet is not known.
+func (pic picture) snapshot(tables map[string]network.ID) *network.Snapshot {
+	s := network.NewSnapshot()
+	gateways := map[string][]network.ID{}
+	for _, key := range slices.Sorted(maps.Keys(pic.docs)) {
+		doc := pic.docs[key]
+		id := network.ID(doc["id"].(string))
+		properties := doc["properties"].(object)
+		switch table := tables[key]; {
+		case id.Is(network.TypeCluster):
+			properties["agentPoolProfiles"] = pic.pools[key]
+		case id.Is(network.TypeSubnet) && table != "" && !strings.HasPrefix(string(table), "/"):
+			s.Unread[key] = network.Unread{ID: id, Message: "its table is made by the same plan"}
+			continue
+		case id.Is(network.TypeSubnet) && table != "":
+			properties["routeTable"] = object{"id": string(table)}
+		}
+		raw, err := json.Marshal(doc)
+		if err == nil {
+			err = s.Add(raw)
+		}
+		if err != nil {
+			s.Unread[key] = network.Unread{ID: id, Message: err.Error()}
+		}
+	}
+	for _, g := range s.Gateways {
+		for _, subnet := range g.Subnets {
+			gateways[subnet.Key()] = append(gateways[subnet.Key()], g.ID)
+		}
+	}
+	for key, ids := range gateways {
+		if subnet := s.Subnets[key]; subnet != nil {
+			subnet.Gateways = network.SortIDs(ids)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
+		subnet := s.Subnets[key]
+		if table := s.Table(subnet.RouteTable); table != nil {
+			table.Subnets = append(table.Subnets, subnet.ID)
+		}
+	}
+	return s
+}

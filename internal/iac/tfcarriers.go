@@ -1,0 +1,120 @@
+package iac
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// use is a subnet that a cluster, a pool or a gateway is in.
+type use struct {
+	subnet network.ID
+	why    string // why it needs its table, "" where it does not
+	by     *tfResource
+	leaves bool // what uses it is destroyed
+}
+
+// uses are all of them: of what stays, of what is made, and of what goes.
+func (p *tfPlan) uses() []use {
+	stays := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool { return p.byAddress[r.Address].changes })
+	var goes []*tfResource
+	for _, r := range p.changes {
+		switch {
+		case !usesSubnets[r.Type]:
+		case r.deletes():
+			goes = append(goes, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.before()})
+		default:
+			stays = append(stays, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.after()})
+		}
+	}
+	all := slices.Concat(stays, goes)
+	var out []use
+	for i, r := range all {
+		add := func(id network.ID, attribute, why string) {
+			if id == "" {
+				if s := p.refers(r, attribute, tfSubnet); s != nil {
+					id = s.id
+				}
+			}
+			if id != "" {
+				out = append(out, use{subnet: id, why: why, by: r, leaves: i >= len(stays)})
+			}
+		}
+		switch r.Type {
+		case tfCluster:
+			for _, pool := range r.Values.DefaultPool {
+				add(pool.SubnetID, "vnet_subnet_id", needs(r))
+			}
+		case tfPool:
+			add(r.Values.PoolSubnet, "vnet_subnet_id", needs(p.clusterOf(r, all)))
+		case tfGateway:
+			for _, ip := range r.Values.GatewayIPs {
+				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it, and has to reach pods")
+			}
+		}
+	}
+	return out
+}
+
+var usesSubnets = map[string]bool{tfCluster: true, tfPool: true, tfGateway: true}
+
+// clusterOf finds a pool's cluster, nil where the file does not show it.
+func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
+	var refers *standing
+	if pool.Values.ClusterID == "" {
+		refers = p.refers(pool, "kubernetes_cluster_id", tfCluster)
+	}
+	for _, r := range all {
+		if r.Type == tfCluster && (pool.Values.ClusterID != "" && r.Values.ID.Equal(pool.Values.ClusterID) || refers != nil && refers.address == r.Address) {
+			return r
+		}
+	}
+	return nil
+}
+
+// needs says why the subnets of a cluster need their table, "" where they do not: kubenet's pods are reached through it, and with
+// userDefinedRouting the nodes of any cluster leave through it. With Azure CNI, overlay or not, pods need no table.
+func needs(cluster *tfResource) string {
+	if cluster == nil {
+		return ""
+	}
+	for _, profile := range cluster.Values.Profile {
+		switch {
+		case strings.EqualFold(profile.Plugin, "kubenet"):
+			return "nodes of the kubenet cluster " + cluster.Address + " are in it"
+		case strings.EqualFold(profile.Outbound, "userDefinedRouting"):
+			return "nodes of the cluster " + cluster.Address + " leave through its table (userDefinedRouting)"
+		}
+	}
+	return ""
+}
+
+// carriers are the subnets whose users stay, and need their table.
+func (p *tfPlan) carriers(uses []use) []Carrier {
+	var out []Carrier
+	seen := map[string]bool{}
+	for _, u := range uses {
+		if u.why != "" && !u.leaves && !seen[u.subnet.Key()] {
+			seen[u.subnet.Key()] = true
+			out = append(out, Carrier{Place: p.subnet(u.subnet, u.by.place()), Why: u.why})
+		}
+	}
+	return out
+}
+
+// abandoned are the subnets, by their keys, that all users seen leave, with the address of one of them.
+func abandoned(uses []use) map[string]string {
+	out := map[string]string{}
+	for _, u := range uses {
+		if u.leaves {
+			out[u.subnet.Key()] = u.by.Address
+		}
+	}
+	for _, u := range uses {
+		if !u.leaves {
+			delete(out, u.subnet.Key())
+		}
+	}
+	return out
+}

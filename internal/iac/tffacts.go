@@ -1,0 +1,147 @@
+package iac
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// facts are what a plan or a state says of the network as it is: which subnet has which table, and who uses it. Of each resource as little is
+// kept as will do, because there can be very many.
+type facts struct {
+	// tables are the subnets' tables, by the subnet's key, as far as anything names one: an association, a subnet, an inline block, or the table
+	// itself.
+	tables map[string]network.ID
+	// instances are the resources by their address without keys; byAddress by the whole of it; byID those that have an ID.
+	instances map[string][]*standing
+	byAddress map[string]*standing
+	byID      map[string]*standing
+	// subnets are those with a resource of their own, by their network's key.
+	subnets map[string][]*standing
+	// bare are the subnets of which an inline block says that they have no table, with the network's address.
+	bare []bareBlock
+	// pictures are the network before and after.
+	pictures [2]picture
+	// users are clusters, their pools, and gateways.
+	users []*tfResource
+}
+
+// standing is a resource: where it is in the code, and what it is in Azure.
+type standing struct {
+	address string
+	id      network.ID
+	// becomes is its name where it is created or replaced, "" where it stays what it is.
+	becomes string
+	changes bool
+}
+
+type bareBlock struct {
+	subnet  network.ID
+	address string
+}
+
+func newFacts() facts {
+	return facts{tables: map[string]network.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
+}
+
+// stands takes in a resource that stays as it is, or that a state has.
+func (p *tfPlan) stands(r *tfResource) {
+	if r.Values == nil || !p.learn(r, r.Values) {
+		return
+	}
+	if r.Mode != "data" {
+		p.picture(r, r.Values, r.Values)
+	}
+	if slices.Contains([]string{tfCluster, tfPool, tfGateway}, r.Type) {
+		p.users = append(p.users, r)
+	}
+}
+
+// changed takes in a resource that is changed.
+func (p *tfPlan) changed(r *tfResource) {
+	p.learn(r, r.before())
+	if r.Deposed == "" {
+		p.picture(r, r.Change.Before, r.expected())
+	}
+	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute}, r.Type); !made { // what is new breaks nothing
+		p.changes = append(p.changes, r)
+	}
+	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
+		s.changes = true
+		if r.creates() || r.replaces() {
+			s.becomes = r.after().Name
+		}
+	}
+}
+
+// learn takes in what a resource says of the network before anything is changed, and reports whether it is new: the same one comes as a change and
+// in the state, in either order.
+func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
+	s := p.byAddress[r.Address]
+	if s != nil && r.Deposed == "" {
+		return false
+	}
+	s = &standing{address: r.Address, id: v.ID}
+	if r.Deposed == "" {
+		name := withoutKeys(r.Address)
+		p.byAddress[r.Address] = s
+		p.instances[name] = append(p.instances[name], s)
+	}
+	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation { // whose ID is the subnet's
+		p.byID[v.ID.Key()] = s
+	}
+	switch r.Type {
+	case tfAssociation:
+		p.has(v.SubnetID, v.table())
+	case tfSubnet:
+		p.has(v.ID, v.table())
+		if r.Mode != "data" && v.ID != "" {
+			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
+		}
+	case tfAzapi:
+		if body, err := v.body(); err == nil && strings.Contains(strings.ToLower(v.AzapiType), "/subnets@") {
+			p.has(v.ID, body.table())
+		}
+	case tfTable:
+		for _, subnet := range v.Subnets {
+			p.has(subnet, v.ID)
+		}
+	case tfVNet:
+		for _, b := range v.Subnet {
+			id := v.ID.Child("subnets", inline(b).name())
+			p.has(id, inline(b).table())
+			if namesTables(v.Subnet) && inline(b).table() == "" {
+				p.bare = append(p.bare, bareBlock{id, r.Address})
+			}
+		}
+	}
+	return true
+}
+
+// has notes that a subnet has a table. That something names none is no proof of the contrary: it may be older.
+func (p *tfPlan) has(subnet, table network.ID) {
+	if subnet != "" && table != "" {
+		if s := p.byID[table.Key()]; s != nil && s.id == table {
+			table = s.id // thousands of subnets can have one table
+		}
+		p.tables[subnet.Key()] = table
+	}
+}
+
+// subnet says where a subnet is: its own resource, or where there is none the one that it is a part of.
+func (p *tfPlan) subnet(id network.ID, by Place) Place {
+	place := Place{ID: id, Name: id.Name(), VNet: id.Parent().Name(), Address: by.Address}
+	if s := p.byID[id.Key()]; s != nil {
+		place.Address = s.address
+	}
+	return place
+}
+
+// reference is how the code of a module refers to a table: by its resource where that is in the same module, otherwise by its ID.
+func (p *tfPlan) reference(table network.ID, module string) string {
+	if s := p.byID[table.Key()]; s != nil && moduleOf(s.address) == module {
+		return strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".") + ".id"
+	}
+	return `"` + string(table) + `"`
+}

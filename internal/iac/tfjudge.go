@@ -1,0 +1,202 @@
+package iac
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// judge says what the changes of a plan do to subnets and tables.
+type judge struct {
+	*tfPlan
+	// gone are the networks that are destroyed, by their keys: with a whole network nothing is left that could break.
+	gone map[string]bool
+	// associates are the subnets that another change of the plan gives a table, by their keys.
+	associates map[string]*tfResource
+	// left are the subnets whose clusters are destroyed, by their keys, with the cluster.
+	left map[string]string
+
+	effects []Effect
+	at      map[string]int // the effect on a subnet, by its key
+	notes   []Note
+}
+
+// ranks say which of several effects on one subnet is told: the worst.
+var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 5}
+
+func (p *tfPlan) judge() *Reading {
+	uses := p.uses()
+	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
+	for _, r := range p.changes {
+		switch {
+		case r.Type == tfVNet && r.deletes():
+			j.gone[r.before().ID.Key()] = true
+		case r.Type == tfAssociation && r.creates():
+			j.associates[r.after().SubnetID.Key()] = r
+		}
+	}
+	for _, r := range p.changes {
+		switch r.Type {
+		case tfVNet:
+			j.vnet(r)
+		case tfSubnet:
+			j.subnetResource(r)
+		case tfAssociation:
+			j.association(r)
+		case tfTable:
+			j.routeTable(r)
+		case tfRoute:
+			j.route(r)
+		case tfAzapi, tfAzapiUpdate:
+			j.azapi(r)
+		case tfDeployment:
+			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
+		}
+	}
+	if p.format == TerraformState {
+		j.outdated()
+	}
+	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+	if p.format == TerraformPlan {
+		reading.Before, reading.After = j.snapshots()
+	}
+	return reading
+}
+
+// outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
+func (j *judge) outdated() {
+	for _, b := range j.bare {
+		if table := j.tables[b.subnet.Key()]; table != "" {
+			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address}, Text: fmt.Sprintf(
+				"the state has subnet %s without a table here, and with %s elsewhere: it is older than the association. A plan made of it with -refresh=false does not show when a change of the inline blocks takes the table away",
+				b.subnet.Short(), table.Short())})
+		}
+	}
+}
+
+// add takes in an effect; of several on one subnet the worst.
+func (j *judge) add(e Effect) {
+	if e.What.ID.Is(network.TypeSubnet) {
+		if j.gone[e.What.ID.Parent().Key()] {
+			return
+		}
+		key := e.What.ID.Key()
+		if who := j.left[key]; who != "" {
+			j.notes = append(j.notes, Note{Place: e.What, Text: e.How + "; nothing more is said of it, because " + who + ", which is in it, is destroyed, too"})
+			return
+		}
+		if i, known := j.at[key]; known {
+			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
+				j.effects[i] = e
+			}
+			return
+		}
+		j.at[key] = len(j.effects)
+	}
+	j.effects = append(j.effects, e)
+}
+
+func (j *judge) note(r *tfResource, format string, args ...any) {
+	j.notes = append(j.notes, Note{Place: r.place(), Text: fmt.Sprintf(format, args...)})
+}
+
+// association judges an azurerm_subnet_route_table_association. Its delete PUTs the subnet without a table, whatever table that has; its create
+// fails where there is one.
+func (j *judge) association(r *tfResource) {
+	before, after := r.before(), r.after()
+	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(), Before: string(before.table())}
+	keep := fmt.Sprintf("keep %s, or take it out of the state only: removed { from = %s  lifecycle { destroy = false } }", r.Address, strings.TrimPrefix(withoutKeys(r.Address), "module."))
+	switch {
+	case r.deletes():
+		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
+		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" && keyOf(r.Address) == "" {
+			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address, Set: []Setting{
+				{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id", j.reference(before.table(), r.Module)},
+			}}
+		}
+		if other := j.associates[before.SubnetID.Key()]; other != nil {
+			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
+			e.How = "its association is destroyed, and made anew as " + other.Address
+			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
+			if e.After != "" && !network.ID(e.Before).Equal(network.ID(e.After)) {
+				e.Verb = Another
+			}
+		}
+		j.add(e)
+	case r.replaces():
+		j.associationReplaced(r, e)
+	case r.updates() && after.table() != "" && !before.table().Equal(after.table()):
+		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another table"
+		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+		j.add(e)
+	case r.creates() && len(r.Change.Importing) == 0:
+		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
+			j.note(r, "its creation fails, because subnet %s has the table %s already: import { to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address, after.SubnetID)
+		}
+	}
+}
+
+// freed reports whether another change takes the subnet's table away first.
+func (j *judge) freed(subnet network.ID) bool {
+	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
+		return r.Type == tfAssociation && r.deletes() && r.before().SubnetID.Equal(subnet)
+	})
+}
+
+// associationReplaced judges an association that is destroyed and created: two PUTs, and a moment without a table between them.
+func (j *judge) associationReplaced(r *tfResource, e Effect) {
+	before, after := r.before(), r.after()
+	subnet := after.SubnetID
+	if subnet == "" {
+		s := j.refers(r, "subnet_id", tfSubnet)
+		switch {
+		case s == nil || s.id == "":
+			subnet = before.SubnetID
+		case s.becomes != "" && s.id.Equal(before.SubnetID):
+			return // the subnet itself is recreated, and its own change says so
+		default:
+			subnet = s.id
+		}
+	}
+	if !subnet.Equal(before.SubnetID) {
+		e.Verb, e.How = Loses, "its association moves to subnet "+subnet.Short()
+		e.Fix = "give the other subnet an association of its own, and keep " + r.Address
+		j.add(e)
+		return
+	}
+	e.After = string(after.table())
+	why := "its association is replaced"
+	if e.After == "" && r.Change.Unknown.of("route_table_id").any() {
+		t := j.refers(r, "route_table_id", tfTable)
+		if t == nil { // it cannot be followed: but if its table is replaced, that is why
+			if t = j.byID[before.table().Key()]; t != nil && t.becomes == "" {
+				t = nil
+			}
+		}
+		if t != nil && t.becomes != "" {
+			e.After = t.becomes
+			if t.id.Equal(before.table()) {
+				why = "its table is replaced, and its association with it"
+			}
+		} else if t != nil {
+			e.After = string(t.id)
+		}
+	}
+	e.Verb, e.How = Another, why+": for a moment there is none, and then another"
+	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
+	e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+	switch {
+	case e.After == "":
+		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
+	case network.ID(e.After).Equal(before.table()):
+		e.Verb, e.How = Flaps, why+": for a moment there is none"
+		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
+	case why != "its association is replaced":
+		e.Repair = nil
+		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())
+	}
+	j.add(e)
+}

@@ -1,0 +1,167 @@
+package iac
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// routeTable judges an azurerm_route_table. Its inline routes are the whole table: what Azure has beyond them is removed when they differ.
+func (j *judge) routeTable(r *tfResource) {
+	before, after := r.before(), r.after()
+	what := Place{ID: before.ID, Name: before.Name, Address: r.Address}
+	switch {
+	case r.deletes():
+		for _, subnet := range before.Subnets {
+			if !j.freed(subnet) && !j.gone[subnet.Parent().Key()] {
+				j.note(r, "its deletion fails while subnet %s uses it (InUseRouteTableCannotBeDeleted)", subnet.Short())
+			}
+		}
+	case r.updates() && r.Change.Unknown.of("route").all:
+		j.effects = append(j.effects, Effect{
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
+			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
+		})
+	case r.updates():
+		j.routesWritten(r, what, before.Route, after.Route)
+	}
+}
+
+func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRouteValues) {
+	fix := fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", r.Address)
+	gone := j.podRoutes(before, after)
+	if len(gone) > 0 {
+		j.effects = append(j.effects, Effect{
+			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
+			How: "its inline routes are written whole, and the pod routes, which came from outside, are not among them", Fix: fix,
+		})
+		return
+	}
+	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
+		j.effects = append(j.effects, Effect{
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
+			How: "its inline routes are written whole, and nothing in the plan shows whether Azure has pod routes beside them",
+		})
+	}
+}
+
+// users are the subnets that have a table: as it says itself, or their associations do.
+func (j *judge) users(table *tfResource) []Place {
+	id := table.before().ID
+	var out []Place
+	for _, subnet := range table.before().Subnets {
+		out = append(out, j.subnet(subnet, table.place()))
+	}
+	if len(out) == 0 {
+		for key, other := range j.tables {
+			if other.Equal(id) {
+				out = append(out, j.subnet(network.ID(key), table.place()))
+			}
+		}
+		slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	}
+	return out
+}
+
+func routesDiffer(before, after []tfRouteValues) bool {
+	if len(before) != len(after) {
+		return true
+	}
+	seen := map[tfRouteValues]bool{}
+	for _, r := range before {
+		seen[r] = true
+	}
+	for _, r := range after {
+		if !seen[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// route judges an azurerm_route that goes.
+func (j *judge) route(r *tfResource) {
+	if !r.deletes() {
+		return
+	}
+	before := r.before()
+	before.tfRouteValues.Name = before.Name
+	table := before.ID.Parent()
+	if slices.ContainsFunc(j.changes, func(t *tfResource) bool {
+		return t.Type == tfTable && t.deletes() && t.before().ID.Equal(table)
+	}) {
+		return // with its table
+	}
+	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, nil); len(gone) > 0 {
+		j.effects = append(j.effects, Effect{
+			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(), Address: r.Address}, By: r.place(), Routes: gone,
+			How: "the route is destroyed", Fix: "keep " + r.Address + ", or take it out of the state only (removed block with destroy = false)",
+		})
+	}
+}
+
+// podRoutes returns the routes to nodes' pods that are before, and after no more, or lead elsewhere.
+func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
+	kept := map[netip.Prefix]netip.Addr{}
+	for _, r := range after {
+		kept[r.route().Prefix] = r.route().Hop
+	}
+	var gone []Route
+	cidrs := j.podCIDRs()
+	for _, r := range before {
+		route := r.route()
+		if r.leadsToNode(cidrs) && kept[route.Prefix] != route.Hop {
+			gone = append(gone, route)
+		}
+	}
+	return gone
+}
+
+// defaultPodCIDR is AKS's own, for files that show no cluster.
+var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
+
+// podCIDRs are those of the clusters in the file.
+func (p *tfPlan) podCIDRs() []netip.Prefix {
+	cidrs := []netip.Prefix{defaultPodCIDR}
+	add := func(v *tfValues) {
+		for _, profile := range v.orEmpty().Profile {
+			if cidr, err := netip.ParsePrefix(profile.PodCIDR); err == nil {
+				cidrs = append(cidrs, cidr)
+			}
+		}
+	}
+	for _, r := range p.users {
+		add(r.Values)
+	}
+	for _, r := range p.changes {
+		add(r.Change.Before)
+		add(r.Change.After)
+	}
+	return cidrs
+}
+
+// nodeName is how AKS names nodes, of scale sets, of availability sets and of Windows pools, and cloud-provider-azure the routes to them: with
+// four underscores and the prefix behind.
+var nodeName = regexp.MustCompile(`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
+
+// leadsToNode reports whether a route leads to the pods of one node: to an appliance, and named as the cloud provider names it, or a /24 (IPv6: a
+// /64) in a pod CIDR.
+func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
+	route := r.route()
+	if !strings.EqualFold(r.HopType, network.HopAppliance) || !route.Prefix.IsValid() || !route.Hop.IsValid() {
+		return false
+	}
+	if nodeName.MatchString(r.Name) {
+		return true
+	}
+	for _, cidr := range cidrs {
+		if cidr.Bits() < route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr()) && (route.Prefix.Bits() == 24 || route.Prefix.Bits() == 64) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,221 @@
+package iac
+
+import (
+	"fmt"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// unseen is how to know what a file cannot show of a subnet.
+const unseen = "nothing in it shows whether the subnet has a table in Azure"
+
+// vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes the inline blocks whole when one of them differs, and a block
+// without a table takes it away; a change of anything else leaves them alone. Before 4.0 the blocks had no route_table_id, and the provider read
+// every subnet before it wrote it (virtual_network_resource.go, getExistingSubnet).
+func (j *judge) vnet(r *tfResource) {
+	before, after := r.before(), r.after()
+	switch {
+	case r.replaces():
+		for _, b := range before.Subnet {
+			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r, "its network is replaced")
+		}
+		return
+	case !r.updates():
+		return
+	case r.Change.Unknown.of("subnet").all:
+		j.unknownBlocks(r)
+		return
+	}
+	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) || !namesTables(before.Subnet) && !namesTables(after.Subnet) {
+		return
+	}
+	for _, b := range before.Subnet {
+		old := inline(b)
+		id := before.ID.Child("subnets", old.name())
+		now, i := block(after.Subnet, old.name())
+		if now == nil {
+			if !j.nameUnknown(r) {
+				j.recreated(id, old.table(), r, "its inline block is gone")
+			}
+			continue
+		}
+		j.inlineBlock(r, id, now, r.Change.Unknown.of("subnet").at(i).of("route_table_id").all)
+	}
+	j.forgotten(r)
+}
+
+// namesTables reports whether the blocks have the attribute for a table at all, as they have from azurerm 4.0 on.
+func namesTables(blocks []map[string]any) bool {
+	for _, b := range blocks {
+		if _, has := b["route_table_id"]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// nameUnknown reports whether a block's name is known only after apply, so that none can be said to be gone.
+func (j *judge) nameUnknown(r *tfResource) bool {
+	for _, u := range r.Change.Unknown.of("subnet").items {
+		if u.of("name").all {
+			return true
+		}
+	}
+	return false
+}
+
+// inlineBlock judges a block that is written.
+func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bool) {
+	had, after := j.tables[id.Key()], now.table()
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(after)}
+	e.What.Address = r.Address
+	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(), j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
+	switch {
+	case unknown:
+		t := j.refers(r, "subnet", tfTable)
+		if had == "" || t != nil && t.id.Equal(had) && t.becomes == "" {
+			return
+		}
+		e.Verb, e.How = Another, "its inline block names a table that is known only after apply"
+		if t != nil && t.becomes != "" {
+			e.After, e.How = t.becomes, "its inline block names a new table"
+		}
+	case after == "" && had != "":
+		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's blocks are written"
+		if other := j.associates[id.Key()]; other != nil {
+			e.Verb, e.After = Flaps, string(other.after().table())
+		}
+	case after == "" && !j.refreshed:
+		e.Verb = MayLose
+		e.How = "the inline subnet block names no route table, and the network's blocks are written; " + unseen
+		e.Fix = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id)
+		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
+	case after != "" && had != "" && !after.Equal(had):
+		e.Verb, e.How = Another, "the inline subnet block names another table"
+	default:
+		return
+	}
+	j.add(e)
+}
+
+// unknownBlocks judges blocks of which the plan says nothing: dynamic blocks over what is known only after apply.
+func (j *judge) unknownBlocks(r *tfResource) {
+	for _, b := range r.before().Subnet {
+		id := r.before().ID.Child("subnets", inline(b).name())
+		j.add(Effect{
+			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
+			How: "the network's inline blocks are known only after apply, and are written whole",
+			Fix: "apply what the blocks depend on first, and plan again",
+		})
+	}
+}
+
+// forgotten judges the network's subnets that have a resource of their own and no block: writing the blocks deletes what is not among them.
+func (j *judge) forgotten(r *tfResource) {
+	before, after := r.before(), r.after()
+	if len(after.Subnet) == 0 {
+		return
+	}
+	for _, subnet := range j.subnets[before.ID.Key()] {
+		listed, _ := block(after.Subnet, subnet.id.Name())
+		had, _ := block(before.Subnet, subnet.id.Name())
+		if listed == nil && had == nil && !subnet.changes {
+			j.recreated(subnet.id, "", r, "the network's inline blocks are written without it")
+		}
+	}
+}
+
+// recreated judges a subnet that is deleted while its network stays. One that nothing is known of is of no interest.
+func (j *judge) recreated(id, table network.ID, r *tfResource, how string) {
+	if table == "" {
+		table = j.tables[id.Key()]
+	}
+	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(), Before: string(table), How: how}
+	e.Fix = "keep the subnet's name and network as they are, or move the machines out of it first"
+	j.add(e)
+}
+
+// subnetResource judges an azurerm_subnet. Since 2.0 the provider reads it first and keeps its table; before, route_table_id was its own
+// argument. Since 5.0 route_table_id_wo is written when its version changes.
+func (j *judge) subnetResource(r *tfResource) {
+	before, after := r.before(), r.after()
+	switch {
+	case r.deletes():
+		j.recreated(before.ID, before.table(), r, "it is deleted")
+		return
+	case r.replaces():
+		how := "it is deleted and created anew"
+		if after.Name != "" && after.Name != before.Name {
+			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another", after.Name)
+		}
+		j.recreated(before.ID, before.table(), r, how)
+		return
+	case !r.updates():
+		return
+	}
+	e := Effect{What: j.subnet(before.ID, r.place()), By: r.place(), Before: string(j.tables[before.ID.Key()])}
+	if string(substanceOf(before.WOVersion)) != string(substanceOf(after.WOVersion)) {
+		j.writeOnly(r, e)
+		return
+	}
+	had, now := before.table(), after.table()
+	if had == "" || after.Table == nil && before.Table == nil || r.Change.Unknown.of("route_table_id").any() || had.Equal(now) {
+		return
+	}
+	e.Verb, e.After, e.How = Another, string(now), "its route_table_id names another table"
+	if now == "" {
+		e.Verb, e.How = Loses, "its route_table_id is removed"
+	}
+	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(had, r.Module))
+	j.add(e)
+}
+
+// writeOnly judges a changed version of route_table_id_wo: the table that the argument names is written, or none. What it names is in no plan;
+// the configuration tells at least what it refers to.
+func (j *judge) writeOnly(r *tfResource, e Effect) {
+	const argument = "route_table_id_wo"
+	sets, known := j.sets(r, argument)
+	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(network.ID(e.Before), r.Module), argument, versionAfter(r))
+	if e.Before != "" {
+		e.Repair = &Repair{Address: r.Address, Set: []Setting{
+			{argument, j.reference(network.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
+		}}
+	}
+	t := j.refers(r, argument, tfTable)
+	switch {
+	case known && !sets || !known && len(substanceOf(r.after().WOVersion)) == 0:
+		e.Verb, e.How = Loses, "its write-only argument route_table_id_wo is removed"
+	case t != nil && t.becomes == "" && t.id.Equal(network.ID(e.Before)):
+		return
+	case t != nil && t.becomes != "":
+		e.Verb, e.After, e.How = Another, t.becomes, "its write-only argument route_table_id_wo names another table"
+	case t != nil:
+		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
+	default:
+		e.Verb, e.Repair = MayLose, nil
+		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
+	}
+	if e.Before == "" && e.Verb != MayLose {
+		if e.Verb == Another || j.refreshed {
+			return
+		}
+		e.Verb = MayLose
+	}
+	j.add(e)
+}
+
+func versionAfter(r *tfResource) string {
+	if v := substanceOf(r.after().WOVersion); len(v) > 0 {
+		return string(v)
+	}
+	return string(r.before().WOVersion)
+}
+
+// substanceOf is a version, nil for none: null and 0 are the same.
+func substanceOf(raw []byte) []byte {
+	if s := string(raw); s == "null" || s == "0" || s == `""` {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,188 @@
+package iac
+
+import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// The kinds of Terraform resources that are looked at.
+const (
+	tfVNet        = "azurerm_virtual_network"
+	tfSubnet      = "azurerm_subnet"
+	tfAssociation = "azurerm_subnet_route_table_association"
+	tfTable       = "azurerm_route_table"
+	tfRoute       = "azurerm_route"
+	tfCluster     = "azurerm_kubernetes_cluster"
+	tfPool        = "azurerm_kubernetes_cluster_node_pool"
+	tfGateway     = "azurerm_application_gateway"
+	tfAzapi       = "azapi_resource"
+	tfAzapiUpdate = "azapi_update_resource"
+	tfDeployment  = "azurerm_resource_group_template_deployment"
+)
+
+var kinds = map[string]bool{
+	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true, tfCluster: true, tfPool: true, tfGateway: true,
+	tfAzapi: true, tfAzapiUpdate: true, tfDeployment: true,
+}
+
+// tfValues are the attributes that matter, of all those kinds; an attribute stands for the kind that has it. Sources: the schemas of the
+// azurerm provider, 2.0 to 5.x, and of azapi, 1.x and 2.x.
+type tfValues struct {
+	ID            network.ID `json:"id"`
+	Name          string     `json:"name"`
+	ResourceGroup string     `json:"resource_group_name"`
+	VNet          string     `json:"virtual_network_name"`
+
+	// Of a virtual network: its inline blocks. Which attributes they have tells the provider's version.
+	Subnet []map[string]any `json:"subnet"`
+
+	// Of a subnet and of an association. Nil: not there at all.
+	SubnetID  network.ID      `json:"subnet_id"`
+	Table     *string         `json:"route_table_id"`
+	WOVersion json.RawMessage `json:"route_table_id_wo_version"`
+
+	// Of a route table: the routes, and the subnets that have it.
+	Route   []tfRouteValues `json:"route"`
+	Subnets []network.ID    `json:"subnets"`
+	// Of a route, with its name above.
+	TableName string `json:"route_table_name"`
+	tfRouteValues
+
+	// Of subnets, for what would be there afterwards.
+	Prefixes   []string `json:"address_prefixes"`
+	Delegation []struct {
+		Service []struct {
+			Name string `json:"name"`
+		} `json:"service_delegation"`
+	} `json:"delegation"`
+
+	// Of a cluster, a pool and a gateway.
+	Profile []struct {
+		Plugin      string `json:"network_plugin"`
+		Mode        string `json:"network_plugin_mode"`
+		PodCIDR     string `json:"pod_cidr"`
+		ServiceCIDR string `json:"service_cidr"`
+		Outbound    string `json:"outbound_type"`
+	} `json:"network_profile"`
+	DefaultPool []struct {
+		Name     string     `json:"name"`
+		SubnetID network.ID `json:"vnet_subnet_id"`
+		Count    int        `json:"node_count"`
+	} `json:"default_node_pool"`
+	NodeGroup  string     `json:"node_resource_group"`
+	Count      int        `json:"node_count"`
+	PoolSubnet network.ID `json:"vnet_subnet_id"`
+	ClusterID  network.ID `json:"kubernetes_cluster_id"`
+	GatewayIPs []struct {
+		SubnetID network.ID `json:"subnet_id"`
+	} `json:"gateway_ip_configuration"`
+
+	// Of azapi: the type with its api-version; the body, which is text before azapi 2.0.
+	AzapiType  string          `json:"type"`
+	ParentID   network.ID      `json:"parent_id"`
+	ResourceID network.ID      `json:"resource_id"`
+	Body       json.RawMessage `json:"body"`
+}
+
+// tfRouteValues are a route's, inline or on its own.
+type tfRouteValues struct {
+	Name    string `json:"name"`
+	Prefix  string `json:"address_prefix"`
+	HopType string `json:"next_hop_type"`
+	Hop     string `json:"next_hop_in_ip_address"`
+}
+
+func (v *tfValues) orEmpty() *tfValues {
+	if v == nil {
+		return &tfValues{}
+	}
+	return v
+}
+
+// table is the subnet's table; null and "" are the same.
+func (v *tfValues) table() network.ID {
+	if v.Table == nil {
+		return ""
+	}
+	return network.ID(*v.Table)
+}
+
+// inline is a subnet block of a virtual network.
+type inline map[string]any
+
+func (b inline) text(field string) string {
+	s, _ := b[field].(string)
+	return s
+}
+
+func (b inline) name() string      { return b.text("name") }
+func (b inline) table() network.ID { return network.ID(b.text("route_table_id")) }
+
+// block finds the inline block of a subnet by its name.
+func block(blocks []map[string]any, name string) (inline, int) {
+	for i, b := range blocks {
+		if strings.EqualFold(inline(b).name(), name) {
+			return b, i
+		}
+	}
+	return nil, -1
+}
+
+// rewrites reports whether the provider sees a difference between the blocks before and after, and so writes them: null, "", [] and what is
+// not there are the same to it.
+func rewrites(before, after []map[string]any) bool {
+	if len(before) != len(after) {
+		return true
+	}
+	for _, b := range before {
+		other, _ := block(after, inline(b).name())
+		if other == nil || !reflect.DeepEqual(substance(b), substance(map[string]any(other))) {
+			return true
+		}
+	}
+	return false
+}
+
+// substance is a value without what is empty in it, and without the IDs that Azure gives.
+func substance(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, value := range v {
+			if value = substance(value); value != nil && key != "id" {
+				out[key] = value
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	case []any:
+		out := []any{}
+		for _, value := range v {
+			if value = substance(value); value != nil {
+				out = append(out, value)
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	case string:
+		if v != "" {
+			return v
+		}
+	case nil:
+	default:
+		return v
+	}
+	return nil
+}
+
+func (r tfRouteValues) route() Route {
+	prefix, _ := netip.ParsePrefix(r.Prefix) // a service tag has none
+	hop, _ := netip.ParseAddr(r.Hop)
+	return Route{Name: r.Name, Prefix: prefix, Hop: hop}
+}

@@ -1,0 +1,240 @@
+package iac
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Known is what is known beside the files: which subnets carry pods or reach them, and what is there in Azure.
+type Known struct {
+	Carriers []Carrier
+	// Tables are route tables that hold pod routes, with why: a subnet that has one of them counts as a carrier.
+	Tables map[string]string
+	// Live is the real network, nil where it was not looked at.
+	Live *network.Snapshot
+}
+
+// Findings says what is wrong with what was read. A loss on a subnet that is known to carry pods is an error, and what may be one a warning; on
+// another subnet they are a warning and a note.
+func (r *Reading) Findings(known Known) []finding.Finding {
+	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
+	var out []finding.Finding
+	for _, e := range r.Effects {
+		if e = known.settle(e); e.Verb == "" {
+			continue
+		}
+		out = append(out, known.finding(e)...)
+	}
+	for _, n := range r.Notes {
+		code := finding.IaCNote
+		if n.Unknown {
+			code = finding.IaCUnknown
+		}
+		message := n.Text
+		if who := cmp.Or(n.Address, n.Name); who != "" {
+			message = who + ": " + message
+		}
+		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
+	}
+	return finding.Sort(out)
+}
+
+// settle makes definite with the real network what a file leaves open. No verb: it does not happen.
+func (k Known) settle(e Effect) Effect {
+	if k.Live == nil {
+		return e
+	}
+	if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
+		e.What.ID = subnet.ID
+		switch {
+		case e.Verb == MayLose && subnet.RouteTable == "":
+			e.Verb = ""
+		case e.Verb == MayLose:
+			e.Verb = Loses
+		}
+		if e.Verb != "" {
+			e.Before = string(subnet.RouteTable)
+		}
+	}
+	table := k.Live.Table(e.What.ID)
+	if table == nil {
+		return e
+	}
+	for _, id := range table.Subnets {
+		e.Users = append(e.Users, Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()})
+	}
+	if e.Verb == MayLoseRoutes {
+		e.Verb = ""
+		for _, route := range table.Routes {
+			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(), HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
+				e.Verb, e.Routes = RoutesGone, append(e.Routes, Route{Name: route.Name, Prefix: route.Prefix, Hop: route.Hop})
+			}
+		}
+	}
+	return e
+}
+
+// find returns a subnet's ID; where the code has none, that of the only subnet of its network's and its own name.
+func (k Known) find(p Place) network.ID {
+	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
+		return p.ID
+	}
+	var found network.ID
+	for _, s := range k.Live.Subnets {
+		if strings.EqualFold(s.ID.Name(), p.Name) && strings.EqualFold(s.ID.Parent().Name(), p.VNet) {
+			if found != "" {
+				return ""
+			}
+			found = s.ID
+		}
+	}
+	return found
+}
+
+// carries says why a subnet is known to carry pods or to reach them, "" where it is not.
+func (k Known) carries(e Effect) string {
+	for _, c := range k.Carriers {
+		if c.same(e.What) {
+			return c.Why
+		}
+	}
+	return k.Tables[network.ID(e.Before).Key()]
+}
+
+// same reports whether both are one subnet: by ID where both have one, otherwise by what names they have.
+func (c Carrier) same(p Place) bool {
+	if c.ID != "" && p.ID != "" && partly(c.ID) == partly(p.ID) {
+		return c.ID.Equal(p.ID)
+	}
+	if c.Address != "" && c.Address == p.Address && c.Name == "" {
+		return true
+	}
+	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
+}
+
+// partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
+func partly(id network.ID) bool { return strings.Contains(string(id), "{") }
+
+// resource is its ID, "" where parts of it are not known.
+func (p Place) resource() string {
+	if partly(p.ID) {
+		return ""
+	}
+	return string(p.ID)
+}
+
+func (k Known) finding(e Effect) []finding.Finding {
+	why := k.carries(e)
+	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {
+		return []finding.Finding{k.routes(e)}
+	}
+	code, message := finding.IaCStrips, ""
+	subnet, before, after := e.What.subnetName(), shortName(e.Before), shortName(e.After)
+	table := "its route table"
+	if before != "" {
+		table += " " + before
+	}
+	switch e.Verb {
+	case Loses:
+		message = fmt.Sprintf("subnet %s loses %s: %s", subnet, table, e.How)
+	case MayLose:
+		code, message = finding.IaCMayStrip, fmt.Sprintf("subnet %s may lose %s: %s", subnet, table, e.How)
+	case Another:
+		code, message = finding.IaCAnotherTable, fmt.Sprintf("subnet %s gets %s in place of %s: %s", subnet, cmp.Or(after, "another route table"), table, e.How)
+	case Flaps:
+		code, message = finding.IaCFlaps, fmt.Sprintf("subnet %s is without %s for a moment: %s", subnet, table, e.How)
+	case Recreated:
+		if why == "" && e.Before == "" {
+			return nil
+		}
+		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted while its network stays: %s", subnet, e.How)
+	case Useless:
+		code, message = finding.IaCUseless, fmt.Sprintf("%s: %s", cmp.Or(e.By.Address, subnet), e.How)
+	default:
+		return nil
+	}
+	f := finding.New(code, "", e.What.resource(), "%s", message)
+	if why == "" && e.Verb != Useless {
+		f.Severity--
+	}
+	return []finding.Finding{e.dress(f, why)}
+}
+
+// routes makes the finding of a table that loses routes.
+func (k Known) routes(e Effect) finding.Finding {
+	why := k.Tables[e.What.ID.Key()]
+	for _, user := range e.Users {
+		if carries := k.carries(Effect{What: user}); carries != "" {
+			why = "subnet " + user.subnetName() + " has it: " + carries
+		}
+	}
+	if e.Verb == MayLoseRoutes {
+		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(), "route table %s may lose pod routes: %s", e.What.Name, e.How)
+		if why == "" {
+			f.Severity--
+		}
+		return e.dress(f, why)
+	}
+	n := fmt.Sprintf("%d pod routes", len(e.Routes))
+	if len(e.Routes) == 1 {
+		n = "a pod route"
+	}
+	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s", e.What.Name, n, e.How)
+	for i, r := range e.Routes {
+		if i == maxRoutesShown {
+			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
+			break
+		}
+		f = f.With(fmt.Sprintf("%s -> %s (%s)", r.Prefix, r.Hop, r.Name))
+	}
+	return e.dress(f, why)
+}
+
+const maxRoutesShown = 10
+
+// dress adds what every finding of an effect has: where it stands, why it matters, and the repair.
+func (e Effect) dress(f finding.Finding, why string) finding.Finding {
+	f.Fix = e.Fix
+	by := e.By
+	if by.Address != "" {
+		f = f.About(by.Address).With("by " + by.Address)
+		if name := e.What.subnetName(); f.Resource == "" && name != by.Address { // several of them can be in one resource
+			f = f.About(by.Address + " " + name)
+		}
+	}
+	if why != "" {
+		f = f.With(why)
+	}
+	if by.File == "" {
+		by = e.What
+	}
+	return f.At(by.File, by.Line)
+}
+
+func (p Place) subnetName() string {
+	switch {
+	case p.VNet != "" && p.Name != "":
+		return p.VNet + "/" + p.Name
+	case p.Name != "":
+		return p.Name
+	}
+	return p.Address
+}
+
+// shortName is the name of a table: what is no ID is one.
+func shortName(table string) string { return network.ID(table).Name() }
+
+// podCIDRs are those of the real clusters.
+func (k Known) podCIDRs() []netip.Prefix {
+	cidrs := []netip.Prefix{defaultPodCIDR}
+	for _, c := range k.Live.Clusters {
+		cidrs = append(cidrs, c.PodCIDRs...)
+	}
+	return cidrs
+}

@@ -1,0 +1,308 @@
+package iac
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or of the REST operation behind it.
+func IsWhatIf(data []byte) bool {
+	v, err := armtemplate.Parse("", data)
+	if err != nil {
+		return false
+	}
+	_, is := whatIfChanges(v)
+	return is
+}
+
+// whatIfChanges returns the list of changes; the REST operation has it among the properties.
+func whatIfChanges(v any) ([]any, bool) {
+	o, _ := v.(*armtemplate.Object)
+	if o == nil {
+		return nil, false
+	}
+	if p := o.Object("properties"); p != nil && o.Get("status") != nil {
+		o = p
+	}
+	list, is := o.Get("changes").([]any)
+	for _, item := range list {
+		if c, _ := item.(*armtemplate.Object); c == nil || c.Text("changeType") == "" {
+			return nil, false
+		}
+	}
+	return list, is
+}
+
+// whatIf is a what-if result on its way to a Reading.
+type whatIf struct {
+	reading *Reading
+	changes []*whatIfChange
+	// before are the tables of subnets as they are, "" for none, and given those that the deployment writes subnets of their own with.
+	before, given map[string]string
+	gone          map[string]bool // networks that are deleted
+	cidrs         []netip.Prefix
+}
+
+// whatIfChange is the change of one resource (WhatIfChange in the REST reference of deployments).
+type whatIfChange struct {
+	id            network.ID
+	kind          string
+	before, after *armtemplate.Object
+}
+
+func (c *whatIfChange) is(resourceType, kind string) bool {
+	return c.id.Is(resourceType) && strings.EqualFold(c.kind, kind)
+}
+
+// ReadWhatIf reads a what-if result, of any scope. The error is one line.
+func ReadWhatIf(file File) (*Reading, error) {
+	doc, err := armtemplate.Parse(file.Name, file.Data)
+	if err != nil {
+		return nil, err
+	}
+	list, is := whatIfChanges(doc)
+	if !is {
+		return nil, fmt.Errorf("it is no what-if result: it needs a list of changes")
+	}
+	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{}, given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
+	root, _ := doc.(*armtemplate.Object)
+	w.troubles(root)
+	for _, item := range list {
+		w.add(item.(*armtemplate.Object))
+	}
+	w.collect()
+	for _, c := range w.changes {
+		switch {
+		case c.is(network.TypeVNet, "Modify"):
+			w.vnet(c)
+		case c.is(network.TypeSubnet, "Modify"):
+			w.subnet(c.id, c, c.after, "the subnet's change")
+		case c.is(network.TypeSubnet, "Delete") && !w.gone[c.id.Parent().Key()]:
+			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
+		case c.is(network.TypeRouteTable, "Modify"):
+			w.table(c)
+		}
+	}
+	w.after()
+	return w.reading, nil
+}
+
+func (w *whatIf) note(p Place, unknown bool, text string) {
+	w.reading.Notes = append(w.reading.Notes, Note{Place: p, Text: text, Unknown: unknown})
+}
+
+// troubles says what the result itself says it did not see.
+func (w *whatIf) troubles(root *armtemplate.Object) {
+	if p := root.Object("properties"); p != nil {
+		root = p
+	}
+	if e := root.Object("error"); e != nil {
+		w.note(Place{}, true, "what-if itself failed: "+e.Text("code")+" "+e.Text("message"))
+	}
+	for _, item := range root.List("diagnostics") { // such as NestedDeploymentShortCircuited
+		if d, _ := item.(*armtemplate.Object); d != nil && !strings.EqualFold(d.Text("level"), "Info") {
+			w.note(Place{}, true, "what-if did not see everything: "+d.Text("code")+" "+d.Text("message"))
+		}
+	}
+	for _, item := range root.List("potentialChanges") {
+		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(network.ID(c.Text("resourceId"))) {
+			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, and not how")
+		}
+	}
+}
+
+func ofInterest(id network.ID) bool {
+	for _, kind := range armMatters {
+		if id.Is(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *whatIf) add(o *armtemplate.Object) {
+	id, err := network.ParseID(o.Text("resourceId"))
+	if err != nil || !ofInterest(id) {
+		return
+	}
+	c := &whatIfChange{id: id, kind: o.Text("changeType"), before: o.Object("before"), after: o.Object("after")}
+	place := subnetPlace(string(id))
+	switch strings.ToLower(c.kind) {
+	case "unsupported":
+		w.note(place, true, "what-if cannot say what happens to it: "+o.Text("unsupportedReason"))
+	case "deploy":
+		w.note(place, true, "it is deployed, and the result does not say what changes: make it with --result-format FullResourcePayloads")
+	case "modify":
+		if c.before == nil || c.after == nil {
+			w.note(place, true, "it changes, and the result does not say from what to what: make it with --result-format FullResourcePayloads")
+			return
+		}
+	case "delete":
+		if id.Is(network.TypeVNet) {
+			w.gone[id.Key()] = true
+		}
+		if id.Is(network.TypeRouteTable) {
+			w.note(place, false, "the table is deleted, which Azure refuses while a subnet uses it")
+		}
+	}
+	w.changes = append(w.changes, c)
+}
+
+// collect notes what is there, and who carries pods.
+func (w *whatIf) collect() {
+	for _, c := range w.changes {
+		switch {
+		case c.id.Is(network.TypeVNet):
+			for name, s := range subnetsIn(c.before) {
+				w.before[c.id.Child("subnets", name).Key()] = tableOf(s)
+			}
+		case c.id.Is(network.TypeSubnet):
+			if c.before != nil {
+				w.before[c.id.Key()] = tableOf(c.before)
+			}
+			if c.after != nil && !strings.EqualFold(c.kind, "Delete") {
+				w.given[c.id.Key()] = tableOf(c.after)
+			}
+		}
+	}
+	s := network.NewSnapshot()
+	for _, c := range w.changes {
+		if c.id.Is(network.TypeCluster) || c.id.Is(network.TypeGateway) {
+			if err := addPlain(s, c.id, firstOf(c.after, c.before)); err != nil {
+				w.note(subnetPlace(string(c.id)), false, "it was not understood: "+err.Error())
+			}
+		}
+	}
+	for _, c := range w.changes { // in their order
+		if cluster := s.Cluster(c.id); cluster != nil {
+			w.cidrs = append(w.cidrs, cluster.PodCIDRs...)
+			why := ""
+			switch {
+			case cluster.Kubenet():
+				why = "nodes of the kubenet cluster " + c.id.Name() + " are in it"
+			case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
+				why = "nodes of the cluster " + c.id.Name() + " leave through its table (userDefinedRouting)"
+			}
+			for _, id := range cluster.BroughtSubnets() {
+				if why != "" {
+					w.reading.Carriers = append(w.reading.Carriers, Carrier{subnetPlace(string(id)), why})
+				}
+			}
+		}
+		if gateway := s.Gateways[c.id.Key()]; gateway != nil {
+			for _, id := range gateway.Subnets {
+				w.reading.Carriers = append(w.reading.Carriers, Carrier{subnetPlace(string(id)), "the gateway " + c.id.Name() + " is in it, and has to reach pods"})
+			}
+		}
+	}
+}
+
+// vnet judges a network that is written. Without subnets among what is written they stay as they are from api-version 2023-09-01 on, although
+// what-if shows them as removed: Azure/arm-template-whatif#393, #439.
+func (w *whatIf) vnet(c *whatIfChange) {
+	properties := c.after.Object("properties")
+	value := properties.Get("subnets")
+	if _, list := value.([]any); value != nil && !list {
+		w.note(subnetPlace(string(c.id)), true, "which subnets it would list is not known: it depends on the deployment itself")
+		return
+	}
+	version := c.after.Text("apiVersion")
+	if value == nil {
+		if len(subnetsIn(c.before)) == 0 || plainVersion(version) && version >= subnetsKept {
+			return
+		}
+		if !plainVersion(version) {
+			w.note(subnetPlace(string(c.id)), true, "what-if shows its subnets as removed. They are, before api-version "+subnetsKept+", and stay from it on; the result does not say which it is")
+			return
+		}
+	}
+	after := subnetsIn(c.after)
+	for _, item := range c.before.Object("properties").List("subnets") {
+		s, _ := item.(*armtemplate.Object)
+		name := s.Text("name")
+		if name == "" {
+			continue
+		}
+		id := c.id.Child("subnets", name)
+		var now *armtemplate.Object
+		for other, o := range after {
+			if strings.EqualFold(other, name) {
+				now = o
+			}
+		}
+		switch {
+		case now != nil:
+			w.subnet(id, c, now, "what is written of its network")
+		case value == nil:
+			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+" without subnets, which deletes them: use "+subnetsKept+" or later")
+		default:
+			w.effect(Recreated, id, c, "", "its network is written and does not list it any more")
+		}
+	}
+}
+
+// subnet judges a subnet that is written, by itself or in its network.
+func (w *whatIf) subnet(id network.ID, c *whatIfChange, now *armtemplate.Object, what string) {
+	had, after := w.before[id.Key()], tableOf(now)
+	later, own := w.given[id.Key()]
+	switch {
+	case had == "" || network.ID(had).Equal(network.ID(after)):
+	case after == unresolved:
+		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if could not resolve")
+	case after == "" && c.id.Is(network.TypeVNet) && own && later != "":
+		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and the subnet is written with one beside that")
+	case after == "":
+		w.effect(Loses, id, c, "", what+" has no routeTable any more")
+	default:
+		w.effect(Another, id, c, after, what+" names another routeTable")
+	}
+}
+
+func (w *whatIf) effect(verb Verb, id network.ID, c *whatIfChange, after, how string) {
+	had := w.before[id.Key()]
+	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()}, Before: had, After: after, How: how}
+	if had != "" && verb != Recreated {
+		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": "%s"}`, id.Name(), had)
+	}
+	w.reading.Effects = append(w.reading.Effects, e)
+}
+
+// table judges a table that is written: routes to nodes that are not among those any more.
+func (w *whatIf) table(c *whatIfChange) {
+	if list := c.after.Object("properties").Get("routes"); list != nil {
+		if _, is := list.([]any); !is {
+			w.note(subnetPlace(string(c.id)), true, "which routes it would have is not known: it depends on the deployment itself")
+			return
+		}
+	}
+	s, kept := network.NewSnapshot(), map[netip.Prefix]netip.Addr{}
+	if err := addPlain(s, c.id, c.after); err != nil {
+		w.note(subnetPlace(string(c.id)), true, "its routes were not understood: "+err.Error())
+		return
+	}
+	if now := s.Table(c.id); now != nil {
+		for _, r := range now.Routes {
+			kept[r.Prefix] = r.Hop
+		}
+	}
+	if err := addPlain(s, c.id, c.before); err != nil {
+		w.note(subnetPlace(string(c.id)), true, "its routes were not understood: "+err.Error())
+		return
+	}
+	e := Effect{Verb: RoutesGone, What: subnetPlace(string(c.id)), How: "the deployment writes the whole table, and they are not in the template"}
+	e.By = e.What
+	for _, r := range s.Table(c.id).Routes {
+		leads := tfRouteValues{Name: r.Name, Prefix: r.Destination(), HopType: r.HopType, Hop: r.Hop.String()}
+		if leads.leadsToNode(w.cidrs) && kept[r.Prefix] != r.Hop {
+			e.Routes = append(e.Routes, Route{Name: r.Name, Prefix: r.Prefix, Hop: r.Hop})
+		}
+	}
+	if len(e.Routes) > 0 {
+		e.Fix = "refer to the table as existing, or write single routes as Microsoft.Network/routeTables/routes"
+		w.reading.Effects = append(w.reading.Effects, e)
+	}
+}

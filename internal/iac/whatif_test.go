@@ -1,0 +1,130 @@
+package iac
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+func whatIfFile(t *testing.T, changes ...string) File {
+	t.Helper()
+	data, err := os.ReadFile("testdata/whatif/modify.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(text, changes[i]) {
+			t.Fatalf("there is no %q", changes[i])
+		}
+		text = strings.Replace(text, changes[i], changes[i+1], 1)
+	}
+	return File{"whatif.json", []byte(text)}
+}
+
+func readWhatIf(t *testing.T, f File) *Reading {
+	t.Helper()
+	if !IsWhatIf(f.Data) || IsTemplate(f.Data) || IsParameters(f.Data) {
+		t.Error("it is not recognised")
+	}
+	r, err := ReadWhatIf(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const whatIfTable = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg/providers/Microsoft.Network/routeTables/"
+
+func TestWhatIf(t *testing.T) {
+	r := readWhatIf(t, whatIfFile(t))
+	sameLines(t, "modify", said(r), "loses shop-vnet/aks-nodes 0", "another shop-vnet/appgw 0", "recreated shop-vnet/old 0", "routes-gone shop-rt 0")
+	if e := r.Effects[0]; e.Before != whatIfTable+"shop-rt" || !strings.Contains(e.Fix, whatIfTable+"shop-rt") {
+		t.Errorf("%+v", e)
+	}
+	if e := r.Effects[3]; len(e.Routes) != 2 || e.Routes[0].Prefix.String() != "10.244.0.0/24" || e.Routes[0].Hop.String() != "10.20.0.4" {
+		t.Errorf("%+v", e)
+	}
+	if f := r.Findings(Known{}); f[0].Code != finding.IaCStrips && f[0].Code != finding.IaCRoutes || f[0].Severity != finding.Error {
+		t.Errorf("%+v", f)
+	}
+	nodes := r.After.Subnet(network.ID(strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/shop-vnet/subnets/aks-nodes", 1)))
+	if nodes == nil || nodes.RouteTable != "" || len(nodes.Prefixes) != 1 || len(r.After.Clusters) != 1 {
+		t.Errorf("after: %+v", nodes)
+	}
+}
+
+func TestWhatIfNoise(t *testing.T) {
+	const subnets = `"subnets": [
+            {"name": "aks-nodes", "properties": {"addressPrefix": "10.20.0.0/22", "privateEndpointNetworkPolicies": "Disabled"}},
+            {"name": "appgw", "properties": {"addressPrefix": "10.20.8.0/24", "routeTable": {"id": "` + whatIfTable + `other-rt"}}},
+            {"name": "jump", "properties": {"addressPrefix": "10.20.9.0/24"}}
+          ]`
+	const rest = "routes-gone shop-rt 0"
+	// Subnets that the template does not list stay, whatever what-if shows: Azure/arm-template-whatif#393, #439.
+	r := readWhatIf(t, whatIfFile(t, subnets, `"x": 1`))
+	sameLines(t, "no subnets listed", said(r), rest)
+	if len(r.After.Subnets) != 4 {
+		t.Errorf("after: %v", r.After.Subnets)
+	}
+	// Before 2023-09-01 they go.
+	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"apiVersion": "2023-06-01"`))
+	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 0", "recreated shop-vnet/appgw 0", "recreated shop-vnet/jump 0", "recreated shop-vnet/old 0", rest)
+	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"y": 1`))
+	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They are, before api-version 2023-09-01, and stay from it on; the result does not say which it is")
+	// The same table in another spelling is the same, null and "" are none, and an expression is not known.
+	for table, want := range map[string]string{
+		`"routeTable": {"id": "` + strings.ToUpper(whatIfTable+"shop-rt") + `"}`: "",
+		`"routeTable": null`:       "loses shop-vnet/aks-nodes 0",
+		`"routeTable": {"id": ""}`: "loses shop-vnet/aks-nodes 0",
+		`"routeTable": "[if(parameters('x'), reference('y').outputs.z.value, null())]"`: "may-lose shop-vnet/aks-nodes 0",
+		`"routeTable": {"id": "[reference('y').outputs.z.value]"}`:                      "may-lose shop-vnet/aks-nodes 0",
+	} {
+		r := readWhatIf(t, whatIfFile(t, `"privateEndpointNetworkPolicies": "Disabled"`, table))
+		got := said(r)
+		if want == "" {
+			want = "another shop-vnet/appgw 0"
+		}
+		if len(got) == 0 || got[0] != want {
+			t.Errorf("%s: %v, want %s first", table, got, want)
+		}
+	}
+}
+
+func TestWhatIfOtherChanges(t *testing.T) {
+	id := strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/v", 1)
+	change := func(id, kind, rest string) string {
+		return fmt.Sprintf(`{"resourceId": %q, "changeType": %q%s}`, id, kind, rest)
+	}
+	with := `{"apiVersion": "2024-05-01", "properties": {"addressPrefix": "10.0.0.0/24", "routeTable": {"id": "` + whatIfTable + `a"}}}`
+	without := `{"apiVersion": "2024-05-01", "properties": {"addressPrefix": "10.0.0.0/24"}}`
+	vnet := func(subnet string) string {
+		return `{"apiVersion": "2024-05-01", "properties": {"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]}, "subnets": [` + strings.Replace(subnet, `{`, `{"name": "s", `, 1) + `]}}`
+	}
+	for name, tt := range map[string]struct {
+		changes []string
+		want    []string
+	}{
+		"a subnet of its own":      {[]string{change(id+"/subnets/s", "Modify", `, "before": `+with+`, "after": `+without)}, []string{"loses v/s 0"}},
+		"a new network":            {[]string{change(id, "Create", `, "before": null, "after": `+vnet(without))}, nil},
+		"nothing":                  {[]string{change(id, "NoChange", `, "before": `+vnet(with)+`, "after": `+vnet(with))}, nil},
+		"a whole network goes":     {[]string{change(id, "Delete", `, "before": `+vnet(with)), change(id+"/subnets/s", "Delete", `, "before": `+with)}, nil},
+		"a subnet goes":            {[]string{change(id+"/subnets/s", "Delete", `, "before": `+with)}, []string{"recreated v/s 0"}},
+		"network and subnet":       {[]string{change(id, "Modify", `, "before": `+vnet(with)+`, "after": `+vnet(without)), change(id+"/subnets/s", "NoChange", `, "before": `+with+`, "after": `+with)}, []string{"flaps v/s 0"}},
+		"unsupported":              {[]string{change(id, "Unsupported", `, "unsupportedReason": "it has reference()"`)}, []string{"? what-if cannot say what happens to it: it has reference()"}},
+		"IDs only":                 {[]string{change(id, "Deploy", ``)}, []string{"? it is deployed, and the result does not say what changes: make it with --result-format FullResourcePayloads"}},
+		"something else, not seen": {[]string{change(strings.Replace(whatIfTable, "routeTables/", "publicIPAddresses/p", 1), "Unsupported", ``)}, nil},
+	} {
+		text := `{"status": "Succeeded", "changes": [` + strings.Join(tt.changes, ",") + `]}`
+		sameLines(t, name, said(readWhatIf(t, File{"w", []byte(text)})), tt.want...)
+		// As the REST operation answers.
+		text = `{"status": "Succeeded", "properties": {"changes": [` + strings.Join(tt.changes, ",") + `]}}`
+		sameLines(t, name+" (REST)", said(readWhatIf(t, File{"w", []byte(text)})), tt.want...)
+	}
+	r := readWhatIf(t, File{"w", []byte(`{"status": "Failed", "error": {"code": "InvalidTemplate", "message": "no"}, "changes": [], "diagnostics": [{"level": "Warning", "code": "NestedDeploymentShortCircuited", "message": "m"}]}`)})
+	sameLines(t, "troubles", said(r), "? what-if itself failed: InvalidTemplate no", "? what-if did not see everything: NestedDeploymentShortCircuited m")
+}

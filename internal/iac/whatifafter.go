@@ -1,0 +1,112 @@
+package iac
+
+import (
+	"encoding/json"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// after makes the snapshots of what would be there and of what is: what is written, and what is only shown.
+func (w *whatIf) after() {
+	w.reading.After = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
+		if strings.EqualFold(c.kind, "Delete") {
+			return nil
+		}
+		return firstOf(c.after, c.before)
+	})
+	w.reading.Before = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
+		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") || strings.EqualFold(c.kind, "NoChange")) {
+			return c.after
+		}
+		return c.before
+	})
+}
+
+func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *network.Snapshot {
+	s := network.NewSnapshot()
+	add := func(id network.ID, o *armtemplate.Object) {
+		if id.Is(network.TypeSubnet) && tableOf(o) == unresolved {
+			delete(s.Subnets, id.Key())
+			s.Unread[id.Key()] = network.Unread{ID: id, Message: "its route table depends on the deployment itself"}
+			return
+		}
+		if err := addPlain(s, id, o); err != nil {
+			w.note(subnetPlace(string(id)), false, "it is not looked at: "+err.Error())
+		}
+	}
+	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network
+		for _, c := range w.changes {
+			o := of(c)
+			if o == nil || c.id.Is(network.TypeSubnet) != own || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(network.TypeCluster+"/agentPools") || c.id.Is(network.TypeRouteTable+"/routes") {
+				continue
+			}
+			add(c.id, o)
+			if c.id.Is(network.TypeVNet) {
+				if o.Object("properties").Get("subnets") == nil {
+					o = firstOf(c.before, o)
+				}
+				for _, item := range o.Object("properties").List("subnets") {
+					if sub, _ := item.(*armtemplate.Object); sub != nil && sub.Text("name") != "" {
+						add(c.id.Child("subnets", sub.Text("name")), sub)
+					}
+				}
+			}
+		}
+	}
+	return s
+}
+
+// addPlain puts a resource into a snapshot. Expressions that what-if left as they are name nothing, and are left out.
+func addPlain(s *network.Snapshot, id network.ID, o *armtemplate.Object) error {
+	if o == nil {
+		return nil
+	}
+	doc := plainObject(o)
+	doc["id"] = string(id)
+	if properties, is := doc["properties"].(map[string]any); is && id.Is(network.TypeVNet) {
+		delete(properties, "subnets")
+	}
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	return s.Add(raw)
+}
+
+func firstOf(objects ...*armtemplate.Object) *armtemplate.Object {
+	for _, o := range objects {
+		if o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// subnetsIn returns the subnets that a network's document lists, by name.
+func subnetsIn(o *armtemplate.Object) map[string]*armtemplate.Object {
+	out := map[string]*armtemplate.Object{}
+	for _, item := range o.Object("properties").List("subnets") {
+		if s, _ := item.(*armtemplate.Object); s != nil && s.Text("name") != "" {
+			out[s.Text("name")] = s
+		}
+	}
+	return out
+}
+
+// tableOf returns the table that a subnet's document names, "" for none, and unresolved for an expression that what-if could not resolve.
+func tableOf(o *armtemplate.Object) string {
+	value := o.Object("properties").Get("routeTable")
+	if table, is := value.(*armtemplate.Object); is {
+		value = table.Get("id")
+	}
+	text, _ := value.(string)
+	if strings.HasPrefix(text, "[") {
+		return unresolved
+	}
+	return text
+}
+
+// unresolved stands for what depends on the deployment itself: what-if shows its expression (Azure/arm-template-whatif#46 has one).
+const unresolved = "[]"

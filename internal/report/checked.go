@@ -1,0 +1,87 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// Checked is what a check of infrastructure code found, before anything was applied.
+type Checked struct {
+	Files    []CheckedFile     `json:"files"`
+	Findings []finding.Finding `json:"findings"`
+	// Version is the program's, for SARIF.
+	Version string `json:"-"`
+}
+
+// CheckedFile is a file and what it was recognised as.
+type CheckedFile struct {
+	Name   string `json:"name"`
+	Format string `json:"format"`
+}
+
+// Sentence says how it stands: 1 change breaks pod traffic, 2 more need a look, in plan.json.
+func (c Checked) Sentence() string {
+	counts := map[finding.Severity]int{}
+	for _, f := range c.Findings {
+		counts[f.Severity]++
+	}
+	where := Count(len(c.Files), "file")
+	if len(c.Files) == 1 {
+		where = c.Files[0].Format + " " + c.Files[0].Name
+	}
+	var parts []string
+	for s := finding.Error; s >= finding.Info; s-- {
+		if n := counts[s]; n > 0 {
+			noun := map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning", finding.Info: "note"}[s]
+			parts = append(parts, Count(n, noun))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing in " + where + " breaks pod traffic"
+	}
+	return strings.Join(parts, ", ") + " in " + where
+}
+
+// Write writes it in the given format.
+func (c Checked) Write(w io.Writer, format Format, style Style) error {
+	if c.Findings == nil {
+		c.Findings = []finding.Finding{}
+	}
+	if c.Files == nil {
+		c.Files = []CheckedFile{}
+	}
+	var out string
+	switch format {
+	case JSON:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(c)
+	case SARIF:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(sarifOf(c.Findings, c.Files, c.Version))
+	case Short:
+		for _, f := range c.Findings {
+			out += placeOf(f) + FindingLine(f) + "\n"
+		}
+	case Markdown:
+		out = fmt.Sprintf("**%s.**\n", upperFirst(c.Sentence())) + FindingsMarkdown(c.Findings)
+	default:
+		out = style.Bold(upperFirst(c.Sentence())+".") + "\n" + explained(c.Findings, style)
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// placeOf says where in the code a finding is, as compilers do: main.tf:18: .
+func placeOf(f finding.Finding) string {
+	if f.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", plain(f.File), f.Line)
+}
