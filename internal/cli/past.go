@@ -18,7 +18,7 @@ func when(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func wokenBy(e history.Entry) string {
 	if e.Woke.Caller != "" {
-		return e.Woke.By + " from " + e.Woke.Caller
+		return e.Woke.By + " from " + report.Plain(e.Woke.Caller)
 	}
 	return e.Woke.By
 }
@@ -92,14 +92,14 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 	}
 	var seen, did, found [][]string
 	for _, o := range e.Observed {
-		seen = append(seen, []string{o.Resource.Short(), o.Read})
+		seen = append(seen, []string{o.Resource.Short(), report.Plain(o.Read)})
 	}
 	for _, c := range e.Changes {
-		did = append(did, []string{c.Resource.Short(), string(c.Verb), c.Route, orNothing(c.Old), orNothing(c.New), outcome(c), c.Why, changedBy(c)})
+		did = append(did, []string{c.Resource.Short(), string(c.Verb), report.Plain(c.Route), orNothing(c.Old), orNothing(c.New), outcome(c), report.Plain(c.Why), changedBy(c)})
 	}
 	var messages []finding.Finding
 	for _, f := range e.Findings {
-		found = append(found, []string{f.News, string(f.Code), f.Cluster, f.Message})
+		found = append(found, []string{f.News, string(f.Code), f.Cluster, report.Plain(f.Message)})
 		if f.News == history.New {
 			messages = append(messages, f.Finding)
 		}
@@ -142,29 +142,29 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 		if i == 0 || !c.Resource.Equal(e.Changes[i-1].Resource) {
 			diff = append(diff, c.Resource.Short()+"  "+style.Dim(string(c.Resource)))
 		}
-		what := c.Route
+		what := report.Plain(c.Route)
 		if c.Verb == plan.Associate {
 			what = "route table"
 		}
 		if c.Old != nil {
-			diff = append(diff, "  "+style.Red("- "+what+"  "+c.Old.String()))
+			diff = append(diff, "  "+style.Red("- "+what+"  "+orNothing(c.Old)))
 		}
 		if c.New != nil {
-			diff = append(diff, "  "+style.Green("+ "+what+"  "+c.New.String()))
+			diff = append(diff, "  "+style.Green("+ "+what+"  "+orNothing(c.New)))
 		}
-		diff = append(diff, "    "+outcome(c)+": "+c.Why)
-		if c.ChangedBy != nil {
-			diff = append(diff, "    changed before by: "+c.ChangedBy.Line)
+		diff = append(diff, "    "+outcome(c)+": "+report.Plain(c.Why))
+		if who := changedBy(c); who != "" {
+			diff = append(diff, "    changed before by: "+who)
 		}
 		if c.Error != "" {
-			diff = append(diff, "    "+style.Red(c.Error))
+			diff = append(diff, "    "+style.Red(report.Plain(c.Error)))
 		}
 	}
 	section("Changes", diff)
 	var gone [][]string
 	for _, f := range e.Findings {
 		if f.News != history.New {
-			gone = append(gone, []string{f.News, string(f.Code), f.Cluster, f.Message})
+			gone = append(gone, []string{f.News, string(f.Code), f.Cluster, report.Plain(f.Message)})
 		}
 	}
 	section("Findings that are gone", report.Columns(gone))
@@ -177,14 +177,14 @@ func orNothing(v *plan.Value) string {
 	if v == nil {
 		return "nothing"
 	}
-	return v.String()
+	return report.Plain(v.String())
 }
 
 func changedBy(c history.Change) string {
 	if c.ChangedBy == nil {
 		return ""
 	}
-	return c.ChangedBy.Line
+	return report.Plain(c.ChangedBy.Line)
 }
 
 // outcome says what became of a change.

@@ -53,7 +53,7 @@ const (
 	Interrupted plan.OutcomeState = "interrupted"
 )
 
-// Open makes a history of a file. It never fails: a file that cannot be used is a finding of the next round.
+// Open makes a history of a file, once in a program. It never fails: a file that cannot be used is a finding of the next round.
 func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

@@ -69,7 +69,7 @@ func (p *past) start() keeper.Round {
 		p.now = real
 	}
 	time.Sleep(2 * time.Millisecond) // what is intended in it has a later time
-	return keeper.Round{Started: p.now, Woke: keeper.Wake{By: keeper.ByPoll}}
+	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll}}
 }
 
 // change makes a round that changes something, from its intent to its end.
@@ -215,6 +215,41 @@ func TestGivenUp(t *testing.T) {
 	expect(t, p.rounds(), "intended associate ; failed create node1")
 	p.Record(p.start(), seenWith(table))
 	expect(t, p.rounds(), "done associate ; failed create node1")
+}
+
+// TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes the other for dead.
+func TestTwoAtOnce(t *testing.T) {
+	a := newPast(t)
+	b := open1(t, a.path)
+	finished := make(chan []finding.Finding)
+	for i, p := range []*past{a, b} {
+		go func() {
+			var found []finding.Finding
+			for n := range 50 {
+				found = append(found, p.change(create(1000*i+n))...)
+			}
+			finished <- found
+		}()
+	}
+	if found := append(<-finished, <-finished...); len(found) > 0 {
+		t.Errorf("findings %+v", found)
+	}
+	made := map[string]int{}
+	for _, e := range a.rounds() {
+		for _, c := range e.Changes {
+			if c.State == plan.Done && c.Note == "" {
+				made[c.Route]++
+			}
+		}
+	}
+	if len(made) != 100 {
+		t.Errorf("%d changes are done in the history, want 100", len(made))
+	}
+	for route, n := range made {
+		if n != 1 {
+			t.Errorf("%s is there %d times", route, n)
+		}
+	}
 }
 
 func TestRetention(t *testing.T) {

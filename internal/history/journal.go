@@ -37,15 +37,7 @@ func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 		number = *id
 	}
 	query := fmt.Sprintf("INSERT INTO %s (id, %s) VALUES (?%s) ON CONFLICT (id) DO UPDATE SET %s", table, columns, strings.Repeat(", ?", len(names)), strings.Join(sets, ", "))
-	statement := b.prepared[query]
-	if statement == nil {
-		var err error
-		if statement, err = b.Prepare(query); err != nil {
-			return err
-		}
-		b.prepared[query] = statement
-	}
-	result, err := statement.Exec(append([]any{number}, values...)...)
+	result, err := b.exec(query, append([]any{number}, values...)...)
 	if err != nil || *id != 0 {
 		return err
 	}
@@ -53,6 +45,19 @@ func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 		b.numbered = append(b.numbered, id)
 	}
 	return err
+}
+
+// exec runs a statement that is run often in a batch.
+func (b *batch) exec(query string, values ...any) (sql.Result, error) {
+	statement := b.prepared[query]
+	if statement == nil {
+		var err error
+		if statement, err = b.Prepare(query); err != nil {
+			return nil, err
+		}
+		b.prepared[query] = statement
+	}
+	return statement.Exec(values...)
 }
 
 // journal writes steps to the file, in their order, and keeps them while it cannot.

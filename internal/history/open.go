@@ -28,9 +28,9 @@ type querier interface {
 	Query(string, ...any) (*sql.Rows, error)
 }
 
-// leftOpen reads the changes from before a time that are not settled, all of them or those of one key.
-func leftOpen(q querier, key string, before time.Time) ([]left, error) {
-	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ? AND (? = '' OR key = ?)", before.UnixMilli(), key, key)
+// leftOpen reads the changes from before a time that are not settled.
+func leftOpen(q querier, before time.Time) ([]left, error) {
+	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?", before.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ type settlement struct {
 }
 
 func (s *settlement) write(b *batch) error {
-	_, err := b.Exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state = 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state = 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
 	return err
 }
 
@@ -69,7 +69,7 @@ func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool 
 	if l.j.trouble != nil {
 		return found
 	}
-	open, err := leftOpen(l.j.db, "", r.Started)
+	open, err := leftOpen(l.j.db, r.Started)
 	if err != nil {
 		return found // the next write runs into the same, and tells of it
 	}
@@ -93,7 +93,7 @@ func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool 
 		if made {
 			settled = settlement{o, plan.Done, seenMade}
 		}
-		l.opts.Log.Warn("interrupted change", append(keeper.ChangeAttrs(o.change), "made", made)...)
+		l.opts.Log.Warn("a change was left open", append(keeper.ChangeAttrs(o.change), "made", made)...)
 		l.j.add(&settled)
 	}
 	return found

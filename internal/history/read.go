@@ -18,9 +18,9 @@ import (
 
 // Entry is one round of a history.
 type Entry struct {
-	ID      int64       `json:"id"`
-	Started time.Time   `json:"started"`
-	Woke    keeper.Wake `json:"woke"`
+	ID      int64        `json:"id"`
+	Started time.Time    `json:"started"`
+	Woke    keeper.Cause `json:"woke"`
 	// ElapsedMs is how long the round took; nil for one that did not come to its end.
 	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
 	// Complete is set when everything that was asked for was seen.

@@ -12,7 +12,7 @@ import (
 type round struct {
 	number  *int64
 	started time.Time
-	woke    keeper.Wake
+	woke    keeper.Cause
 	ended   *keeper.Round
 	changes map[string]*change // by key
 }
@@ -121,11 +121,6 @@ func (r *round) tell(j *journal, news string, findings []finding.Finding) {
 type disproof struct{ key string }
 
 func (d *disproof) write(b *batch) error {
-	open, err := leftOpen(b, d.key, time.Now())
-	for _, o := range open {
-		if err := (&settlement{o, Interrupted, notThere}).write(b); err != nil {
-			return err
-		}
-	}
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = 'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
 	return err
 }

@@ -48,7 +48,7 @@ type Keeper struct {
 	memory  map[string]*memory  // by the cluster's ID.Key()
 	refused map[string]*refusal // by the resource's ID.Key()
 	began   time.Time           // of the round
-	woke    Wake                // what makes the next round
+	woke    Cause               // what makes the next round
 	kept    map[string]Lasting  // what is on the shelf
 }
 
@@ -60,7 +60,7 @@ type Round struct {
 	Of       []string
 	Changes  []plan.Outcome
 	Findings []finding.Finding
-	Woke     Wake
+	Woke     Cause
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
 	// Reads, Writes and Polls are ARM calls.
@@ -80,7 +80,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{woke: Wake{By: ByPerson}, azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
+	k := &Keeper{woke: Cause{By: ByPerson}, azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
 	for _, c := range configs {
 		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
 		for _, t := range c.Spec.Targets {
@@ -217,7 +217,7 @@ func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []ne
 // Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
 // that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
-	k.woke = Wake{By: ByPoll}
+	k.woke = Cause{By: ByPoll}
 	for worked := false; ; {
 		round, err := k.Round(ctx)
 		switch {

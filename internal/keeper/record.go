@@ -20,8 +20,8 @@ type Recorder interface {
 	Record(Round, *network.Snapshot) []finding.Finding
 }
 
-// Wake is what made a round.
-type Wake struct {
+// Cause is what made a round.
+type Cause struct {
 	// By is one of the words below.
 	By string `json:"by"`
 	// Caller is who sent an event, "" where it does not say.
