@@ -161,7 +161,7 @@ func Describe(code Code) Description {
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
 var breaking = []Code{
-	AssociationLost, AssociationOther, TableMissing,
+	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
 	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,

@@ -47,6 +47,7 @@ type Keeper struct {
 	taken   plan.Taken
 	memory  map[string]*memory  // by the cluster's ID.Key()
 	refused map[string]*refusal // by the resource's ID.Key()
+	places  map[string]place    // by the subnet's ID.Key()
 	began   time.Time           // of the round
 	woke    Cause               // what makes the next round
 	kept    map[string]Lasting  // what is on the shelf
@@ -77,10 +78,11 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	if opts.Recorder == nil {
-		opts.Recorder = nobody{}
+	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}, places: map[string]place{}}
+	k.woke = Cause{By: ByPerson}
+	if k.opts.Recorder == nil {
+		k.opts.Recorder = nobody{}
 	}
-	k := &Keeper{woke: Cause{By: ByPerson}, azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
 	for _, c := range configs {
 		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
 		for _, t := range c.Spec.Targets {
@@ -164,6 +166,12 @@ const nicsBelieved = time.Minute
 // confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
 // believed for a while; to let go, it is read anew.
 func (k *Keeper) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+	if len(p.NeedSubnets) > 0 {
+		if err := k.placeTargets(ctx, s, p.NeedSubnets); err != nil {
+			return p, err
+		}
+		p = planner.Plan()
+	}
 	var read, believed []network.ID
 	for _, id := range p.NeedNICs {
 		if m := k.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
@@ -195,6 +203,33 @@ func (k *Keeper) confirm(ctx context.Context, s *network.Snapshot, planner *plan
 		m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
 	}
 	return planner.Plan(), nil
+}
+
+// placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
+func (k *Keeper) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
+	var read []network.ID
+	for _, id := range subnets {
+		if seen, known := k.places[id.Key()]; known && time.Since(seen.at) < k.opts.ClusterInterval {
+			s.Subnets[id.Key()] = seen.subnet
+		} else {
+			read = append(read, id)
+		}
+	}
+	if err := k.azure.Read(ctx, s, network.Wanted{Subnets: read}); err != nil {
+		return err
+	}
+	for _, id := range read {
+		if subnet := s.Subnet(id); subnet != nil {
+			k.places[id.Key()] = place{subnet, time.Now()}
+		}
+	}
+	return nil
+}
+
+// place is a subnet that a target is on, and when it was read.
+type place struct {
+	subnet *network.Subnet
+	at     time.Time
 }
 
 // refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the

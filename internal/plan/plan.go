@@ -20,6 +20,9 @@ type Plan struct {
 	// NeedNICs names clusters whose deletes are held back until the addresses of their nodes were read: read them and
 	// plan again.
 	NeedNICs []network.ID `json:"-"`
+	// NeedSubnets are subnets of targets that are to be changed and hold routes to somebody's pods already: read them and plan again. They tell
+	// whether the target is a cluster's own table.
+	NeedSubnets []network.ID `json:"-"`
 	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
 	// whose routes they are. A target that could not be looked at is in neither.
 	Held, Released []Part `json:"-"`
@@ -131,7 +134,7 @@ func (w *work) plan(state State, changes []Change) Plan {
 	}
 	return Plan{
 		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
-		NeedNICs: network.SortIDs(w.needNICs), Held: w.held, Released: w.released,
+		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
 	}
 }
 
