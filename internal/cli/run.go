@@ -22,6 +22,7 @@ type runOptions struct {
 	clusterInterval time.Duration
 	once, dryRun    bool
 	verbose         bool
+	history         keepOptions
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -33,6 +34,9 @@ func (a *app) newRun() *cobra.Command {
 error: as text on a terminal, as JSON elsewhere. With -o json every round that brought news is also one line of JSON on
 standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
 --verbose only, or once an hour.
+
+What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
+file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
 
 Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
 
@@ -50,13 +54,14 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	o.history.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
 func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.once {
-		return a.runSync(ctx, o.paths, o.dryRun)
+		return a.runSync(ctx, o.paths, o.dryRun, o.history)
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -80,6 +85,11 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	past, err := o.history.open(o.paths, o.dryRun, log)
+	if err != nil {
+		return err
+	}
+	defer past.Close()
 	interrupted := ctx
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
@@ -90,7 +100,8 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log})
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log}))
+	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error

@@ -32,6 +32,10 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Recorder keeps what was done. Nil: nobody does.
+	Recorder Recorder
+	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
+	Shelf Shelf
 }
 
 // Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
@@ -45,14 +49,21 @@ type Keeper struct {
 	refused map[string]*refusal // by the resource's ID.Key()
 	places  map[string]place    // by the subnet's ID.Key()
 	began   time.Time           // of the round
+	woke    Cause               // what makes the next round
+	kept    map[string]Lasting  // what is on the shelf
 }
 
 // Round is what one round led to.
 type Round struct {
-	Started  time.Time
-	Elapsed  time.Duration
+	Started time.Time
+	Elapsed time.Duration
+	// Of are the names of the clusters that were looked at, nil where it was all of them.
+	Of       []string
 	Changes  []plan.Outcome
 	Findings []finding.Finding
+	Woke     Cause
+	// Observed is how what was changed, or found, read before; with a Recorder only.
+	Observed []Observation
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
@@ -68,6 +79,10 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}, places: map[string]place{}}
+	k.woke = Cause{By: ByPerson}
+	if k.opts.Recorder == nil {
+		k.opts.Recorder = nobody{}
+	}
 	for _, c := range configs {
 		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
 		for _, t := range c.Spec.Targets {
@@ -75,6 +90,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		}
 		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
 	}
+	k.recallHeld()
 	return k
 }
 
@@ -82,7 +98,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 // everything else is a finding.
 func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 	k.began = time.Now()
-	defer k.count(&round)()
+	end := k.count(&round)
+	defer end()
 	s, planner, err := k.look(ctx)
 	if err != nil {
 		return round, err
@@ -99,14 +116,17 @@ func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
 		return round, err
 	}
 	k.remember(s, p)
+	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
+	end()
+	k.record(&round, s, planner.Sources)
 	return round, err
 }
 
 // count starts a round, and returns what ends it: what it cost.
 func (k *Keeper) count(round *Round) func() {
-	round.Started = time.Now()
+	round.Started, round.Woke = time.Now(), k.woke
 	reads, writes, polls := k.azure.Counts()
 	return func() {
 		r, w, p := k.azure.Counts()
@@ -124,7 +144,7 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 		}
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, again, p)
+	changes, findings, err := k.apply(ctx, *round, again, p)
 	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
 	return err
 }
@@ -232,6 +252,7 @@ func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []ne
 // Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
 // that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
+	k.woke = Cause{By: ByPoll}
 	for worked := false; ; {
 		round, err := k.Round(ctx)
 		switch {
