@@ -24,6 +24,7 @@ type runOptions struct {
 	once, dryRun    bool
 	verbose         bool
 	listen          listenOptions
+	history         keepOptions
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -40,6 +41,9 @@ With --listen it takes events of Azure Monitor and Event Grid at /events, which 
 /livez and /readyz. Beyond loopback callers must be known: by a token of Entra ID, or by a secret. See docs/events.md.
 
 The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
+
+What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
+file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
 
 Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
 
@@ -59,6 +63,7 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
 	o.listen.flags(cmd)
+	o.history.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
@@ -68,7 +73,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		if o.listen.address != "" {
 			return errors.New("--once and --listen: expected one of them")
 		}
-		return a.runSync(ctx, o.paths, o.dryRun)
+		return a.runSync(ctx, o.paths, o.dryRun, o.history)
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -93,6 +98,11 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	past, err := o.history.open(o.paths, o.dryRun, log)
+	if err != nil {
+		return err
+	}
+	defer past.Close()
 	interrupted := ctx
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
@@ -103,7 +113,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }})
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }}))
 	server, err := a.listen(ctx, o.listen, k, metrics, log)
 	if err != nil {
 		return err
@@ -119,6 +129,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		}()
 	}
 	go a.watchConfig(ctx, o.paths, configs, log, k.Reload)
+	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error

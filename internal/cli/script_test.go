@@ -38,7 +38,7 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
 //	routebytes TABLE        print a table's routes as they are, but for what changes with every write
-//	fault JSON              inject a fault for the keeper
+//	fault JSON|clear        inject a fault for the keeper, or take all away
 //	until command…          run a command until it succeeds, for ten seconds at most
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -219,6 +219,10 @@ func scriptRouteBytes(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
+	if args[0] == "clear" {
+		running.get(ts.Getenv("WORK")).e.ClearFaults()
+		return
+	}
 	f := emulator.Fault{Principal: emulator.DefaultPrincipal.Name}
 	ts.Check(json.Unmarshal([]byte(args[0]), &f))
 	_, err := running.get(ts.Getenv("WORK")).e.Inject(f)

@@ -27,7 +27,7 @@ func (p *patient) lockdown(wanted needs) []finding.Finding {
 // azAKS is a command about the cluster; az aks does not take resource IDs.
 func (p *patient) azAKS(verb, options string) string {
 	id := p.cluster.ID
-	return fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options)
+	return strings.TrimSpace(fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options))
 }
 
 // locks tells of locks that refuse what AKS, the cluster's cloud provider or the keeper has to write. A lock against deletes refuses

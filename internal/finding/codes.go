@@ -57,7 +57,7 @@ type Description struct {
 }
 
 // descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand)
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand, histories)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",

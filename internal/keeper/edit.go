@@ -22,13 +22,15 @@ type replan struct {
 // editor plans for one resource each time it is read.
 type editor struct {
 	replan
-	seen time.Time     // when that was looked at
-	made []plan.Change // by the documents that were to be sent, the last word on each
+	seen   time.Time           // when that was looked at
+	intend func([]plan.Change) // is told what the next document changes, before it is sent
+	made   []plan.Change       // by the documents that were to be sent, the last word on each
 }
 
 func (e *editor) note(changes []plan.Change) {
 	e.made = slices.DeleteFunc(e.made, func(c plan.Change) bool { return contains(changes, c) })
 	e.made = append(e.made, changes...)
+	e.intend(changes)
 }
 
 // believed is how old what a plan stands on may be when a table is written: waiting for a turn can take a while.

@@ -35,6 +35,10 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Recorder keeps what was done. Nil: nobody does.
+	Recorder Recorder
+	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
+	Shelf Shelf
 }
 
 // Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap; Wake may be called at any time.
@@ -48,9 +52,11 @@ type Keeper struct {
 	refused map[string]*refusal // by the resource's ID.Key()
 	places  map[string]place    // by the subnet's ID.Key()
 	bell    *bell
+	kept    map[string]Lasting // what is on the shelf
 
 	// of the round
 	began time.Time
+	woke  Cause
 	part  []v1alpha1.ClusterRoutes // the clusters it looks at
 
 	standing []finding.Finding // of all clusters, when each was last looked at
@@ -63,11 +69,14 @@ type Round struct {
 	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
 	Kept []string
 	Of   []string
+	Woke Cause
 	// Asked is when the first event came that woke it; zero where none did.
 	Asked   time.Time
 	Changes []plan.Outcome
 	// Findings are all that stand, of clusters not looked at as well.
 	Findings []finding.Finding
+	// Observed is how what was changed, or found, read before; with a Recorder only.
+	Observed []Observation
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -105,8 +114,12 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, places: map[string]place{}, bell: newBell()}
+	if opts.Recorder == nil {
+		opts.Recorder = nobody{}
+	}
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, places: map[string]place{}, bell: newBell(), woke: Cause{By: ByPerson}}
 	k.configure(configs)
+	k.recallHeld()
 	return k
 }
 
@@ -118,16 +131,20 @@ func (k *Keeper) Round(ctx context.Context) (Round, error) { return k.round(ctx,
 // may take no longer.
 func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patience time.Duration) (round Round, err error) {
 	k.began, k.part = time.Now(), part
-	defer k.count(&round)()
+	end := k.count(&round)
+	defer end()
 	s, planner, p, err := k.decide(ctx, patience)
 	if err != nil {
 		return round, err
 	}
 	k.remember(s, p)
+	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)
 	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
+	end()
 	k.note(&round)
+	k.record(&round, s, planner.Sources)
 	return round, err
 }
 
@@ -155,7 +172,7 @@ func (k *Keeper) decide(ctx context.Context, patience time.Duration) (s *network
 
 // count starts a round, and returns what ends it: what it cost.
 func (k *Keeper) count(round *Round) func() {
-	round.Started = time.Now()
+	round.Started, round.Woke = time.Now(), k.woke
 	reads, writes, polls := k.azure.Counts()
 	return func() {
 		r, w, p := k.azure.Counts()
@@ -180,7 +197,7 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 		}
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, again, p)
+	changes, findings, err := k.apply(ctx, *round, again, p)
 	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -22,6 +23,8 @@ type memory struct {
 	ownSubnets []network.ID
 	held       map[string]bool // targets whose deletes are held back, by ID.Key()
 	fresh      map[string]bool // targets not looked at yet
+	laid       Lasting         // from before the restart, and not looked at yet
+	recalled   bool            // lastTable is from before the restart, and nothing has shown since that it is right
 
 	// what was read to find the cluster's own table, and when
 	asked time.Time
@@ -65,6 +68,13 @@ func (m *memory) recall(s *network.Snapshot, id network.ID) {
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
+	}
+}
+
+// holdAll holds the deletes in all targets back until the nodes' addresses prove them.
+func (m *memory) holdAll(targets []v1alpha1.Target) {
+	for _, t := range targets {
+		m.held[network.ID(t.RouteTableID).Key()] = true
 	}
 }
 
@@ -116,6 +126,10 @@ func (k *Keeper) remember(s *network.Snapshot, p plan.Plan) {
 		}
 		m.subnets = s.NodePrefixes(cluster)
 		d := plan.Discover(s, &k.part[i], k.taken)
+		if m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table); m.recalled {
+			m.holdAll(k.part[i].Spec.Targets)
+			known.Held = maps.Clone(m.held)
+		}
 		switch table := s.Table(d.Table); {
 		case s.Unread[d.Table.Key()].Absent:
 			m.lastTable, m.lastProven = "", false // gone: what is associated from now on counts

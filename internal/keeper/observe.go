@@ -37,6 +37,13 @@ func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if recalled, err := k.recallTables(ctx, s); err != nil {
+		return nil, err
+	} else if recalled {
+		if sources, err = k.discover(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	return s, k.azure.Read(ctx, s, network.Wanted{Tables: k.tables(s, sources)})
 }
 

@@ -120,6 +120,10 @@ func (a *agenda) ill() map[string]bool {
 // take makes a round.
 func (a *agenda) take(ctx context.Context, t turn) (Round, error) {
 	asked := a.k.bell.answer(t.clusters)
+	a.k.woke = Cause{By: ByPoll}
+	if !asked.IsZero() {
+		a.k.woke = Cause{By: ByEvent}
+	}
 	for _, c := range t.clusters {
 		if !t.poll {
 			a.woken[network.ID(c.Spec.ClusterID).Key()] = time.Now()

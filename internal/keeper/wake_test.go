@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,7 @@ func (w *world) addClusterIn(sub, name, net string) another {
 // running is a keeper that runs until the test's function is over.
 type running struct {
 	*Keeper
+	mu     sync.Mutex
 	rounds []Round
 }
 
@@ -53,7 +55,13 @@ func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *
 	r := &running{Keeper: w.keep(configs...)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- r.Run(ctx, interval, func(round Round) { r.rounds = append(r.rounds, round) }) }()
+	go func() {
+		done <- r.Run(ctx, interval, func(round Round) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.rounds = append(r.rounds, round)
+		})
+	}()
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -67,6 +75,8 @@ func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *
 func (r *running) since(d time.Duration) []Round {
 	time.Sleep(d)
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	rounds := r.rounds
 	r.rounds = nil
 	return rounds

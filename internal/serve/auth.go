@@ -35,10 +35,10 @@ func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" }
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
-		return errors.New("Entra ID tokens need an audience: the application ID URI or the client ID of the application that stands for this listener")
+		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of the application that stands for this listener")
 	}
 	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("Entra ID tokens need an application that may call, or a role: any application of a tenant can get a token for any other")
+		return errors.New("tokens of Entra ID need an application that may call, or a role: any application of a tenant can get a token for any other")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 		return g.verifiers, nil
 	}
 	if time.Since(g.tried) < keysEvery {
-		return nil, errors.New("Entra ID could not be reached a moment ago")
+		return nil, errors.New("no answer from Entra ID a moment ago")
 	}
 	g.tried = time.Now()
 	ctx := oidc.ClientContext(context.Background(), g.client)
