@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -36,10 +38,17 @@ func (n *news) round(r keeper.Round) bool {
 		case plan.Done, plan.Obsolete:
 			continue
 		}
-		key := string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
+		key := c.Cluster + " " + string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
 		unmade[key] = true
 		if c.State == plan.Planned && !n.unmade[key] {
 			n.log.Info("planned", keeper.ChangeAttrs(c.Change)...)
+		}
+	}
+	if r.Of != nil { // what was not looked at is as it was
+		for key := range n.unmade {
+			if cluster, _, _ := strings.Cut(key, " "); !slices.Contains(r.Of, cluster) {
+				unmade[key] = true
+			}
 		}
 	}
 	something := n.findings(r.Findings)

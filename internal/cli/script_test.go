@@ -33,6 +33,8 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	azure demo|empty        serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it
 //	strip nodes|appgw…      redeploy subnets without their tables
 //	scale N                 set the number of nodes
+//	alert URL [AUDIENCE]    let activity log alerts on writes of tables and subnets call a webhook
+//	freeport VAR            put a free port into a variable, and the tenant's ID into TENANT
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
 //	routebytes TABLE        print a table's routes as they are, but for what changes with every write
@@ -55,6 +57,8 @@ func TestScripts(t *testing.T) {
 			"azure":      scriptAzure,
 			"strip":      scriptStrip,
 			"scale":      scriptScale,
+			"alert":      scriptAlert,
+			"freeport":   scriptFreePort,
 			"routes":     scriptRoutes,
 			"fault":      scriptFault,
 			"addroute":   scriptAddRoute,

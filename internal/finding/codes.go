@@ -42,6 +42,7 @@ const (
 	WriteUndone  Code = "write-undone"
 	WriteDropped Code = "write-dropped-fields"
 	Unsettled    Code = "last-operation-failed"
+	Paused       Code = "paused"
 )
 
 // Description is what is known of a code without looking at any network: the docs page of findings is made from it.
@@ -147,6 +148,9 @@ var keeping = []Description{
 	{Unsettled, Error, "The last operation on a resource failed",
 		"The resource reads as it should, but its provisioning state is Failed: what it says may not be in effect.",
 		"Write it again unchanged, with the command the finding names; see the activity log for what failed."},
+	{Paused, Info, "The keeper is paused",
+		"Somebody told it to change nothing for a while. It goes on looking; what is lost meanwhile stays lost until the pause is over.",
+		"routekeeper resume ends it."},
 }
 
 // Describe returns what is known of a code; for an unknown one, an empty description with severity Error.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -68,7 +69,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 }
 
 // replan plans by what the clusters' own tables say.
-func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner) replan {
+func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1alpha1.ClusterRoutes) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
 		sources := planner.Sources(target)
@@ -83,6 +84,6 @@ func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner) replan {
 				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
-		return k.replan(s, plan.New(s, k.configs)), nil
+		return k.replan(s, plan.Among(s, configs, k.configs), configs), nil
 	}}
 }

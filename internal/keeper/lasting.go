@@ -49,8 +49,8 @@ func (k *Keeper) recallHeld() {
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
 // activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
 func (k *Keeper) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
-	for i := range k.configs {
-		c := &k.configs[i]
+	for i := range k.part {
+		c := &k.part[i]
 		id := network.ID(c.Spec.ClusterID)
 		m, cluster := k.memory[id.Key()], s.Cluster(id)
 		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
@@ -94,7 +94,7 @@ func (k *Keeper) shelve(s *network.Snapshot) {
 		return
 	}
 	changed := map[string]Lasting{}
-	for _, c := range k.configs {
+	for _, c := range k.part {
 		id := network.ID(c.Spec.ClusterID)
 		m := k.memory[id.Key()]
 		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}

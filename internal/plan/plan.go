@@ -35,7 +35,8 @@ type Part struct{ Cluster, Target network.ID }
 // that was read anew. It may be used by several goroutines at once.
 type Planner struct {
 	s        *network.Snapshot
-	configs  []v1alpha1.ClusterRoutes
+	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
+	all      []v1alpha1.ClusterRoutes // and all others
 	taken    Taken
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
@@ -55,7 +56,13 @@ type part struct {
 
 // New looks at the configured clusters.
 func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
-	p := &Planner{s: s, configs: configs, taken: TakenBy(configs), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+	return Among(s, configs, configs)
+}
+
+// Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
+// the others still counts where a table may be theirs.
+func Among(s *network.Snapshot, configs, all []v1alpha1.ClusterRoutes) *Planner {
+	p := &Planner{s: s, configs: configs, all: all, taken: TakenBy(all), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
 	return p
