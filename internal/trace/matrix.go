@@ -21,7 +21,8 @@ type Matrix struct {
 	Unknown int `json:"unknown"`
 	// Broken are the pairs that are not delivered, those of one cause together: what is dropped first, then by their number.
 	Broken []Break `json:"broken"`
-	// Unseen says of which nodes nothing is said, because where their pods are is not known.
+	// Unseen says of which nodes nothing is said, because where their pods are is not known, and what Kubernetes did not show. Of
+	// many nodes for the same reason it names a few.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
@@ -57,6 +58,7 @@ func (t *Tracer) All(clusters ...network.ID) Matrix {
 			continue
 		}
 		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
+		m.Unseen = append(m.Unseen, t.unseenKubernetes(func(c *network.Cluster) bool { return c == cluster })...)
 		m.Unseen = append(m.Unseen, g.place()...)
 		g.trace(&m)
 	}
@@ -113,6 +115,14 @@ type gathered struct {
 // place finds who sends and who receives, and says of which nodes it is not known.
 func (g *grid) place() (unseen []string) {
 	flat := g.podsByNode()
+	var reasons []string
+	missing := map[string][]string{} // nodes by the reason
+	skip := func(n Node, why string) {
+		if missing[why] == nil {
+			reasons = append(reasons, why)
+		}
+		missing[why] = append(missing[why], n.String())
+	}
 	for _, n := range g.nodes {
 		if !n.Cluster.Equal(g.cluster.ID) {
 			continue
@@ -120,17 +130,17 @@ func (g *grid) place() (unseen []string) {
 		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
 		switch {
 		case n.subnet == nil:
-			unseen = append(unseen, fmt.Sprintf("node %s: its subnet was not read", n))
+			skip(n, "its subnet was not read")
 			continue
 		case n.Pods.IsValid():
 			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
 		case flat[n.Name].Addr.IsValid():
 			r.Endpoint = flat[n.Name]
 		case g.cluster.Kubenet():
-			unseen = append(unseen, fmt.Sprintf("node %s: no route leads to its pods, and which they are only Kubernetes says", n))
+			skip(n, "no route leads to its pods, and which they are only Kubernetes says")
 			continue
 		default:
-			unseen = append(unseen, fmt.Sprintf("node %s: which pods it has only Kubernetes says", n))
+			skip(n, "which pods it has only Kubernetes says")
 			continue
 		}
 		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
@@ -143,6 +153,20 @@ func (g *grid) place() (unseen []string) {
 	for _, subnet := range g.targets() {
 		a := network.FirstUsable(subnet.Prefixes[0])
 		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
+	}
+	for _, why := range reasons {
+		const most = 4
+		nodes := missing[why]
+		more := len(nodes) - most
+		if more > 0 {
+			nodes = nodes[:most]
+		}
+		for _, n := range nodes {
+			unseen = append(unseen, "node "+n+": "+why)
+		}
+		if more > 0 {
+			unseen = append(unseen, fmt.Sprintf("and %d more nodes: %s", more, why))
+		}
 	}
 	return unseen
 }

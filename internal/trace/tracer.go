@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -95,6 +96,22 @@ func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *network.Cluster {
 		}
 	}
 	return nil
+}
+
+// unseenKubernetes says of the clusters that are meant why their API did not show nodes and pods, or not all: a line each.
+func (t *Tracer) unseenKubernetes(meant func(*network.Cluster) bool) (lines []string) {
+	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
+		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
+		if why := cmp.Or(kube.Failed, kube.Note); why != "" && cluster != nil && meant(cluster) {
+			lines = append(lines, "nodes and pods of cluster "+cluster.ID.Name()+": "+why)
+		}
+	}
+	return lines
+}
+
+// concerns reports whether an address is, or may be, that of one of a cluster's nodes or pods.
+func (t *Tracer) concerns(cluster *network.Cluster, a netip.Addr) bool {
+	return contains(cluster.PodCIDRs, a) || subnetOf(t.s, t.clusterSubnets(cluster), a) != nil
 }
 
 // nicAt is the interface with an address in a subnet, or nil where it was not read.
