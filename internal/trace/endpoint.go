@@ -175,6 +175,9 @@ func (t *Tracer) nodeNames() []named {
 		}
 		seen[key] = true
 		n := named{name: name, place: "cluster " + node.Cluster.Name(), Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
+		if node.lost {
+			n.missing = "is somewhere else than its route leads to, " + node.Addr.String() + ": its address is not known"
+		}
 		if node.subnet != nil {
 			n.Subnet = node.subnet.ID
 		}

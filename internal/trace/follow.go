@@ -153,7 +153,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, do
 	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
 	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
 	if node.subnet == nil {
-		return ended(j.end(Unknown, "the subnet of the node %s was not read", node.Addr))
+		return ended(j.end(Unknown, "the node %s is in none of the node subnets that were read", node))
 	}
 	j.step(a, "pod *", "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
 	switch {

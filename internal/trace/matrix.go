@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -80,25 +79,6 @@ type grid struct {
 	causes  map[cause]*gathered
 }
 
-// sender is where packets come from.
-type sender struct {
-	kind string
-	name string
-	node int // index of its receiver, -1 for a subnet
-	Endpoint
-	at     netip.Addr      // of the interface it leaves by
-	subnet *network.Subnet // of at
-	plain  bool            // nothing else has its address
-}
-
-// receiver is a node's pods, by one of their addresses.
-type receiver struct {
-	node Node
-	name string
-	Endpoint
-	plain bool // no other node has its address
-}
-
 // cause is what pairs that fail in the same way have in common.
 type cause struct {
 	kind    string
@@ -112,110 +92,6 @@ type gathered struct {
 	from, to []bool // by the index of the sender and the receiver
 }
 
-// place finds who sends and who receives, and says of which nodes it is not known.
-func (g *grid) place() (unseen []string) {
-	flat := g.podsByNode()
-	var reasons []string
-	missing := map[string][]string{} // nodes by the reason
-	skip := func(n Node, why string) {
-		if missing[why] == nil {
-			reasons = append(reasons, why)
-		}
-		missing[why] = append(missing[why], n.String())
-	}
-	for _, n := range g.nodes {
-		if !n.Cluster.Equal(g.cluster.ID) {
-			continue
-		}
-		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
-		switch {
-		case n.subnet == nil:
-			skip(n, "its subnet was not read")
-			continue
-		case n.Pods.IsValid():
-			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
-		case flat[n.Name].Addr.IsValid():
-			r.Endpoint = flat[n.Name]
-		case g.cluster.Kubenet():
-			skip(n, "no route leads to its pods, and which they are only Kubernetes says")
-			continue
-		default:
-			skip(n, "which pods it has only Kubernetes says")
-			continue
-		}
-		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
-		i := len(g.to)
-		g.to = append(g.to, r)
-		g.from = append(g.from,
-			sender{kind: podToPod, name: r.name, node: i, Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain},
-			sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
-	}
-	for _, subnet := range g.targets() {
-		a := network.FirstUsable(subnet.Prefixes[0])
-		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
-	}
-	for _, why := range reasons {
-		const most = 4
-		nodes := missing[why]
-		more := len(nodes) - most
-		if more > 0 {
-			nodes = nodes[:most]
-		}
-		for _, n := range nodes {
-			unseen = append(unseen, "node "+n+": "+why)
-		}
-		if more > 0 {
-			unseen = append(unseen, fmt.Sprintf("and %d more nodes: %s", more, why))
-		}
-	}
-	return unseen
-}
-
-// podsByNode is one pod of each node that has an address of the network, where Kubernetes knows them.
-func (g *grid) podsByNode() map[string]Endpoint {
-	out := map[string]Endpoint{}
-	kube := g.s.Kubernetes[g.cluster.ID.Key()]
-	if kube == nil || g.cluster.Kubenet() || g.cluster.Overlay() {
-		return out
-	}
-	for _, p := range kube.Pods {
-		if !p.HostNetwork && !p.Ended() && len(p.Addresses) > 0 && !out[p.Node].Addr.IsValid() {
-			e := Endpoint{Addr: p.Addresses[0]}
-			e.Cluster, e.Subnet = g.podPlace(g.cluster, p)
-			out[p.Node] = e
-		}
-	}
-	return out
-}
-
-// targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
-// in the same network or one that is peered with it.
-func (g *grid) targets() []*network.Subnet {
-	own := g.s.NodeSubnetIDs(g.cluster)
-	prefixes := g.s.NodePrefixes(g.cluster)
-	near := map[string]bool{}
-	for _, id := range own {
-		near[id.Parent().Key()] = true
-		if vnet := g.s.VNets[id.Parent().Key()]; vnet != nil {
-			for _, peer := range vnet.Peers() {
-				near[peer.Key()] = true
-			}
-		}
-	}
-	var out []*network.Subnet
-	for _, key := range slices.Sorted(maps.Keys(g.s.Subnets)) {
-		subnet := g.s.Subnets[key]
-		table := g.s.Table(subnet.RouteTable)
-		switch {
-		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
-		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
-			out = append(out, subnet)
-		}
-	}
-	return out
-}
-
 func (g *grid) trace(m *Matrix) {
 	q := newQuick(g)
 	for i := range g.from {
@@ -226,8 +102,10 @@ func (g *grid) trace(m *Matrix) {
 				continue
 			}
 			m.Pairs++
-			delivered, broken := q.delivers(i, j)
-			if !delivered && broken == nil {
+			delivered, broken := false, (*gathered)(nil)
+			if to.doubt != "" {
+				broken = g.cause(from, to, Way{Verdict: Unknown, Why: to.doubt}, false)
+			} else if delivered, broken = q.delivers(i, j); !delivered && broken == nil {
 				broken = g.follow(from, to)
 			}
 			if broken == nil {
