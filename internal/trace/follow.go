@@ -86,6 +86,9 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Delivered, "the next hop is the destination")
 		}
 		if near != nil {
+			if j.nobody(route.Hop, near) {
+				return j.end(Dropped, "nobody has the address of %s: no network interface in subnet %s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
+			}
 			if why := j.enter(subnet, near, route.Hop); why != "" {
 				return j.end(Dropped, "%s", why)
 			}

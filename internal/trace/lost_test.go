@@ -95,3 +95,50 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
+
+// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet is known.
+func TestNobody(t *testing.T) {
+	const nic = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
+	const frontend = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
+	config := nic + "/ipConfigurations/c"
+	for name, tt := range map[string]struct {
+		change func(*network.Snapshot, *network.Subnet)
+		want   Verdict
+	}{
+		"nobody has it": {func(*network.Snapshot, *network.Subnet) {}, Dropped},
+		"nobody has it, by what the subnet shows": {func(s *network.Snapshot, bare *network.Subnet) {
+			s.InterfacesOf, bare.Configurations = []network.ID{"/subscriptions/s/resourceGroups/mc"}, []network.ID{config}
+		}, Dropped},
+		"an interface has it": {func(s *network.Snapshot, _ *network.Subnet) {
+			s.Interfaces[nic.Key()].Configs[0].Address = netip.MustParseAddr("10.0.3.50")
+		}, Leaves},
+		"not all interfaces were read": {func(s *network.Snapshot, _ *network.Subnet) {
+			s.InterfacesOf = []network.ID{"/subscriptions/s/resourceGroups/mc"}
+		}, Leaves},
+		"one shows that was not read": {func(_ *network.Snapshot, bare *network.Subnet) {
+			bare.Configurations = []network.ID{config, "/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
+		}, Leaves},
+		"one has what is no address": {func(s *network.Snapshot, bare *network.Subnet) {
+			bare.Configurations = []network.ID{config}
+			s.Interfaces[nic.Key()].Unreadable = true
+		}, Leaves},
+		"a load balancer is there": {func(_ *network.Snapshot, bare *network.Subnet) { bare.Configurations = []network.ID{config, frontend} }, Leaves},
+		"an application gateway is there": {func(_ *network.Snapshot, bare *network.Subnet) {
+			bare.Gateways = []network.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
+		}, Leaves},
+		"a service has it, by delegation": {func(_ *network.Snapshot, bare *network.Subnet) {
+			bare.Delegations = []string{"Microsoft.ContainerInstance/containerGroups"}
+		}, Leaves},
+		"of a network elsewhere it is not": {func(s *network.Snapshot, _ *network.Subnet) { s.InterfacesOf = []network.ID{"/subscriptions/other"} }, Leaves},
+	} {
+		s := shop()
+		s.Interfaces[nic.Key()] = &network.Interface{Document: network.Document{ID: nic}, Forwarding: true, Configs: []network.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
+		s.InterfacesOf = []network.ID{"/subscriptions/s"}
+		s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.3.50")
+		tt.change(s, s.Subnets[bare.Key()])
+		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")}, Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})
+		if way.Verdict != tt.want || tt.want == Dropped && way.Why != "nobody has the address of the next hop 10.0.3.50: no network interface in subnet v/bare has it, and nothing else is there" {
+			t.Errorf("%s: %s: %s", name, way.Verdict, way.Why)
+		}
+	}
+}

@@ -135,6 +135,12 @@ func TestAllAgrees(t *testing.T) {
 				s.Interfaces[key].SecurityGroup = nicGroup
 			}
 		}
+		if rapid.Bool().Draw(t, "all interfaces read") {
+			s.InterfacesOf = []network.ID{"/subscriptions/s"}
+			if key := slices.Sorted(maps.Keys(s.Interfaces))[0]; rapid.Bool().Draw(t, "a node is gone") {
+				delete(s.Interfaces, key)
+			}
+		}
 		for _, id := range []network.ID{nicGroup, nodesGroup} {
 			var rules []string
 			for i := range rapid.IntRange(0, 3).Draw(t, "rules") {

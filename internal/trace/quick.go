@@ -69,6 +69,7 @@ func newQuick(g *grid) *quick {
 		var e entry
 		if node := &g.to[i].node; node.subnet != nil {
 			e.gate, e.forwards = q.door(node.Addr, node.subnet, true)
+			e.forwards = e.forwards && !q.nobody(node.Addr, node.subnet)
 		}
 		q.to = append(q.to, e)
 	}

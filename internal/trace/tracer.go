@@ -30,6 +30,7 @@ type Tracer struct {
 	nics    map[netip.Addr][]*nicPlace // by every address of theirs
 	routes  map[string]*Routes         // by the subnet's key
 	filters map[string]*Filters        // by the subnet's key
+	plain   map[*network.Subnet]bool   // whose addresses are all known
 }
 
 // nicPlace is an interface with one of its addresses.
@@ -41,7 +42,7 @@ type nicPlace struct {
 
 // New makes a Tracer.
 func New(s *network.Snapshot, o Options) *Tracer {
-	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}}
+	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*network.Subnet]bool{}}
 	for _, n := range t.nodes {
 		t.at[n.Addr] = append(t.at[n.Addr], n)
 		if n.Pods.IsValid() {
@@ -122,6 +123,31 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
 		}
 	}
 	return nil
+}
+
+// nobody reports whether it is certain that nothing in a subnet has an address.
+func (t *Tracer) nobody(a netip.Addr, subnet *network.Subnet) bool {
+	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
+}
+
+// allSeen reports whether all that has addresses in a subnet is known: network interfaces that were all read, and nothing else, such as
+// the frontend of a load balancer, a firewall, a gateway or a service that the subnet is delegated to.
+func (t *Tracer) allSeen(subnet *network.Subnet) bool {
+	seen, done := t.plain[subnet]
+	if done {
+		return seen
+	}
+	whole := network.ID("/subscriptions/" + subnet.ID.Subscription())
+	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope network.ID) bool {
+		// A smaller scope is enough where the subnet shows what is in it, and that was read.
+		return scope.Equal(whole) || len(subnet.Configurations) > 0
+	})
+	for _, id := range subnet.Configurations {
+		nic := t.s.Interfaces[id.Parent().Key()]
+		seen = seen && nic != nil && !nic.Unreadable
+	}
+	t.plain[subnet] = seen
+	return seen
 }
 
 // subnetsOf are the subnets that an address lies in: several where networks overlap.
