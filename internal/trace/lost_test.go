@@ -36,6 +36,8 @@ func TestAllLost(t *testing.T) {
 		"all is well": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.1.5") }, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
 		"a hop outside the node subnets": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
 			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node of a cluster", "leaves 1 node to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node"}, 0},
+		"a hop in no subnet": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.77.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: no subnet of the network has the address of the next hop"}, 0},
 		"a hop in no network": {func(s *network.Snapshot) { read(s); route(s, second, "172.16.9.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
 			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
 		"another node's hop":  {func(s *network.Snapshot) { read(s); route(s, second, "10.0.1.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: the next hop is where it comes from"}, 0},
