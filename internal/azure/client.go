@@ -62,6 +62,19 @@ type Options struct {
 	Version string
 	// Log tells of waits and retries. Nil: nothing.
 	Log *slog.Logger
+	// Called is told of each call, retries too. Nil: nobody is. It is called from several goroutines at once.
+	Called func(Call)
+}
+
+// Call is one call and how it was answered.
+type Call struct {
+	Method       string
+	Status       int // 0: there was no answer
+	Subscription string
+	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes) to the subscription, -1 where it says
+	// nothing.
+	Remaining int
+	Kind      string
 }
 
 // Client calls ARM. It is safe for concurrent use.
@@ -74,6 +87,7 @@ type Client struct {
 	audience   string
 	log        *slog.Logger
 	calls      Calls
+	called     func(Call)
 	pace       *pace
 
 	mu    sync.Mutex
@@ -95,7 +109,11 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Called == nil {
+		o.Called = func(Call) {}
+	}
 	c := &Client{
+		called:   o.Called,
 		endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{},
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
 	}
@@ -144,6 +162,7 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 		c.calls.reads.Add(1)
 	}
 	response, err := r.Next()
+	c.called(callOf(r.Raw(), response, err))
 	switch path := r.Raw().URL.Path; {
 	case err != nil && r.Raw().Context().Err() == nil:
 		c.log.Warn("no answer from Azure", "method", r.Raw().Method, "path", path, "error", gist(err))
@@ -155,6 +174,18 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 		c.log.Warn("Azure answers with an error of its own", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
 	}
 	return response, err
+}
+
+func callOf(r *http.Request, response *http.Response, err error) Call {
+	kind, _, _ := bucket(r.Method, r.URL.Path)
+	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind, Remaining: -1}
+	if err == nil {
+		call.Status = response.StatusCode
+		if left, failed := remaining(response, kind); failed == nil {
+			call.Remaining = left
+		}
+	}
+	return call
 }
 
 // answer is what ARM said.

@@ -83,10 +83,15 @@ func (p *pace) Do(r *policy.Request) (*http.Response, error) {
 	if response.StatusCode == http.StatusTooManyRequests && subscriptionThrottled(response) {
 		p.hold(key, retryAfter(response))
 	}
-	if left, err := strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-subscription-" + kind)); err == nil && left < reserve {
+	if left, err := remaining(response, kind); err == nil && left < reserve {
 		p.hold(key, refill)
 	}
 	return response, err
+}
+
+// remaining are the tokens that an answer says are left.
+func remaining(response *http.Response, kind string) (int, error) {
+	return strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-subscription-" + kind))
 }
 
 // hold lets nothing out before d is over.

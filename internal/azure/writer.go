@@ -24,6 +24,8 @@ type LastWrite struct {
 	// Identity is the resource whose managed identity it was, "" for anybody else.
 	Identity    network.ID
 	Correlation string
+
+	object string // object ID of who it was, "" where the log has it not
 }
 
 // String says who it was, and when.
@@ -53,32 +55,53 @@ var inParts = []string{network.TypeRouteTable, network.TypeSecurityGroup}
 // LastWrite finds who changed a resource last, or one of the resources it is part of: a subnet can be written with its whole
 // network; a route table, route by route. False where the log does not know: it is minutes late, and goes 90 days back.
 func (c *Client) LastWrite(ctx context.Context, ids ...network.ID) (LastWrite, bool, error) {
+	now := time.Now()
+	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
+	return last, last.Operation != "" && err == nil, err
+}
+
+// OthersWrite is LastWrite in a span of time, where it was not the caller's own: what was before a write of one's own was changed since.
+func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (LastWrite, bool, error) {
+	caller, err := c.caller(ctx)
+	if err != nil || caller == "" { // then no write can be told to be somebody else's
+		return LastWrite{}, false, err
+	}
+	if reach := time.Now().Add(-logReach); from.Before(reach) {
+		from = reach
+	}
+	last, err := c.lastWrite(ctx, from, until, ids)
+	own := strings.EqualFold(last.object, caller) || strings.EqualFold(last.Caller, caller)
+	return last, last.Operation != "" && !own && err == nil, err
+}
+
+// lastWrite is the newest write of any of the resources in a span of time.
+func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []network.ID) (LastWrite, error) {
 	var last LastWrite
 	for _, id := range ids {
-		found, err := c.newest(ctx, id, time.Now().Add(-logReach), "resourceUri eq '"+string(id)+"'")
+		found, err := c.newest(ctx, id, from, until, "resourceUri eq '"+string(id)+"'")
 		if err == nil && slices.ContainsFunc(inParts, id.Is) {
-			since := time.Now().Add(-logReach)
+			since := from
 			if found.At.After(since) {
 				since = found.At
 			}
 			var part LastWrite
-			if part, err = c.newest(ctx, id, since, "resourceGroupName eq '"+id.ResourceGroup()+"'"); part.At.After(found.At) {
+			if part, err = c.newest(ctx, id, since, until, "resourceGroupName eq '"+id.ResourceGroup()+"'"); part.At.After(found.At) {
 				found = part
 			}
 		}
 		if err != nil {
-			return last, false, err
+			return last, err
 		}
 		if found.At.After(last.At) {
 			last = found
 		}
 	}
-	return last, last.Operation != "", nil
+	return last, nil
 }
 
 // newest is the newest write of a resource, or of a part of it, in what a filter leaves of the log.
-func (c *Client) newest(ctx context.Context, id network.ID, since time.Time, filter string) (LastWrite, error) {
-	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + time.Now().UTC().Format(time.RFC3339Nano) + "' and " + filter
+func (c *Client) newest(ctx context.Context, id network.ID, since, until time.Time, filter string) (LastWrite, error) {
+	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
 	next := c.address(network.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
 	for pages := 0; next != "" && pages < logPages; pages++ {
 		page, err := c.get(ctx, next)
@@ -117,5 +140,6 @@ func writeRecord(raw []byte, id network.ID) (LastWrite, bool) {
 	return LastWrite{
 		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
 		Identity: network.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
+		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
 	}, true
 }

@@ -42,19 +42,24 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 // connect makes the client of the Azure that the flags name: a cloud, with the login every Azure tool uses, or a local
 // Azure.
 func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, error) {
+	return a.connectTelling(ctx, log, nil)
+}
+
+// connectTelling is connect with somebody who is told of each call.
+func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
 	if a.emulatorDir != "" {
 		info, err := findLocal(ctx, a.emulatorDir)
 		if err != nil {
 			return nil, fmt.Errorf("--emulator: %w; start one with routekeeper emulator --dir %s", err, a.emulatorDir)
 		}
-		return connectLocal(info, log)
+		return connectLocal(info, log, called)
 	}
 	config := clouds[a.cloudName]
 	credential, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: azcore.ClientOptions{Cloud: config}})
 	if err != nil {
 		return nil, err
 	}
-	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log})
+	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log, Called: called})
 }
 
 // startUp is how long a local Azure that is just being started is waited for.
@@ -84,8 +89,8 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 	return info, nil
 }
 
-// connectLocal makes the client of a local Azure. It logs in over HTTPS like any other.
-func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
+// localClient trusts a local Azure's certificate.
+func localClient(info emulator.Info) (*http.Client, error) {
 	ca, err := os.ReadFile(info.CAFile)
 	if err != nil {
 		return nil, err
@@ -97,7 +102,15 @@ func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	transport.Proxy = nil
-	client := &http.Client{Transport: transport}
+	return &http.Client{Transport: transport}, nil
+}
+
+// connectLocal makes the client of a local Azure. It logs in over HTTPS like any other.
+func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
+	client, err := localClient(info)
+	if err != nil {
+		return nil, err
+	}
 	config := cloud.Configuration{
 		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
 		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
@@ -111,5 +124,5 @@ func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(), Log: log})
+	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(), Log: log, Called: called})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -15,7 +16,7 @@ import (
 )
 
 // fix makes the changes that the configs allow, after showing them and asking. Nil where there is nothing to change, or the answer was no.
-func (a *app) fix(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (*report.Round, error) {
+func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (*report.Round, error) {
 	planned, err := keeper.New(client, configs, keeper.Options{DryRun: true}).Round(ctx)
 	if err != nil {
 		return nil, err
@@ -30,7 +31,12 @@ func (a *app) fix(ctx context.Context, client *azure.Client, configs []v1alpha1.
 			return nil, err
 		}
 	}
-	round, err := keeper.New(client, configs, keeper.Options{}).Round(ctx)
+	past, err := usualHistory.open(paths, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer past.Close()
+	round, err := keeper.New(client, configs, withHistory(past, keeper.Options{})).Round(ctx)
 	if err != nil && len(round.Changes) == 0 {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // TestKilled kills a running keeper before and after each of its ARM writes during a scale-out and a strip, starts it
@@ -100,6 +102,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	if !whole(t, a) {
 		t.Error("not everything is as it should be")
 	}
+	onceInHistory(t, config, 8, n > 0)
 	state = map[string]string{}
 	for _, id := range []network.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet, a.demo.GatewaySubnet} {
 		state[string(id)] = a.document(t, id)
@@ -114,6 +117,43 @@ func whole(t *testing.T, a *azureOf) bool {
 		t.Fatal(err)
 	}
 	return len(routes) == 7 && strings.Contains(a.document(t, a.demo.NodeSubnet), `"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
+}
+
+// onceInHistory checks that the history tells of so many different changes, each made once, and that nothing is left open. Where the
+// program was killed, one round did not come to its end.
+func onceInHistory(t *testing.T, config string, want int, killed bool) {
+	t.Helper()
+	r, err := history.Read(historyBeside([]string{config}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	made, cut := map[string]int{}, 0
+	if err := r.Each(history.Query{}, func(e history.Entry) error {
+		if e.ElapsedMs == nil {
+			cut++
+		}
+		for _, c := range e.Changes {
+			switch what := string(c.Verb) + " " + c.Resource.Short() + " " + c.Route + " " + c.New.String(); c.State {
+			case plan.Done:
+				made[what]++
+			case history.Interrupted:
+			default:
+				t.Errorf("%s is %s in round %d", what, c.State, e.ID)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for what, n := range made {
+		if n != 1 {
+			t.Errorf("%s was made %d times by the history", what, n)
+		}
+	}
+	if len(made) != want || cut > 1 || killed && cut == 0 {
+		t.Errorf("%d changes, want %d; %d rounds without an end, killed: %v", len(made), want, cut, killed)
+	}
 }
 
 // document reads a resource without what differs from one local Azure to the next.

@@ -53,7 +53,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 			if errors.Is(err, kube.ErrNoContext) && (!asked || len(e.Clusters) > 1) {
 				continue
 			}
-			if asked {
+			if asked && !cluster.Stopped {
 				return err
 			}
 			e.Snapshot.Kubernetes[id.Key()] = &network.Kubernetes{Failed: err.Error()}

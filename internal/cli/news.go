@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -37,10 +38,17 @@ func (n *news) round(r keeper.Round) bool {
 		case plan.Done, plan.Obsolete:
 			continue
 		}
-		key := string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
+		key := c.Cluster + " " + string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
 		unmade[key] = true
 		if c.State == plan.Planned && !n.unmade[key] {
 			n.log.Info("planned", keeper.ChangeAttrs(c.Change)...)
+		}
+	}
+	if r.Of != nil { // what was not looked at is as it was
+		for key := range n.unmade {
+			if cluster, _, _ := strings.Cut(key, " "); !slices.Contains(r.Of, cluster) {
+				unmade[key] = true
+			}
 		}
 	}
 	something := n.findings(r.Findings)
@@ -63,22 +71,11 @@ func (n *news) round(r keeper.Round) bool {
 
 var levels = map[finding.Severity]slog.Level{finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError}
 
-// blind are the findings that keep other things of their cluster from being looked at.
-var blind = []finding.Code{finding.ReadFailed, finding.AzureSilent, finding.ClusterMissing, finding.ClusterNotKubenet, finding.ClusterPodCIDR, finding.TableUnknown, finding.TableMissing}
-
 // findings logs findings that are new, and known ones that are gone.
 func (n *news) findings(all []finding.Finding) (something bool) {
-	now := map[string]finding.Finding{}
-	unseen := map[string]bool{} // clusters
-	for _, f := range all {
-		now[f.Key()] = f
-		if slices.Contains(blind, f.Code) {
-			unseen[f.Cluster] = true
-		}
-		if _, known := n.known[f.Key()]; known {
-			continue
-		}
-		something = true
+	appeared, gone, hidden := finding.News(n.known, all)
+	n.known = finding.ByKey(all)
+	for _, f := range appeared {
 		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource, "message", f.Message}
 		if len(f.Evidence) > 0 {
 			attrs = append(attrs, "evidence", f.Evidence)
@@ -88,18 +85,11 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		}
 		n.log.Log(context.Background(), levels[f.Severity], "finding", attrs...)
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.known)) {
-		if _, still := now[key]; !still {
-			something = true
-			f := n.known[key]
-			// What is not looked at any more has not resolved itself.
-			end := "resolved"
-			if unseen[f.Cluster] && !slices.Contains(blind, f.Code) {
-				end = "out of sight"
-			}
-			n.log.Info(end, "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
-		}
+	for _, f := range gone {
+		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
 	}
-	n.known = now
-	return something
+	for _, f := range hidden {
+		n.log.Info("out of sight", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
+	}
+	return len(appeared)+len(gone)+len(hidden) > 0
 }

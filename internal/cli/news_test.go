@@ -20,11 +20,12 @@ func TestNews(t *testing.T) {
 	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	change := func(state plan.OutcomeState, route string) plan.Outcome {
-		return plan.Outcome{State: state, Change: plan.Change{Verb: plan.Delete, Resource: "/subscriptions/s", Route: route, Old: &plan.Value{AddressPrefix: "10.0.0.0/24"}}}
+		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Delete, Resource: "/subscriptions/s", Route: route, Old: &plan.Value{AddressPrefix: "10.0.0.0/24"}}}
 	}
 	held, unread := finding.New(finding.BrakeHeld, "shop", "", "held"), finding.New(finding.ReadFailed, "shop", "", "unread")
 	for i, step := range []struct {
 		after    time.Duration
+		of       []string
 		changes  []plan.Outcome
 		findings []finding.Finding
 		news     bool
@@ -37,6 +38,7 @@ func TestNews(t *testing.T) {
 		{changes: []plan.Outcome{change(plan.Planned, "a"), change(plan.Planned, "b")}, news: true, want: []string{"route=b", "planned=2"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b"), change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true, want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
+		{of: []string{"play"}},                 // another cluster was looked at
 		{news: true, want: []string{"done=0"}}, // no longer failing
 		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-held", "findings=1"}},
 		{findings: []finding.Finding{held}},
@@ -47,7 +49,7 @@ func TestNews(t *testing.T) {
 	} {
 		at = at.Add(10*time.Second + step.after)
 		log.Reset()
-		if got := n.round(keeper.Round{Started: at, Changes: step.changes, Findings: step.findings}); got != step.news {
+		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes, Findings: step.findings}); got != step.news {
 			t.Errorf("step %d: news %v", i, got)
 		}
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")

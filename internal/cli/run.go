@@ -12,6 +12,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/serve"
 )
 
 const defaultClusterInterval = 5 * time.Minute
@@ -22,6 +23,8 @@ type runOptions struct {
 	clusterInterval time.Duration
 	once, dryRun    bool
 	verbose         bool
+	listen          listenOptions
+	history         keepOptions
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -34,11 +37,20 @@ error: as text on a terminal, as JSON elsewhere. With -o json every round that b
 standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
 --verbose only, or once an hour.
 
+With --listen it takes events of Azure Monitor and Event Grid at /events, which lead to a look at once, and answers /metrics,
+/livez and /readyz. Beyond loopback callers must be known: by a token of Entra ID, or by a secret. See docs/events.md.
+
+The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
+
+What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
+file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
+
 Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 		Example: `  routekeeper run -f routes.yaml
   routekeeper run -f clusters/ --interval 30s -o json
+  routekeeper run -f routes.yaml --interval 5m --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
   routekeeper run -f routes.yaml --once --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },
@@ -50,13 +62,18 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	o.listen.flags(cmd)
+	o.history.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
 func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.once {
-		return a.runSync(ctx, o.paths, o.dryRun)
+		if o.listen.address != "" {
+			return errors.New("--once and --listen: expected one of them")
+		}
+		return a.runSync(ctx, o.paths, o.dryRun, o.history)
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -76,10 +93,16 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		return err
 	}
 	log := logger(a.err, o.verbose)
-	client, err := a.connect(ctx, log)
+	metrics := serve.NewMetrics()
+	client, err := a.connectTelling(ctx, log, metrics.Call)
 	if err != nil {
 		return err
 	}
+	past, err := o.history.open(o.paths, o.dryRun, log)
+	if err != nil {
+		return err
+	}
+	defer past.Close()
 	interrupted := ctx
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
@@ -90,13 +113,33 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log})
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }}))
+	server, err := a.listen(ctx, o.listen, k, metrics, log)
+	if err != nil {
+		return err
+	}
+	broken := make(chan error, 1)
+	if server != nil {
+		defer server.Close()
+		go func() {
+			if err := <-server.Ended(); err != nil {
+				broken <- fmt.Errorf("listening: %w", err)
+				stop()
+			}
+		}()
+	}
+	go a.watchConfig(ctx, o.paths, configs, log, k.Reload)
+	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error
 	err = k.Run(ctx, o.interval, func(r keeper.Round) {
+		metrics.Round(r)
+		if server != nil {
+			server.Ready()
+		}
 		if news.round(r) && show && unwritten == nil {
-			if unwritten = roundReport(r, len(configs)).Write(w, format, style); unwritten != nil {
+			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
 				stop()
 			}
 		}
@@ -105,6 +148,11 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		<-said
 	}
 	log.Info("stopped")
+	select {
+	case ended := <-broken:
+		err = errors.Join(err, ended)
+	default:
+	}
 	return errors.Join(unwritten, err)
 }
 

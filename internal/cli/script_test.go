@@ -33,10 +33,12 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	azure demo|empty        serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it
 //	strip nodes|appgw…      redeploy subnets without their tables
 //	scale N                 set the number of nodes
+//	alert URL [AUDIENCE]    let activity log alerts on writes of tables and subnets call a webhook
+//	freeport VAR            put a free port into a variable, and the tenant's ID into TENANT
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
 //	routebytes TABLE        print a table's routes as they are, but for what changes with every write
-//	fault JSON              inject a fault for the keeper
+//	fault JSON|clear        inject a fault for the keeper, or take all away
 //	until command…          run a command until it succeeds, for ten seconds at most
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -55,6 +57,8 @@ func TestScripts(t *testing.T) {
 			"azure":      scriptAzure,
 			"strip":      scriptStrip,
 			"scale":      scriptScale,
+			"alert":      scriptAlert,
+			"freeport":   scriptFreePort,
 			"routes":     scriptRoutes,
 			"fault":      scriptFault,
 			"addroute":   scriptAddRoute,
@@ -215,6 +219,10 @@ func scriptRouteBytes(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
+	if args[0] == "clear" {
+		running.get(ts.Getenv("WORK")).e.ClearFaults()
+		return
+	}
 	f := emulator.Fault{Principal: emulator.DefaultPrincipal.Name}
 	ts.Check(json.Unmarshal([]byte(args[0]), &f))
 	_, err := running.get(ts.Getenv("WORK")).e.Inject(f)

@@ -13,6 +13,7 @@ import (
 func (a *app) newSync() *cobra.Command {
 	var paths []string
 	var dryRun bool
+	var keep keepOptions
 	cmd := &cobra.Command{
 		Use:   "sync -f FILE",
 		Short: "Make all configured routes and associations true, once",
@@ -25,16 +26,17 @@ with --dry-run, there are changes to make.`,
   routekeeper sync -f routes.yaml
   routekeeper sync -f clusters/ -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), paths, dryRun) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), paths, dryRun, keep) },
 	}
 	configFlag(cmd, &paths)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and write nothing")
+	keep.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
 // runSync makes one round and reports it.
-func (a *app) runSync(ctx context.Context, paths []string, dryRun bool) error {
+func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep keepOptions) error {
 	configs, err := a.readConfig(paths)
 	if err != nil {
 		return err
@@ -49,7 +51,12 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	k := keeper.New(client, configs, keeper.Options{DryRun: dryRun, Log: progress.logger()})
+	past, err := keep.open(paths, dryRun, progress.logger())
+	if err != nil {
+		return err
+	}
+	defer past.Close()
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: dryRun, Log: progress.logger()}))
 	round, err := k.Round(ctx)
 	progress.stop()
 	if err != nil && len(round.Changes) == 0 {

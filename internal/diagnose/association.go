@@ -143,12 +143,25 @@ func (s seat) associate() string {
 	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
+// blackhole reports a default route that drops everything. A cluster without outbound type may be meant to be cut off.
+func (p *patient) blackhole(r network.Route) []finding.Finding {
+	f := p.found(finding.EgressDropped, p.table.ID, "route %s in the own table %s of cluster %s drops %s: its nodes reach nothing outside of the network, Azure and registries included",
+		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithFix("if it is not meant: az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
+	if strings.EqualFold(p.cluster.Outbound, "none") || strings.EqualFold(p.cluster.Outbound, "block") {
+		f.Severity = finding.Info
+	}
+	return []finding.Finding{f}
+}
+
 // egressInTable tells of a cluster whose nodes lose their way out with the table.
 func egressInTable(p *patient) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
 	}
 	for _, r := range p.table.Routes {
+		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 && strings.EqualFold(r.HopType, network.HopNone) {
+			return p.blackhole(r)
+		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
 			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "the own table %s of cluster %s also leads %s to %s: without it the nodes do not reach Azure, and nothing inside the cluster can put it back",
 				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithFix("run routekeeper outside of cluster %s", p.cluster.ID.Short())}

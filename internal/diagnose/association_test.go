@@ -125,3 +125,33 @@ func TestEgressInTable(t *testing.T) {
 		}
 	}
 }
+
+// TestEgressDropped: a default route to nowhere is not a way out.
+func TestEgressDropped(t *testing.T) {
+	drops := func() *world {
+		return healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2), route("nowhere", "0.0.0.0/0", "None", ""))
+	}
+	f := drops().finds(finding.EgressDropped)
+	is(t, f, finding.Error)
+	says(t, f, "route nowhere", "az network route-table route delete --ids "+string(shopTable)+"/routes/nowhere")
+	cutOff := drops()
+	cutOff.props(shop)["networkProfile"].(object)["outboundType"] = "none"
+	is(t, cutOff.finds(finding.EgressDropped), finding.Info)
+}
+
+// TestTableGoneForGood: the table was taken off its subnet and deleted; the activity log still knows which it was.
+func TestTableGoneForGood(t *testing.T) {
+	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *network.Snapshot) {
+		known := s.Learn(shop)
+		known.LogRead, known.ManagedRead, known.Written = true, true, []network.ID{shopTable}
+	})
+	f := gone.finds(finding.TableMissing)
+	if f.Resource != string(shopTable) {
+		t.Errorf("%+v", f)
+	}
+	// As long as the log goes on, another may be found.
+	healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *network.Snapshot) {
+		known := s.Learn(shop)
+		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []network.ID{shopTable}
+	}).finds(finding.TableUnknown)
+}

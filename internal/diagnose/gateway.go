@@ -40,7 +40,7 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
 		id := network.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), network.TypeRouteTable, name)
-		if p.s.Table(id) == nil {
+		if _, there := p.s.Unread[id.Key()]; p.s.Table(id) == nil && !there {
 			return id
 		}
 		name = fmt.Sprintf("%s-rt-%d", subnet.ID.Name(), n)
@@ -48,8 +48,18 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 }
 
 // createTable and useTable are the commands that make a table and put it on a subnet.
-func createTable(table network.ID) string {
-	return fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+func (p *patient) createTable(subnet *network.Subnet, table network.ID) string {
+	command := fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
+		command += " --location " + vnet.Location
+	}
+	// The command would empty a table that is there and was not seen.
+	for key := range p.s.Unread {
+		if strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeRouteTable)) {
+			return "make sure that there is no table of that name, then: " + command
+		}
+	}
+	return command
 }
 
 func useTable(subnet, table network.ID) string {
@@ -172,7 +182,7 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		table := p.tableFor(g.Subnet)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", createTable(table), table, p.name, p.File, useTable(g.ID, table))
+			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", p.createTable(g.Subnet, table), table, p.name, p.File, useTable(g.ID, table))
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
@@ -218,7 +228,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
-			WithFix("%s && %s && %s", createTable(table), useTable(g.ID, table), p.keep(table))}
+			WithFix("%s && %s && %s", p.createTable(g.Subnet, table), useTable(g.ID, table), p.keep(table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil

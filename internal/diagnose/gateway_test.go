@@ -61,7 +61,7 @@ func TestGatewaySharesTable(t *testing.T) {
 	shared := func(routes ...any) *world {
 		return healthy(t).unconfigured().set(appgw, "routeTable", link(shopTable)).set(shopTable, "subnets", list{link(nodes), link(appgw)}).routes(shopTable, append(pods(), routes...)...).muted(finding.MigrationTable)
 	}
-	says(t, shared(egress).finds(finding.GatewaySharesTable), "shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress", "az network route-table create --subscription "+sub+" --resource-group net-rg --name appgw-rt-2;", "--route-table "+string(gwTable)+"-2") // appgw-rt is there, and would lose its routes
+	says(t, shared(egress).finds(finding.GatewaySharesTable), "shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress", "az network route-table create --subscription "+sub+" --resource-group net-rg --name appgw-rt-2 --location westeurope;", "--route-table "+string(gwTable)+"-2") // appgw-rt is there, and would lose its routes
 	shared().finds()
 	shared(outside).finds()
 	if f := shared(egress).set(appgw, "delegations", isolated).finds(finding.GatewaySharesTable); f.Severity != finding.Info {
@@ -92,7 +92,7 @@ func TestGatewayRoutesMissing(t *testing.T) {
 func TestGatewayNoTable(t *testing.T) {
 	bare := func() *world { return healthy(t).unconfigured().unset(appgw, "routeTable") }
 	f := bare().set(shop, "addonProfiles", ingress).finds(finding.GatewayNoTable)
-	says(t, f, "shop-agw in shop-vnet/appgw, which the ingress add-on of cluster shop drives, has no route table", "--name appgw-rt-2 && az network vnet subnet update --ids "+string(appgw))
+	says(t, f, "shop-agw in shop-vnet/appgw, which the ingress add-on of cluster shop drives, has no route table", "--name appgw-rt-2 --location westeurope && az network vnet subnet update --ids "+string(appgw))
 	// Without the add-on the table that is left over tells.
 	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
 	f = lost().finds(finding.GatewayNoTable)

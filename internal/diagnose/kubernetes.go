@@ -6,9 +6,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// unreadKubernetes says why the cluster's own API was not read, where it was tried, or not in full.
+// unreadKubernetes says that the cluster is stopped, or why the cluster's own API was not read, where it was tried, or not in full.
 func (p *patient) unreadKubernetes() []finding.Finding {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
+	if p.cluster.Stopped {
+		return []finding.Finding{p.found(finding.ClusterStopped, p.cluster.ID, "cluster %s is stopped: it has no nodes until it is started", p.cluster.ID.Short()).WithFix("%s", p.azAKS("start", ""))}
+	}
 	if k == nil || k.Failed == "" && k.Note == "" {
 		return nil
 	}

@@ -57,3 +57,10 @@ func TestNodesDisagree(t *testing.T) {
 		s.Kubernetes[shop.Key()] = &network.Kubernetes{Nodes: []network.Node{}, Failed: "no answer"}
 	}).finds(finding.NodeWithoutRoute)
 }
+
+// TestStopped: that a cluster is stopped is said, and explains why there is nothing else to say.
+func TestStopped(t *testing.T) {
+	f := healthy(t).set(shop, "powerState", object{"code": "Stopped"}).finds(finding.ClusterStopped)
+	is(t, f, finding.Info)
+	says(t, f, "az aks start --subscription "+sub+" --resource-group shop-rg --name shop")
+}

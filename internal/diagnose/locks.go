@@ -27,7 +27,7 @@ func (p *patient) lockdown(wanted needs) []finding.Finding {
 // azAKS is a command about the cluster; az aks does not take resource IDs.
 func (p *patient) azAKS(verb, options string) string {
 	id := p.cluster.ID
-	return fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options)
+	return strings.TrimSpace(fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options))
 }
 
 // locks tells of locks that refuse what AKS, the cluster's cloud provider or the keeper has to write. A lock against deletes refuses
@@ -68,7 +68,14 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 		}
 		f := p.found(finding.ResourceLocked, lock.Scope, "the lock %s on %s forbids what has to be done for cluster %s", lock.ID.Name(), called(lock.Scope), p.cluster.ID.Short())
 		f.Severity = severity
-		found = append(found, f.About(lock.ID.Name()).With(lines...).WithFix("az lock delete --ids %s", lock.ID))
+		found = append(found, f.About(lock.ID.Name()).With(lines...).WithFix("for the time of the change: az lock delete --ids %s (then make it again, of the level %s)", lock.ID, level(lock)))
 	}
 	return found
+}
+
+func level(lock *network.Lock) string {
+	if lock.ReadOnly {
+		return "ReadOnly"
+	}
+	return "CanNotDelete"
 }

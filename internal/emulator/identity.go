@@ -3,6 +3,8 @@ package emulator
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -147,7 +149,7 @@ func (i *identity) issue(p Principal, audience string) (string, time.Time, error
 		claims["appidacr"] = "2"
 	}
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
-	t.Header["kid"], t.Header["x5t"] = i.keyID, i.keyID
+	t.Header["kid"], t.Header["x5t"] = i.keyID, i.thumbprint()
 	signed, err := t.SignedString(i.key)
 	return signed, expires, err
 }
@@ -218,10 +220,16 @@ func isARM(audience, base string) bool {
 	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
 }
 
+// thumbprint stands where Entra ID has the SHA-1 of its key's certificate: clients look at its length.
+func (i *identity) thumbprint() string {
+	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.key.PublicKey))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
 func (i *identity) keys() object {
 	pub := i.key.PublicKey
 	return object{"keys": []object{{
-		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": i.keyID, "x5t": i.keyID,
+		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": i.keyID, "x5t": i.thumbprint(),
 		"n": base64.RawURLEncoding.EncodeToString(pub.N.Bytes()),
 		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(pub.E)).Bytes()),
 	}}}

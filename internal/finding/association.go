@@ -7,6 +7,7 @@ const (
 	PolicyTable         Code = "policy-table"
 	TableElsewhere      Code = "table-elsewhere"
 	EgressInTable       Code = "egress-in-cluster-table"
+	EgressDropped       Code = "egress-dropped"
 )
 
 var associations = []Description{
@@ -22,6 +23,9 @@ var associations = []Description{
 	{TableElsewhere, Error, "A route table that a subnet should have is in another region or subscription",
 		"Azure associates a table only with subnets of networks in the same region and subscription (manage-route-table), and refuses the rest: what the config asks for cannot be.",
 		"Make the table in the region and the subscription of the network, and correct the config."},
+	{EgressDropped, Error, "A default route in the cluster's table drops everything",
+		"Packets that leave the network end at the next hop None: the nodes reach neither Azure nor registries, and pods nothing outside.",
+		"Remove the route, or lead it to a firewall; where the cluster is meant to be cut off, set its outbound type to none."},
 	{EgressInTable, Info, "The cluster's way out is in the table that it depends on",
 		"The table that holds the pod routes also leads 0.0.0.0/0 away. When a subnet loses the table, its nodes lose their way to Azure Resource Manager, too: nothing that runs in the cluster can put the table back.",
 		"Guard the cluster from outside of it."},

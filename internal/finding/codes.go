@@ -42,6 +42,7 @@ const (
 	WriteUndone  Code = "write-undone"
 	WriteDropped Code = "write-dropped-fields"
 	Unsettled    Code = "last-operation-failed"
+	Paused       Code = "paused"
 )
 
 // Description is what is known of a code without looking at any network: the docs page of findings is made from it.
@@ -56,7 +57,7 @@ type Description struct {
 }
 
 // descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand)
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand, histories)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -147,6 +148,9 @@ var keeping = []Description{
 	{Unsettled, Error, "The last operation on a resource failed",
 		"The resource reads as it should, but its provisioning state is Failed: what it says may not be in effect.",
 		"Write it again unchanged, with the command the finding names; see the activity log for what failed."},
+	{Paused, Info, "The keeper is paused",
+		"Somebody told it to change nothing for a while. It goes on looking; what is lost meanwhile stays lost until the pause is over.",
+		"routekeeper resume ends it."},
 }
 
 // Describe returns what is known of a code; for an unknown one, an empty description with severity Error.
@@ -161,7 +165,7 @@ func Describe(code Code) Description {
 
 // breaking are the codes that, as errors, mean that packets of pods are lost now.
 var breaking = []Code{
-	AssociationLost, AssociationOther, TableMissing,
+	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
 	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,

@@ -15,6 +15,7 @@ const (
 	TableFilling       Code = "table-filling"
 	TableFull          Code = "table-full"
 	NetworkUnavailable Code = "network-unavailable"
+	ClusterStopped     Code = "cluster-stopped"
 	KubernetesUnread   Code = "kubernetes-unread"
 	NodesDisagree      Code = "nodes-disagree"
 )
@@ -59,6 +60,9 @@ var routes = []Description{
 	{NetworkUnavailable, Warning, "A node's network is marked unavailable",
 		"Kubernetes puts no new pods on the node (condition NetworkUnavailable). With the reason NoRouteCreated its cloud provider could not write the route; where the table itself cannot be seen, that is an error.",
 		"See the condition's message, and the failed writes of the table in the activity log."},
+	{ClusterStopped, Info, "The cluster is stopped",
+		"It has no nodes, and its API does not answer: what is said of its routes and addresses is how it was left. Nothing of its is stale.",
+		"Start it: az aks start."},
 	{KubernetesUnread, Info, "The cluster's own API could not be read, or not in full",
 		"What only Kubernetes knows, such as which pod CIDR belongs to which node, and where pods are, is not looked at. Everything else is.",
 		"See the message; or save kubectl get nodes -o json and kubectl get pods -A -o json where it can be reached, for --from-nodes and --from-pods."},

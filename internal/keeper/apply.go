@@ -19,7 +19,7 @@ import (
 const parallel = 4
 
 // apply carries out a plan, resource by resource. The error is the context's.
-func (k *Keeper) apply(ctx context.Context, again replan, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
+func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
 	type job struct {
 		id      network.ID
 		changes []plan.Change
@@ -56,7 +56,9 @@ func (k *Keeper) apply(ctx context.Context, again replan, p plan.Plan) ([]plan.O
 				mu.Unlock()
 				done, found, stands := r.stand(j.changes)
 				if !stands {
-					done, found, r = k.applyOne(ctx, again, j.id, j.changes, r)
+					intend := func(changes []plan.Change) { k.opts.Recorder.Intend(round, changes) }
+					done, found, r = k.applyOne(ctx, editor{replan: again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
+					k.opts.Recorder.Settle(done)
 				}
 				mu.Lock()
 				k.refused[j.id.Key()] = r
@@ -81,8 +83,7 @@ func (k *Keeper) apply(ctx context.Context, again replan, p plan.Plan) ([]plan.O
 
 // applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
 // that happened since is undone; and a change is done when it is seen.
-func (k *Keeper) applyOne(ctx context.Context, again replan, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
-	e := editor{replan: again, seen: time.Now()}
+func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
 	k.log.Debug("writing", "resource", id.Short())
 	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -21,13 +22,15 @@ type replan struct {
 // editor plans for one resource each time it is read.
 type editor struct {
 	replan
-	seen time.Time     // when that was looked at
-	made []plan.Change // by the documents that were to be sent, the last word on each
+	seen   time.Time           // when that was looked at
+	intend func([]plan.Change) // is told what the next document changes, before it is sent
+	made   []plan.Change       // by the documents that were to be sent, the last word on each
 }
 
 func (e *editor) note(changes []plan.Change) {
 	e.made = slices.DeleteFunc(e.made, func(c plan.Change) bool { return contains(changes, c) })
 	e.made = append(e.made, changes...)
+	e.intend(changes)
 }
 
 // believed is how old what a plan stands on may be when a table is written: waiting for a turn can take a while.
@@ -66,7 +69,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 }
 
 // replan plans by what the clusters' own tables say.
-func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner) replan {
+func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1alpha1.ClusterRoutes) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
 		sources := planner.Sources(target)
@@ -81,6 +84,6 @@ func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner) replan {
 				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
-		return k.replan(s, plan.New(s, k.configs)), nil
+		return k.replan(s, plan.Among(s, configs, k.configs), configs), nil
 	}}
 }

@@ -7,6 +7,7 @@ package keeper
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,13 +29,19 @@ type Azure interface {
 type Options struct {
 	// DryRun plans and writes nothing.
 	DryRun bool
+	// Paused says, before a round's changes, until when none are to be made; "" when they are. Nil: they always are.
+	Paused func() string
 	// ClusterInterval is how long a cluster's own document is believed. 0: 5 minutes.
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Recorder keeps what was done. Nil: nobody does.
+	Recorder Recorder
+	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
+	Shelf Shelf
 }
 
-// Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap.
+// Keeper keeps the pod routes of the configured clusters true. Its rounds must not overlap; Wake may be called at any time.
 type Keeper struct {
 	azure   Azure
 	configs []v1alpha1.ClusterRoutes
@@ -43,19 +50,60 @@ type Keeper struct {
 	taken   plan.Taken
 	memory  map[string]*memory  // by the cluster's ID.Key()
 	refused map[string]*refusal // by the resource's ID.Key()
-	began   time.Time           // of the round
+	places  map[string]place    // by the subnet's ID.Key()
+	bell    *bell
+	kept    map[string]Lasting // what is on the shelf
+
+	// of the round
+	began time.Time
+	woke  Cause
+	part  []v1alpha1.ClusterRoutes // the clusters it looks at
+
+	standing []finding.Finding // of all clusters, when each was last looked at
 }
 
 // Round is what one round led to.
 type Round struct {
-	Started  time.Time
-	Elapsed  time.Duration
-	Changes  []plan.Outcome
+	Started time.Time
+	Elapsed time.Duration
+	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
+	Kept []string
+	Of   []string
+	Woke Cause
+	// Asked is when the first event came that woke it; zero where none did.
+	Asked   time.Time
+	Changes []plan.Outcome
+	// Findings are all that stand, of clusters not looked at as well.
 	Findings []finding.Finding
+	// Observed is how what was changed, or found, read before; with a Recorder only.
+	Observed []Observation
+	// Tables say how full the tables were that were looked at.
+	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
 	Complete bool
+}
+
+// Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
+type Fill struct {
+	Table         network.ID
+	Routes, Limit int
+}
+
+// fill says how full the tables are that were read.
+func (k *Keeper) fill(s *network.Snapshot) []Fill {
+	limits := map[string]int{}
+	for _, c := range k.part {
+		for _, t := range c.Spec.Targets {
+			limits[network.ID(t.RouteTableID).Key()] = t.MaxRoutes
+		}
+	}
+	var out []Fill
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		out = append(out, Fill{s.Tables[key].ID, len(s.Tables[key].Routes), limits[key]})
+	}
+	return out
 }
 
 // New makes a keeper.
@@ -66,46 +114,65 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{azure: a, configs: configs, opts: opts, log: opts.Log, taken: plan.TakenBy(configs), memory: map[string]*memory{}, refused: map[string]*refusal{}}
-	for _, c := range configs {
-		m := &memory{fresh: map[string]bool{}, held: map[string]bool{}}
-		for _, t := range c.Spec.Targets {
-			m.fresh[network.ID(t.RouteTableID).Key()] = true
-		}
-		k.memory[network.ID(c.Spec.ClusterID).Key()] = m
+	if opts.Recorder == nil {
+		opts.Recorder = nobody{}
 	}
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, places: map[string]place{}, bell: newBell(), woke: Cause{By: ByPerson}}
+	k.configure(configs)
+	k.recallHeld()
 	return k
 }
 
 // Round looks once and does what has to be done. The error is the context's, or says that nothing at all can be seen:
 // everything else is a finding.
-func (k *Keeper) Round(ctx context.Context) (round Round, err error) {
-	k.began = time.Now()
-	defer k.count(&round)()
-	s, planner, err := k.look(ctx)
+func (k *Keeper) Round(ctx context.Context) (Round, error) { return k.round(ctx, k.configs, 0) }
+
+// round looks at some clusters, at all that share something with them, and does what has to be done. Where patience is not 0, looking
+// may take no longer.
+func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patience time.Duration) (round Round, err error) {
+	k.began, k.part = time.Now(), part
+	end := k.count(&round)
+	defer end()
+	s, planner, p, err := k.decide(ctx, patience)
 	if err != nil {
 		return round, err
 	}
-	p := planner.Plan()
+	k.remember(s, p)
+	k.shelve(s)
+	round.Complete = len(s.Unread) == 0
+	round.Tables = k.fill(s)
+	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
+	end()
+	k.note(&round)
+	k.record(&round, s, planner.Sources)
+	return round, err
+}
+
+// decide looks and plans.
+func (k *Keeper) decide(ctx context.Context, patience time.Duration) (s *network.Snapshot, planner *plan.Planner, p plan.Plan, err error) {
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	if s, planner, err = k.look(ctx); err != nil {
+		return nil, nil, p, err
+	}
+	p = planner.Plan()
 	if again := k.doubted(p); len(again) > 0 {
 		k.forget(again)
 		if s, planner, err = k.look(ctx); err != nil {
-			return round, err
+			return nil, nil, p, err
 		}
 		p = planner.Plan()
 	}
-	if p, err = k.confirm(ctx, s, planner, p); err != nil {
-		return round, err
-	}
-	k.remember(s, p)
-	round.Complete = len(s.Unread) == 0
-	err = k.carryOut(ctx, &round, k.replan(s, planner), p)
-	return round, err
+	p, err = k.confirm(ctx, s, planner, p)
+	return s, planner, p, err
 }
 
 // count starts a round, and returns what ends it: what it cost.
 func (k *Keeper) count(round *Round) func() {
-	round.Started = time.Now()
+	round.Started, round.Woke = time.Now(), k.woke
 	reads, writes, polls := k.azure.Counts()
 	return func() {
 		r, w, p := k.azure.Counts()
@@ -117,24 +184,34 @@ func (k *Keeper) count(round *Round) func() {
 // carryOut does what was planned, or only tells of it. The error is the context's.
 func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p plan.Plan) error {
 	round.Findings = p.Findings
-	if k.opts.DryRun {
+	pause := ""
+	if k.opts.Paused != nil {
+		pause = k.opts.Paused()
+	}
+	if pause != "" {
+		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
+	}
+	if k.opts.DryRun || pause != "" {
 		for _, c := range p.Changes {
 			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
 		}
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, again, p)
+	changes, findings, err := k.apply(ctx, *round, again, p)
 	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
 	return err
 }
 
-// look observes, and makes a planner of what was seen.
+// look observes, and makes a planner of what was seen. Where what is seen is other clusters' too, they are looked at as well.
 func (k *Keeper) look(ctx context.Context) (*network.Snapshot, *plan.Planner, error) {
 	s, err := k.observe(ctx)
+	for err == nil && k.widen(s) {
+		s, err = k.observe(ctx)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	planner := plan.New(s, k.configs)
+	planner := plan.Among(s, k.part, k.configs)
 	k.timeSources(s, planner)
 	return s, planner, nil
 }
@@ -145,6 +222,12 @@ const nicsBelieved = time.Minute
 // confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
 // believed for a while; to let go, it is read anew.
 func (k *Keeper) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+	if len(p.NeedSubnets) > 0 {
+		if err := k.placeTargets(ctx, s, p.NeedSubnets); err != nil {
+			return p, err
+		}
+		p = planner.Plan()
+	}
 	var read, believed []network.ID
 	for _, id := range p.NeedNICs {
 		if m := k.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
@@ -178,6 +261,33 @@ func (k *Keeper) confirm(ctx context.Context, s *network.Snapshot, planner *plan
 	return planner.Plan(), nil
 }
 
+// placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
+func (k *Keeper) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
+	var read []network.ID
+	for _, id := range subnets {
+		if seen, known := k.places[id.Key()]; known && time.Since(seen.at) < k.opts.ClusterInterval {
+			s.Subnets[id.Key()] = seen.subnet
+		} else {
+			read = append(read, id)
+		}
+	}
+	if err := k.azure.Read(ctx, s, network.Wanted{Subnets: read}); err != nil {
+		return err
+	}
+	for _, id := range read {
+		if subnet := s.Subnet(id); subnet != nil {
+			k.places[id.Key()] = place{subnet, time.Now()}
+		}
+	}
+	return nil
+}
+
+// place is a subnet that a target is on, and when it was read.
+type place struct {
+	subnet *network.Subnet
+	at     time.Time
+}
+
 // refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the
 // network interfaces that are seen.
 func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
@@ -193,28 +303,4 @@ func (k *Keeper) refresh(ctx context.Context, s *network.Snapshot, clusters []ne
 		}
 	}
 	return nil
-}
-
-// Run makes rounds until the context ends, and hands each to tell. The error is nil when the context ended it. A first round
-// that fails ends it too: what is wrong then is the set-up. Later ones are logged and tried again.
-func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
-	for worked := false; ; {
-		round, err := k.Round(ctx)
-		switch {
-		case err == nil:
-			worked = true
-			tell(round)
-		case len(round.Changes) > 0: // interrupted on its way
-			tell(round)
-		case ctx.Err() == nil && !worked:
-			return err
-		case ctx.Err() == nil:
-			k.log.Error("the round failed, the next will try again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(interval):
-		}
-	}
 }

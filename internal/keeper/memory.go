@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -22,6 +23,8 @@ type memory struct {
 	ownSubnets []network.ID
 	held       map[string]bool // targets whose deletes are held back, by ID.Key()
 	fresh      map[string]bool // targets not looked at yet
+	laid       Lasting         // from before the restart, and not looked at yet
+	recalled   bool            // lastTable is from before the restart, and nothing has shown since that it is right
 
 	// what was read to find the cluster's own table, and when
 	asked time.Time
@@ -33,6 +36,11 @@ type memory struct {
 
 	nics     *network.NICs
 	nicsRead time.Time
+
+	rests    []string // the resources on which what is planned for it rests, by ID.Key(), sorted
+	slow     bool     // one of them could not be read, and that took long
+	troubled int      // rounds in a row that it kept waiting
+	rest     time.Time
 }
 
 const (
@@ -63,18 +71,26 @@ func (m *memory) recall(s *network.Snapshot, id network.ID) {
 	}
 }
 
+// holdAll holds the deletes in all targets back until the nodes' addresses prove them.
+func (m *memory) holdAll(targets []v1alpha1.Target) {
+	for _, t := range targets {
+		m.held[network.ID(t.RouteTableID).Key()] = true
+	}
+}
+
 // forgetNetwork is for a cluster that is another one now, under the same name.
 func (m *memory) forgetNetwork() {
 	for target := range m.held {
 		m.fresh[target] = true
 	}
 	// The prefixes stay: what leads into them in a target is the cluster's, and follows its new nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, held: map[string]bool{}, fresh: m.fresh}
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, held: map[string]bool{}, fresh: m.fresh,
+		rests: m.rests, troubled: m.troubled, rest: m.rest}
 }
 
 // timeSources notes since when each cluster's own table has held the pod routes it holds.
 func (k *Keeper) timeSources(s *network.Snapshot, planner *plan.Planner) {
-	for _, c := range k.configs {
+	for _, c := range k.part {
 		id := network.ID(c.Spec.ClusterID)
 		m := k.memory[id.Key()]
 		if routes := planner.Fingerprint(id); routes != "" && routes != m.routes {
@@ -98,24 +114,29 @@ func (k *Keeper) remember(s *network.Snapshot, p plan.Plan) {
 		delete(m.held, part.Target.Key())
 		delete(m.fresh, part.Target.Key())
 	}
-	for i := range k.configs {
-		id := network.ID(k.configs[i].Spec.ClusterID)
+	for i := range k.part {
+		id := network.ID(k.part[i].Spec.ClusterID)
 		m := k.memory[id.Key()]
 		known := s.Learn(id)
 		known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
+		m.slow = slowed(s, id, m.rests)
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			continue
 		}
 		m.subnets = s.NodePrefixes(cluster)
-		d := plan.Discover(s, &k.configs[i], k.taken)
+		d := plan.Discover(s, &k.part[i], k.taken)
+		if m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table); m.recalled {
+			m.holdAll(k.part[i].Spec.Targets)
+			known.Held = maps.Clone(m.held)
+		}
 		switch table := s.Table(d.Table); {
 		case s.Unread[d.Table.Key()].Absent:
 			m.lastTable, m.lastProven = "", false // gone: what is associated from now on counts
 		case table == nil, d.Doubtful:
 			// Somebody may have put a wrong table on the subnets before this keeper saw them. To remember it would be to
 			// defend it against whoever puts the right one back.
-		case d.Proven || plan.Carries(s, &k.configs[i], table):
+		case d.Proven || plan.Carries(s, &k.part[i], table):
 			m.lastTable, m.lastProven = d.Table, d.Proven
 		}
 	}

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -158,6 +159,33 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 		r := w.round(k)
 		if did(r) != "3 failed create appgw-rt" || !finding.Blocking(r.Findings) {
 			t.Errorf("did %s, findings %+v", did(r), r.Findings)
+		}
+	})
+}
+
+// TestTwin: a config names as a target the own table of a cluster that no config knows, in another network with the same addresses. By
+// addresses its routes are the configured cluster's, and some would be deleted; that the table is on a subnet in which its next hops are tells
+// what it is.
+func TestTwin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		table := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "dev-rt")
+		vnet := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeVNet, "dev-vnet")
+		w.putTable(table, "aks-nodepool1-11111111-vmss000000____102440024 10.244.0.0/24 10.42.1.4", "aks-nodepool1-11111111-vmss000003____102443024 10.244.3.0/24 10.42.1.7")
+		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
+			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24", "routeTable": object{"id": string(table)}}}}}})
+		before := w.routes(table)
+		k := w.keep(configure("shop", w.demo.Cluster, table))
+		since := w.mark()
+		for range 3 {
+			w.expect(w.round(k), "", finding.TargetIsSource)
+			time.Sleep(10 * time.Minute)
+		}
+		w.expectRoutes(table, before...)
+		for _, r := range since() {
+			if r.Method == http.MethodPut {
+				t.Errorf("wrote %s", r.Path)
+			}
 		}
 	})
 }

@@ -18,7 +18,7 @@ func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
 		return nil, err
 	}
 	var subnets []network.ID
-	for _, c := range k.configs {
+	for _, c := range k.part {
 		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
 			for _, id := range s.NodeSubnetIDs(cluster) {
 				if s.Subnet(id) == nil {
@@ -37,6 +37,13 @@ func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if recalled, err := k.recallTables(ctx, s); err != nil {
+		return nil, err
+	} else if recalled {
+		if sources, err = k.discover(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	return s, k.azure.Read(ctx, s, network.Wanted{Tables: k.tables(s, sources)})
 }
 
@@ -45,7 +52,7 @@ func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
 func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error {
 	var due []network.ID
 	known := false // whether there is a cluster to go on with
-	for _, c := range k.configs {
+	for _, c := range k.part {
 		id := network.ID(c.Spec.ClusterID)
 		m := k.memory[id.Key()]
 		age := k.opts.ClusterInterval
@@ -84,7 +91,11 @@ func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error
 			ownSubnets = append(ownSubnets, id)
 		}
 	}
-	for _, c := range k.configs {
+	for _, c := range k.configs { // whose table it is that is found where it does not belong
+		id := network.ID(c.Spec.ClusterID)
+		s.Learn(id).LastTable = k.memory[id.Key()].lastTable
+	}
+	for _, c := range k.part {
 		id := network.ID(c.Spec.ClusterID)
 		k.memory[id.Key()].recall(s, id)
 	}
@@ -128,8 +139,8 @@ func (k *Keeper) discover(ctx context.Context, s *network.Snapshot) ([]network.I
 	for {
 		var want network.Wanted
 		var sources []network.ID
-		for i := range k.configs {
-			d := plan.Discover(s, &k.configs[i], k.taken)
+		for i := range k.part {
+			d := plan.Discover(s, &k.part[i], k.taken)
 			want.Written = append(want.Written, d.Want.Written...)
 			want.Managed = append(want.Managed, d.Want.Managed...)
 			want.Tables = append(want.Tables, d.Want.Tables...)
@@ -156,7 +167,7 @@ func (k *Keeper) discover(ctx context.Context, s *network.Snapshot) ([]network.I
 // tables lists the tables to read: the clusters' own, the targets, and those to keep on further subnets.
 func (k *Keeper) tables(s *network.Snapshot, sources []network.ID) []network.ID {
 	ids := slices.Clone(sources)
-	for _, c := range k.configs {
+	for _, c := range k.part {
 		for _, t := range c.Spec.Targets {
 			ids = append(ids, network.ID(t.RouteTableID))
 		}
@@ -181,7 +192,7 @@ func (k *Keeper) doubted(p plan.Plan) []network.ID {
 		if !slices.Contains(outdated, f.Code) {
 			continue
 		}
-		for _, c := range k.configs {
+		for _, c := range k.part {
 			id := network.ID(c.Spec.ClusterID)
 			if c.Metadata.Name == f.Cluster && time.Since(k.memory[id.Key()].read) >= retryCluster {
 				ids = append(ids, id)

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -63,9 +64,12 @@ func (c *Client) Context() string { return c.context }
 // Server returns the URL of the API server.
 func (c *Client) Server() string { return c.server.String() }
 
+// quiet silences client-go, once: what it logs is in its errors as well.
+var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
+
 // Load finds the way to an API server. It reads files and calls nothing.
 func Load(o Options) (*Client, error) {
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // what client-go logs is in its errors as well
+	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
 		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start%s)", o.Cluster.ID.Name(), named(o.Cluster.ID))
 	}

@@ -131,7 +131,8 @@ func (p *Planner) strangeHops(v *view, table *network.RouteTable) {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
 			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
 				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of its node subnets; it is not copied",
-				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name))
+				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name).
+				With("the cloud provider deletes routes inside the pod CIDR that are no node's").WithFix("if it is not meant: %s", deleteCommand(table.ID, r.Name)))
 		}
 	}
 }

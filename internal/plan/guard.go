@@ -38,15 +38,18 @@ func (p *Planner) makeWishes() {
 	slices.SortStableFunc(p.wishes, func(a, b wish) int { return strings.Compare(a.subnet.Key(), b.subnet.Key()) })
 }
 
-// ownerOf returns another configured cluster whose own table it is, as far as is known, be the cluster itself unreadable now.
-func (p *Planner) ownerOf(table network.ID, except *view) *view {
+// elsewhere reports whether a table is another configured cluster's own, as far as is known, be that cluster unreadable now, or not
+// looked at in this round.
+func (p *Planner) elsewhere(table network.ID, except *view) bool {
 	for _, v := range p.views {
-		id := network.ID(v.config.Spec.ClusterID)
-		if v != except && (table.Equal(network.ID(v.config.Spec.RouteTableID)) || table.Equal(v.source) || table.Equal(p.s.Known(id).LastTable)) {
-			return v
+		if v != except && table.Equal(v.source) {
+			return true
 		}
 	}
-	return nil
+	return slices.ContainsFunc(p.all, func(c v1alpha1.ClusterRoutes) bool {
+		id := network.ID(c.Spec.ClusterID)
+		return !id.Equal(network.ID(except.config.Spec.ClusterID)) && (table.Equal(network.ID(c.Spec.RouteTableID)) || table.Equal(p.s.Known(id).LastTable))
+	})
 }
 
 // associations returns the associations that have to be made. Two configs that want different tables on one subnet would
@@ -102,7 +105,7 @@ func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
 	case lost:
 		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
 			wish.what, subnet.ID.Short(), table.ID.Short()).WithFix("%s", fix))
-	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && w.ownerOf(subnet.RouteTable, wish.v) == nil:
+	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && !w.elsewhere(subnet.RouteTable, wish.v):
 		return &Association{wish.v.name, subnet.ID, table.ID, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
 	default:
 		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s, it should have %s",

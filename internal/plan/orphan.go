@@ -96,6 +96,12 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 			return may("it holds routes to its nodes, and which table is its own is not known")
 		}
 	}
+	return p.ownOfSomebody(table)
+}
+
+// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and not be seen: it is on a subnet in which its
+// own next hops are. Subnets that were not read say nothing.
+func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
 		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
@@ -103,6 +109,23 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 		}
 	}
 	return ""
+}
+
+// needSubnets are the subnets that ownOfSomebody lacks for tables that are to be changed.
+func (p *Planner) needSubnets(changes []Change) []network.ID {
+	var ids []network.ID
+	for _, c := range changes {
+		table := p.s.Table(c.Resource)
+		if table == nil || !slices.ContainsFunc(table.Routes, podRouteStyle) {
+			continue
+		}
+		for _, id := range table.Subnets {
+			if _, tried := p.s.Unread[id.Key()]; !tried && p.s.Subnet(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return network.SortIDs(ids)
 }
 
 // knowsSource reports whether it is beyond doubt which table is a cluster's own.

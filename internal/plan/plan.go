@@ -20,6 +20,9 @@ type Plan struct {
 	// NeedNICs names clusters whose deletes are held back until the addresses of their nodes were read: read them and
 	// plan again.
 	NeedNICs []network.ID `json:"-"`
+	// NeedSubnets are subnets of targets that are to be changed and hold routes to somebody's pods already: read them and plan again. They tell
+	// whether the target is a cluster's own table.
+	NeedSubnets []network.ID `json:"-"`
 	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
 	// whose routes they are. A target that could not be looked at is in neither.
 	Held, Released []Part `json:"-"`
@@ -32,7 +35,8 @@ type Part struct{ Cluster, Target network.ID }
 // that was read anew. It may be used by several goroutines at once.
 type Planner struct {
 	s        *network.Snapshot
-	configs  []v1alpha1.ClusterRoutes
+	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
+	all      []v1alpha1.ClusterRoutes // and all others
 	taken    Taken
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
@@ -52,7 +56,13 @@ type part struct {
 
 // New looks at the configured clusters.
 func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
-	p := &Planner{s: s, configs: configs, taken: TakenBy(configs), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+	return Among(s, configs, configs)
+}
+
+// Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
+// the others still counts where a table may be theirs.
+func Among(s *network.Snapshot, configs, all []v1alpha1.ClusterRoutes) *Planner {
+	p := &Planner{s: s, configs: configs, all: all, taken: TakenBy(all), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
 	return p
@@ -131,7 +141,7 @@ func (w *work) plan(state State, changes []Change) Plan {
 	}
 	return Plan{
 		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
-		NeedNICs: network.SortIDs(w.needNICs), Held: w.held, Released: w.released,
+		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
 	}
 }
 

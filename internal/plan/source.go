@@ -264,12 +264,21 @@ func (c candidates) managed(managed, written []network.ID) Discovery {
 		return Discovery{Table: managed[0], How: how}
 	case len(managed) > 1:
 		return c.unknown("the node resource group %s holds several managed tables: %s", c.cluster.NodeResourceGroup, shortNames(managed))
+	case len(managed) == 0 && len(written) == 0 && c.allGone():
+		return Discovery{Table: c.s.Known(c.cluster.ID).Written[0], How: "the cluster's identity wrote it last"}
 	case len(written) > 0:
 		return c.unknown("no node subnet has a table that can be its own, and of those its identity wrote none holds a route to its nodes: %s", shortNames(written))
 	case len(managed) == 1:
 		return c.unknown("the managed table %s holds no route to a node of this cluster, so a brought table must be in use", managed[0].Short())
 	}
 	return c.unknown("no node subnet has a table that can be its own, the activity log shows none, and the node resource group %s holds no managed one", c.cluster.NodeResourceGroup)
+}
+
+// allGone reports whether the cluster's identity wrote tables, by all of the activity log, and none of them exists any more.
+func (c candidates) allGone() bool {
+	known := c.s.Known(c.cluster.ID)
+	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
+		!slices.ContainsFunc(known.Written, func(id network.ID) bool { return !c.s.Unread[id.Key()].Absent })
 }
 
 func (c candidates) unknown(format string, args ...any) Discovery {

@@ -50,6 +50,11 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s", "create the route table "+id.Short()+", or remove the target from "+first.name)
 		return nil
 	}
+	if how := w.ownOfSomebody(table); how != "" {
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "the target %s is not written: %s", id.Short(), how).
+			WithFix("remove the target from %s; if no cluster is there any more, take the table off that subnet", first.name))
+		return nil
+	}
 	room := len(table.Routes)
 	t := &target{w: w, now: table, reasons: map[string]Reason{}, gone: map[string]Reason{}, blocked: map[[2]string][]string{}}
 	for _, p := range parts {

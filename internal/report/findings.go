@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -42,13 +43,22 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	if f.Resource != "" {
 		fmt.Fprintf(&b, "  on: %s\n", style.Dim(f.Resource))
 	}
-	for _, line := range f.Evidence {
+	for _, line := range few(f.Evidence) {
 		fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
 	}
 	if f.Fix != "" {
 		fmt.Fprintf(&b, "  next: %s\n", f.Fix)
 	}
 	return b.String()
+}
+
+// few leaves out what a person would not read to its end.
+func few(lines []string) []string {
+	const most = 12
+	if len(lines) <= most {
+		return lines
+	}
+	return append(slices.Clone(lines[:most-2]), fmt.Sprintf("and %d more (-o json has them all)", len(lines)-most+2))
 }
 
 // FindingLine writes a finding on one line.
@@ -68,7 +78,7 @@ func FindingsMarkdown(findings []finding.Finding) string {
 		if f.File != "" {
 			fmt.Fprintf(&b, "  - %s:%d\n", plain(f.File), f.Line)
 		}
-		for _, line := range f.Evidence {
+		for _, line := range few(f.Evidence) {
 			fmt.Fprintf(&b, "  - %s\n", plain(line))
 		}
 		if f.Fix != "" {

@@ -62,6 +62,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Plain makes text from outside safe for a line that a caller writes.
+func Plain(s string) string { return plain(s) }
+
 // plain makes text from outside safe for a terminal and for one line: what could move the cursor is shown as what it is.
 func plain(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {

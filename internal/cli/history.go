@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type historyOptions struct {
+	path    string // --history
+	configs []string
+	cluster string
+	since   string
+	kind    string
+	limit   int
+}
+
+func (a *app) newHistory() *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "Show what was changed or refused, when, and why",
+		Long: `Lists the rounds in which run or sync changed or refused something, or found something new, the newest first. "history show ID"
+shows one of them: what woke it, what it saw, each change before and after, and the calls it took. "history export" writes all
+as lines of JSON. Who took a table off a subnet is asked of the activity log while run goes on, because the log is minutes late.
+
+The history is a file of SQLite beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder); name it with -f
+as for run, or with --history. Without either, the only one in the current folder is taken. Times are local; JSON has UTC.`,
+		Example: `  routekeeper history --since 2d
+  routekeeper history -f routes.yaml --cluster shop --kind refusal
+  routekeeper history show 17
+  routekeeper history export --since 2026-01-01 > rounds.jsonl`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.runHistory(o) },
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringArrayVarP(&o.configs, "file", "f", nil, "the config `FILE` or folder whose history it is (repeatable, as for run)")
+	flags.StringVar(&o.path, "history", "", "the history's `FILE`")
+	_ = cmd.MarkPersistentFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.MarkPersistentFlagFilename("history", "db")
+	o.filterFlags(cmd)
+	cmd.Flags().IntVar(&o.limit, "limit", 50, "show so many at most, the newest; 0 for all")
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	cmd.AddCommand(a.newHistoryShow(&o), a.newHistoryExport(&o))
+	return cmd
+}
+
+func (o *historyOptions) filterFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
+	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` (2026-01-31, 2026-01-31T15:04:05Z)")
+	f.StringVar(&o.kind, "kind", "", "only rounds of this `kind`: "+strings.Join(history.Kinds, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one round: what it saw, what it did, before and after",
+		Example: "  routekeeper history show 17\n  routekeeper history show 17 -o markdown",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("expected the number of one round, as routekeeper history lists them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.runHistoryShow(*o, args[0]) },
+	}
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) newHistoryExport(o *historyOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "export",
+		Short:   "Write all rounds as JSON, one a line, the newest first",
+		Example: "  routekeeper history export --out rounds.jsonl\n  routekeeper history export --kind change | jq .changes",
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.runHistoryExport(*o) },
+	}
+	o.filterFlags(cmd)
+	a.outFlag(cmd)
+	return cmd
+}
+
+func (a *app) runHistory(o historyOptions) error {
+	q, err := o.query(time.Now())
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	entries := []history.Entry{}
+	if err := o.each(q, func(e history.Entry) error {
+		entries = append(entries, e)
+		return nil
+	}); err != nil {
+		return err
+	}
+	table := report.Table{Header: []string{"id", "when", "woken by", "clusters", "what"}, Value: map[string]any{"rounds": entries}}
+	for _, e := range entries {
+		table.Rows = append(table.Rows, []string{strconv.FormatInt(e.ID, 10), when(e.Started), wokenBy(e), strings.Join(clustersOf(e), ", "), summary(e)})
+	}
+	if len(entries) == 0 {
+		table.Lines = []string{"No such round is recorded."}
+	} else if len(entries) == o.limit {
+		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.", o.limit)}
+	}
+	return table.Write(w, format, style)
+}
+
+func (a *app) runHistoryShow(o historyOptions, number string) error {
+	id, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || id < 1 {
+		return fmt.Errorf("%q is not the number of a round, as routekeeper history lists them", number)
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	found := false
+	if err := o.each(history.Query{ID: id}, func(e history.Entry) error {
+		found = true
+		if format == report.JSON {
+			return report.Table{Value: e}.Write(w, format, style)
+		}
+		return pastRound(e).Write(w, format, style)
+	}); err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("round %d is not in the history: it may have been removed for its age", id)
+	}
+	return nil
+}
+
+func (a *app) runHistoryExport(o historyOptions) error {
+	q, err := o.query(time.Now())
+	if err != nil {
+		return err
+	}
+	w, _, _, err := a.output()
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return o.each(q, func(entry history.Entry) error { return e.Encode(entry) })
+}
+
+// query is what the flags ask for.
+func (o historyOptions) query(now time.Time) (history.Query, error) {
+	q := history.Query{Cluster: o.cluster, Kind: o.kind, Limit: o.limit}
+	if o.kind != "" && !slices.Contains(history.Kinds, o.kind) {
+		return q, fmt.Errorf("--kind: unknown value %q, expected %s", o.kind, strings.Join(history.Kinds, ", "))
+	}
+	if o.limit < 0 {
+		return q, fmt.Errorf("--limit: %d is less than nothing", o.limit)
+	}
+	if o.since == "" {
+		return q, nil
+	}
+	if age, err := parseAge(o.since); err == nil {
+		q.Since = now.Add(-age)
+		return q, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.DateTime, time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, o.since, time.Local); err == nil {
+			q.Since = at
+			return q, nil
+		}
+	}
+	return q, fmt.Errorf("--since: %q is neither an age such as 2h or 7d nor a time such as 2026-01-31 or 2026-01-31T15:04:05Z", o.since)
+}
+
+// each reads the history that is meant.
+func (o historyOptions) each(q history.Query, use func(history.Entry) error) error {
+	path, err := o.find()
+	if err != nil {
+		return err
+	}
+	r, err := history.Read(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Each(q, use)
+}
+
+// find tells which history is meant.
+func (o historyOptions) find() (string, error) {
+	if o.path != "" {
+		return o.path, nil
+	}
+	if len(o.configs) > 0 {
+		if path := historyBeside(o.configs); path != "" {
+			return path, nil
+		}
+		return "", errors.New("-f: a config from standard input has no history beside it: name it with --history")
+	}
+	here, err := filepath.Glob("*" + history.Extension)
+	if err != nil {
+		return "", err
+	}
+	switch len(here) {
+	case 0:
+		return "", errors.New("there is no history in this folder: name the config with -f, or the file with --history")
+	case 1:
+		return here[0], nil
+	}
+	return "", fmt.Errorf("there are several histories in this folder (%s): name one with --history", strings.Join(here, ", "))
+}
+
+// historyBeside is where run and sync keep the history of a config: beside the first file, or in the folder; "" where the config
+// comes from standard input.
+func historyBeside(configs []string) string {
+	first := configs[0]
+	if first == "-" {
+		return ""
+	}
+	if info, err := os.Stat(first); err == nil && info.IsDir() {
+		return filepath.Join(first, "routekeeper"+history.Extension)
+	}
+	return strings.TrimSuffix(first, filepath.Ext(first)) + history.Extension
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
+)
+
+// keepOptions are the flags of a command that keeps a history.
+type keepOptions struct {
+	path  string
+	age   string
+	sizes int // MiB
+}
+
+// noHistory is the value of --history that keeps none.
+const noHistory = "off"
+
+// usualHistory is kept where no flag says otherwise: a year and what it takes to look back on it, in a file that fits on any disk.
+var usualHistory = keepOptions{age: "400d", sizes: 200}
+
+func (o *keepOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none (default: beside the config, routes.history.db for routes.yaml)")
+	f.StringVar(&o.age, "history-age", usualHistory.age, "remove rounds from the history that are older; 0 for never")
+	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest rounds from the history above so many `MiB`; 0 for never")
+	_ = cmd.MarkFlagFilename("history", "db")
+}
+
+// open opens the history of a config. Nil, which keeps nothing: for a dry run, where it is off, and where the config comes from standard
+// input and no file is named.
+func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*history.Log, error) {
+	age, err := parseAge(o.age)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--history-age: %w", err)
+	case o.sizes < 0:
+		return nil, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
+	}
+	path := o.path
+	if path == "" {
+		path = historyBeside(configs)
+	}
+	if path == "" || path == noHistory || dryRun {
+		return nil, nil
+	}
+	return history.Open(path, history.Options{Age: age, Size: int64(o.sizes) << 20, Log: log}), nil
+}
+
+// withHistory adds a history, if there is one, to what a keeper works with.
+func withHistory(l *history.Log, o keeper.Options) keeper.Options {
+	if l != nil { // a nil Log in an interface would not be nil
+		o.Recorder, o.Shelf = l, l
+	}
+	return o
+}
+
+// askWriters fills in who made what was repaired, until the context ends.
+func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
+	if l == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
+			l.Ask(ctx, client, time.Now())
+		}
+	}
+}
+
+// parseAge reads a span of time, also in days: 90d, 36h, 30m; 0.
+func parseAge(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return d, nil
+	}
+	return 0, errors.New(strconv.Quote(text) + " is no span of time, expected one such as 90d or 36h")
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/serve"
+)
+
+// listenOptions are the flags of run --listen.
+type listenOptions struct {
+	address, secretFile    string
+	tenant                 string
+	audiences, apps, roles []string
+	certFile, keyFile      string
+}
+
+func (o *listenOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.address, "listen", "", "`address` to take events at and to tell metrics and health, such as 127.0.0.1:8080 or :8443")
+	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that callers put behind /events/, or send as bearer token")
+	f.StringVar(&o.tenant, "auth-tenant", "", "Entra ID `tenant` (its ID) whose tokens are taken")
+	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must be for: the application ID URI or client ID of the listener's application; may be repeated")
+	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call; may be repeated")
+	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose holders may call; may be repeated")
+	f.StringVar(&o.certFile, "tls-cert", "", "`file` with the certificate to serve, as PEM; read again when it changes")
+	f.StringVar(&o.keyFile, "tls-key", "", "`file` with its key")
+}
+
+// listen starts to listen. The server is nil where nobody asked for one.
+func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, metrics *serve.Metrics, log *slog.Logger) (*serve.Server, error) {
+	if o.address == "" {
+		if o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
+			return nil, errors.New("--listen is missing: the flags for callers and certificates are of no use without it")
+		}
+		return nil, nil
+	}
+	if (o.certFile == "") != (o.keyFile == "") {
+		return nil, errors.New("--tls-cert and --tls-key go together")
+	}
+	auth := serve.Auth{Tenant: o.tenant, Audiences: o.audiences, Apps: o.apps, Roles: o.roles}
+	if o.secretFile != "" {
+		secret, err := readSecret(o.secretFile)
+		if err != nil {
+			return nil, fmt.Errorf("--event-secret-file: %w", err)
+		}
+		auth.Secret = secret
+	}
+	if o.tenant != "" {
+		if err := a.authority(ctx, &auth); err != nil {
+			return nil, err
+		}
+	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
+		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
+	}
+	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Log: log}, waker)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	log.Info("listening", "address", server.Address(), "tls", o.certFile != "")
+	return server, nil
+}
+
+// shortestSecret keeps secrets from being guessed.
+const shortestSecret = 16
+
+func readSecret(file string) (string, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	secret := string(bytes.TrimSpace(raw))
+	switch {
+	case len(secret) < shortestSecret:
+		return "", fmt.Errorf("the secret in %s is shorter than %d characters", file, shortestSecret)
+	case strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~") != "":
+		return "", fmt.Errorf("the secret in %s has characters that do not stand in a path as they are; take letters, digits and -_.~", file)
+	}
+	return secret, nil
+}
+
+// authority fills in where Entra ID is, and how the issuers of its older tokens begin.
+func (a *app) authority(ctx context.Context, auth *serve.Auth) error {
+	auth.LegacyIssuer = "https://sts.windows.net/"
+	if a.emulatorDir != "" {
+		info, err := findLocal(ctx, a.emulatorDir)
+		if err != nil {
+			return err
+		}
+		auth.Authority = info.HTTPS
+		auth.Client, err = localClient(info)
+		return err
+	}
+	if a.cloudName == "china" {
+		auth.LegacyIssuer = "https://sts.chinacloudapi.cn/"
+	}
+	auth.Authority = clouds[a.cloudName].ActiveDirectoryAuthorityHost
+	return nil
+}

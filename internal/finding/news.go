@@ -1,0 +1,43 @@
+package finding
+
+import (
+	"maps"
+	"slices"
+)
+
+// blind are the codes that keep other things of their cluster from being looked at.
+var blind = []Code{ReadFailed, AzureSilent, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing}
+
+// ByKey is what News compares the next findings with.
+func ByKey(findings []Finding) map[string]Finding {
+	known := map[string]Finding{}
+	for _, f := range findings {
+		known[f.Key()] = f
+	}
+	return known
+}
+
+// News compares findings with those from before: which are new, which are gone, and which are only not looked at any more, because
+// something that is found now keeps them from it. What is not looked at has not resolved itself.
+func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Finding) {
+	still, unseen := ByKey(now), map[string]bool{}
+	for _, f := range now {
+		if slices.Contains(blind, f.Code) {
+			unseen[f.Cluster] = true
+		}
+		if _, old := known[f.Key()]; !old {
+			appeared = append(appeared, f)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		f := known[key]
+		switch _, there := still[key]; {
+		case there:
+		case unseen[f.Cluster] && !slices.Contains(blind, f.Code):
+			hidden = append(hidden, f)
+		default:
+			gone = append(gone, f)
+		}
+	}
+	return appeared, gone, hidden
+}

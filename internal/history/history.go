@@ -1,0 +1,194 @@
+// Package history remembers what was done: every round that changed or refused something, with what woke it, what it saw, each change
+// before and after, and what became of it. It is a file of SQLite, which people can read with other programs as well.
+//
+// It decides nothing and holds nothing up. What cannot be written waits in memory, and a Finding says so.
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Extension is how the names of histories end.
+const Extension = ".history.db"
+
+// Options say how a history is kept.
+type Options struct {
+	// Age is for how long rounds are kept, and Size is how many bytes they may take: the oldest go first. 0: without limit.
+	Age  time.Duration
+	Size int64
+	// Log receives what happens to the file. Nil: nothing.
+	Log *slog.Logger
+}
+
+// Log is a history that is written. It is what a keeper records in.
+type Log struct {
+	mu   sync.Mutex
+	j    journal
+	opts Options
+
+	round  *round                     // the one under way, nil before it has changed anything
+	open   map[string]*change         // changes that were intended and not settled, by key
+	known  map[string]finding.Finding // as of the last round
+	unmade map[string]string          // changes that were not made when they were last to be, with their clusters
+	looked time.Time                  // when the last round of all clusters began, if it saw everything
+	pruned time.Time
+}
+
+// The states of a change that only a history knows, beside those of plan.Outcome.
+const (
+	// Intended: it was about to be sent, and nothing was heard of it since. Its program is at it, or was ended.
+	Intended plan.OutcomeState = "intended"
+	// Interrupted: its program was ended, or gave up, before it saw the outcome, and the next look did not find it made.
+	Interrupted plan.OutcomeState = "interrupted"
+)
+
+// Open makes a history of a file, once in a program. It never fails: a file that cannot be used is a finding of the next round.
+func Open(path string, opts Options) *Log {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]string{}}
+	l.j.flush()
+	if l.j.trouble == nil {
+		l.known, l.j.trouble = readStanding(l.j.db)
+	}
+	return l
+}
+
+// Close writes what waits, and closes the file. A nil Log has none.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.j.flush()
+	l.j.closed = true
+	return cmp.Or(l.j.close(), l.j.trouble)
+}
+
+// Intend writes down changes that are about to be sent.
+func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.begin(r)
+	for _, c := range changes {
+		if l.open[keyOf(c)] == nil {
+			// It was planned on a fresh look at the resource: one that was left open is not there.
+			l.j.add(&disproof{keyOf(c)})
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked)
+		}
+		l.j.add(l.open[keyOf(c)].now())
+	}
+	l.write()
+}
+
+// Settle writes down what became of changes.
+func (l *Log) Settle(outcomes []plan.Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range outcomes {
+		if c := l.open[keyOf(o.Change)]; c != nil {
+			c.outcome, c.settled = o, time.Now()
+			delete(l.open, keyOf(o.Change))
+			l.j.add(c.now())
+		}
+	}
+	l.write()
+}
+
+// write flushes, but for a file that was in trouble before: that is tried again once a round only, because it takes time.
+func (l *Log) write() {
+	if l.j.trouble == nil {
+		l.j.flush()
+	}
+}
+
+// Record writes down a round that changed or refused something, or found something new, and settles by what it saw what earlier
+// programs left open.
+func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.settleOthers(r, s)
+	unmade := map[string]string{}
+	for key, cluster := range l.unmade {
+		if r.Of != nil && !slices.Contains(r.Of, cluster) { // it was not looked at this time
+			unmade[key] = cluster
+		}
+	}
+	var news []plan.Outcome // of changes that were not intended
+	for _, o := range r.Changes {
+		switch {
+		case l.round != nil && l.round.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
+		case o.State == plan.Done || o.State == plan.Obsolete:
+			news = append(news, o)
+		case l.unmade[unmadeKey(o)] != o.Cluster:
+			news = append(news, o)
+		}
+		if o.State != plan.Done && o.State != plan.Obsolete {
+			unmade[unmadeKey(o)] = o.Cluster
+		}
+	}
+	l.unmade = unmade
+	appeared, gone, hidden := finding.News(l.known, r.Findings)
+	l.known = finding.ByKey(r.Findings)
+	if l.round != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
+		of := l.begin(r)
+		for _, o := range news {
+			l.j.add(of.change(o, l.looked).now())
+		}
+		of.tell(&l.j, New, appeared)
+		of.tell(&l.j, Resolved, gone)
+		of.tell(&l.j, Hidden, hidden)
+		l.j.add(&standing{l.known})
+		of.ended = &r
+		l.j.add(of.now())
+		l.round = nil
+	}
+	if r.Of == nil {
+		l.looked = time.Time{}
+		if r.Complete {
+			l.looked = r.Started
+		}
+	}
+	clear(l.open) // what is still in it is looked for in the next round
+	l.j.flush()
+	l.prune()
+	return l.j.findings()
+}
+
+// begin returns the round under way.
+func (l *Log) begin(r keeper.Round) *round {
+	if l.round == nil || !l.round.started.Equal(r.Started) {
+		l.round = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
+		l.j.add(l.round.now())
+	}
+	return l.round
+}
+
+// keyOf identifies a change: the same one that has to be made again has the same key.
+func keyOf(c plan.Change) string {
+	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route), strings.ToLower(c.New.String())}, " ")
+}
+
+func unmadeKey(o plan.Outcome) string { return string(o.State) + " " + keyOf(o.Change) }
+
+// document writes a value as the file holds it.
+func document(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs
+	}
+	return string(raw)
+}

@@ -1,0 +1,332 @@
+package history
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+const (
+	group  = "/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/net-rg/providers/Microsoft.Network"
+	nodes  = network.ID(group + "/virtualNetworks/shop-vnet/subnets/nodes")
+	table  = network.ID(group + "/routeTables/shop-rt")
+	target = network.ID(group + "/routeTables/appgw-rt")
+)
+
+func associate() plan.Change {
+	return plan.Change{Verb: plan.Associate, Resource: nodes, Cluster: "shop", New: &plan.Value{RouteTable: table}, Why: "node subnet has lost its route table"}
+}
+
+func create(n int) plan.Change {
+	return plan.Change{Verb: plan.Create, Resource: target, Cluster: "shop", Route: fmt.Sprintf("node%d", n), Why: "new in the cluster's table",
+		New: &plan.Value{AddressPrefix: fmt.Sprintf("10.244.%d.0/24", n), NextHopType: "VirtualAppliance", NextHopIPAddress: fmt.Sprintf("10.42.1.%d", n)}}
+}
+
+func done(changes ...plan.Change) []plan.Outcome {
+	var outcomes []plan.Outcome
+	for _, c := range changes {
+		outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Done})
+	}
+	return outcomes
+}
+
+// seenWith is a snapshot in which the node subnet has a table, or none.
+func seenWith(id network.ID) *network.Snapshot {
+	s := network.NewSnapshot()
+	s.Subnets[nodes.Key()] = &network.Subnet{Document: network.Document{ID: nodes}, RouteTable: id}
+	return s
+}
+
+// past is a history on its way.
+type past struct {
+	*Log
+	t    testing.TB
+	path string
+	now  time.Time
+}
+
+func open1(t testing.TB, path string) *past {
+	l := Open(path, Options{})
+	t.Cleanup(func() { l.Close() })
+	return &past{l, t, path, time.Now()}
+}
+
+func newPast(t testing.TB) *past { return open1(t, filepath.Join(t.TempDir(), "routes"+Extension)) }
+
+// start begins a round.
+func (p *past) start() keeper.Round {
+	p.now = p.now.Add(time.Millisecond)
+	if real := time.Now(); real.After(p.now) {
+		p.now = real
+	}
+	time.Sleep(2 * time.Millisecond) // what is intended in it has a later time
+	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll}}
+}
+
+// change makes a round that changes something, from its intent to its end.
+func (p *past) change(changes ...plan.Change) []finding.Finding {
+	r := p.start()
+	p.Intend(r, changes)
+	r.Changes = done(changes...)
+	p.Settle(r.Changes)
+	return p.Record(r, seenWith(""))
+}
+
+// rounds reads the file as another program would.
+func (p *past) rounds() []Entry { return read(p.t, p.path, Query{}) }
+
+func read(t testing.TB, path string, q Query) []Entry {
+	t.Helper()
+	r, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all []Entry
+	if err := r.Each(q, func(e Entry) error { all = append(all, e); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// tell writes what the rounds say, one a line, the oldest first.
+func tell(rounds []Entry) string {
+	var b strings.Builder
+	for _, e := range rounds {
+		var what []string
+		for _, c := range e.Changes {
+			what = append(what, string(c.State)+" "+string(c.Verb)+" "+c.Route)
+		}
+		for _, f := range e.Findings {
+			what = append(what, f.News+" "+string(f.Code))
+		}
+		if e.ElapsedMs == nil {
+			what = append(what, "no end")
+		}
+		fmt.Fprintln(&b, strings.TrimSpace(strings.Join(what, "; ")))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func expect(t testing.TB, rounds []Entry, want ...string) {
+	t.Helper()
+	if got := tell(rounds); got != strings.Join(want, "\n") {
+		t.Errorf("the history says\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// TestStepByStep: what was intended is in the file before it is settled, and a round without news leaves nothing.
+func TestStepByStep(t *testing.T) {
+	p := newPast(t)
+	r := p.start()
+	p.Intend(r, []plan.Change{associate()})
+	expect(t, p.rounds(), "intended associate ; no end")
+	p.Intend(r, []plan.Change{associate()}) // its write began anew
+	p.Settle(done(associate()))
+	expect(t, p.rounds(), "done associate ; no end")
+	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed, Error: "no"})
+	lost := finding.New(finding.WriteFailed, "shop", string(target), "not changed")
+	r.Findings, r.Elapsed, r.Reads = []finding.Finding{lost}, time.Second, 7
+	r.Observed = []keeper.Observation{{Resource: nodes, Read: "no route table"}}
+	p.Record(r, seenWith(""))
+	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed")
+
+	for range 3 { // the same again is no news
+		r = p.start()
+		r.Changes, r.Findings = []plan.Outcome{{Change: create(1), State: plan.Failed, Error: "no"}}, []finding.Finding{lost}
+		p.Record(r, seenWith(table))
+	}
+	p.Record(p.start(), seenWith(table))
+	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed", "resolved write-failed")
+
+	other := p.start() // of another cluster alone: what was not made is no news after it
+	other.Of = []string{"other"}
+	p.Record(other, network.NewSnapshot())
+	r = p.start()
+	r.Changes = []plan.Outcome{{Change: create(1), State: plan.Failed, Error: "no"}}
+	p.Record(r, seenWith(table))
+	p.Record(other, network.NewSnapshot())
+	p.Record(r, seenWith(table))
+	if rounds := p.rounds(); len(rounds) != 3 {
+		t.Errorf("the history says\n%s\nwant one round more", tell(rounds))
+	}
+
+	e := p.rounds()[0]
+	if *e.ElapsedMs != 1000 || e.Reads != 7 || e.Woke.By != "poll" || e.Observed[0].Read != "no route table" || e.Changes[0].New.RouteTable != table || e.Changes[1].Error != "no" {
+		t.Errorf("%+v", e)
+	}
+	for q, want := range map[Query]int{{Kind: KindRefusal}: 2, {Kind: KindFinding}: 2, {Cluster: "shop"}: 3, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
+		{Since: p.now}: 1, {Limit: 1}: 1, {ID: 1}: 1, {Kind: KindInterrupted}: 0} {
+		if got := len(read(t, p.path, q)); got != want {
+			t.Errorf("%+v: %d rounds, want %d", q, got, want)
+		}
+	}
+}
+
+// TestLeftOpen: a program was killed between an intent and its outcome. The next one tells of it as its first look finds it.
+func TestLeftOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		next func(p *past)
+		want []string
+	}{
+		"made":             {func(p *past) { p.Record(p.start(), seenWith(table)) }, []string{"done associate ; no end"}},
+		"not made":         {func(p *past) { p.change(associate()) }, []string{"interrupted associate ; no end", "done associate"}},
+		"not wanted now":   {func(p *past) { p.Record(p.start(), seenWith("")) }, []string{"interrupted associate ; no end"}},
+		"not looked at":    {func(p *past) { p.Record(p.start(), network.NewSnapshot()) }, []string{"intended associate ; no end"}},
+		"made on its way":  {func(p *past) { p.found(associate()) }, []string{"done associate ; no end"}},
+		"killed once more": {func(p *past) { p.Intend(p.start(), []plan.Change{associate()}) }, []string{"interrupted associate ; no end", "intended associate ; no end"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := newPast(t)
+			first.Intend(first.start(), []plan.Change{associate()})
+			time.Sleep(2 * time.Millisecond)
+			second := open1(t, first.path)
+			c.next(second)
+			expect(t, second.rounds(), c.want...)
+		})
+	}
+}
+
+// found is a round that was about to make a change and found it made.
+func (p *past) found(c plan.Change) {
+	r := p.start()
+	r.Changes = []plan.Outcome{{Change: c, State: plan.Obsolete}}
+	p.Record(r, seenWith(""))
+}
+
+// TestGivenUp: a write carried a change that its round does not tell of, because it ended badly. The next round looks.
+func TestGivenUp(t *testing.T) {
+	p := newPast(t)
+	r := p.start()
+	p.Intend(r, []plan.Change{associate(), create(1)})
+	r.Changes = []plan.Outcome{{Change: create(1), State: plan.Failed}}
+	p.Settle(r.Changes)
+	p.Record(r, seenWith(""))
+	expect(t, p.rounds(), "intended associate ; failed create node1")
+	p.Record(p.start(), seenWith(table))
+	expect(t, p.rounds(), "done associate ; failed create node1")
+}
+
+// TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes the other for dead.
+func TestTwoAtOnce(t *testing.T) {
+	a := newPast(t)
+	b := open1(t, a.path)
+	finished := make(chan []finding.Finding)
+	for i, p := range []*past{a, b} {
+		go func() {
+			var found []finding.Finding
+			for n := range 50 {
+				found = append(found, p.change(create(1000*i+n))...)
+			}
+			finished <- found
+		}()
+	}
+	if found := append(<-finished, <-finished...); len(found) > 0 {
+		t.Errorf("findings %+v", found)
+	}
+	made := map[string]int{}
+	for _, e := range a.rounds() {
+		for _, c := range e.Changes {
+			if c.State == plan.Done && c.Note == "" {
+				made[c.Route]++
+			}
+		}
+	}
+	if len(made) != 100 {
+		t.Errorf("%d changes are done in the history, want 100", len(made))
+	}
+	for route, n := range made {
+		if n != 1 {
+			t.Errorf("%s is there %d times", route, n)
+		}
+	}
+}
+
+func TestRetention(t *testing.T) {
+	p := newPast(t)
+	p.opts = Options{Age: time.Hour}
+	old := p.start()
+	old.Started = old.Started.Add(-2 * time.Hour)
+	old.Changes = done(create(1))
+	p.pruned = time.Now()
+	p.Record(old, seenWith(""))
+	p.change(create(2))
+	expect(t, p.rounds(), "done create node1", "done create node2")
+	if err := p.removeOld(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, p.rounds(), "done create node2")
+
+	p.opts = Options{Size: 300 << 10}
+	many := make([]plan.Change, 100)
+	for i := range 60 {
+		for j := range many {
+			many[j] = create(1000*i + j)
+		}
+		p.change(many...)
+	}
+	if err := p.removeOld(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	rounds := p.rounds()
+	if last := rounds[len(rounds)-1].Changes; len(rounds) < 3 || len(rounds) > 30 || last[len(last)-1].Route != "node59099" {
+		t.Errorf("%d rounds are left, the last with %+v", len(rounds), last[len(last)-1])
+	}
+	p.Close()
+	if info, err := os.Stat(p.path); err != nil || info.Size() > 400<<10 {
+		t.Errorf("%v, %d bytes on the disk", err, info.Size())
+	}
+}
+
+// TestUpgrade: a file of the first schema is read, brought up to date and written on.
+func TestUpgrade(t *testing.T) {
+	raw, err := os.ReadFile("testdata/schema1.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"read", "written"} {
+		path := filepath.Join(t.TempDir(), "routes"+Extension)
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		was := []string{"done create aks-nodepool1-92750320-vmss000000____102440024; done create aks-nodepool1-92750320-vmss000001____102441024; done create aks-nodepool1-92750320-vmss000002____102442024"}
+		if how == "written" {
+			p := open1(t, path)
+			if trouble := p.change(associate()); len(trouble) > 0 {
+				t.Fatal(trouble)
+			}
+			was = append(was, "done associate")
+		}
+		expect(t, read(t, path, Query{}), was...)
+		p := open1(t, path)
+		var version int
+		if err := p.j.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != len(upgrades) {
+			t.Errorf("%s: version %d, %v", how, version, err)
+		}
+	}
+}
+
+func BenchmarkChanges(b *testing.B) {
+	p := newPast(b)
+	changes := make([]plan.Change, 100)
+	rows := 0
+	for b.Loop() {
+		for i := range changes {
+			changes[i] = create(rows + i)
+		}
+		p.change(changes...)
+		rows += len(changes)
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/round")
+}

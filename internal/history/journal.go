@@ -1,0 +1,190 @@
+package history
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// waiting is how many steps are kept in memory at most while the file cannot be written.
+const waiting = 10_000
+
+// step is one thing to write. It can be taken again when its transaction was rolled back, or its file replaced.
+type step interface{ write(*batch) error }
+
+// batch is one transaction. The numbers it gave to rows are taken back when it fails: somebody else may get them.
+type batch struct {
+	*sql.Tx
+	numbered []*int64
+	prepared map[string]*sql.Stmt // by query: a batch writes many rows of a kind
+	present  map[*int64]bool      // rounds that are in the file
+}
+
+// insert puts a row into the file, or over the one that has its number, and notes the number it got.
+func (b *batch) insert(id *int64, table, columns string, values ...any) error {
+	names := strings.Split(columns, ", ")
+	sets := make([]string, len(names))
+	for i, name := range names {
+		sets[i] = name + " = excluded." + name
+	}
+	var number any
+	if *id != 0 {
+		number = *id
+	}
+	query := fmt.Sprintf("INSERT INTO %s (id, %s) VALUES (?%s) ON CONFLICT (id) DO UPDATE SET %s", table, columns, strings.Repeat(", ?", len(names)), strings.Join(sets, ", "))
+	result, err := b.exec(query, append([]any{number}, values...)...)
+	if err != nil || *id != 0 {
+		return err
+	}
+	if *id, err = result.LastInsertId(); err == nil {
+		b.numbered = append(b.numbered, id)
+	}
+	return err
+}
+
+// exec runs a statement that is run often in a batch.
+func (b *batch) exec(query string, values ...any) (sql.Result, error) {
+	statement := b.prepared[query]
+	if statement == nil {
+		var err error
+		if statement, err = b.Prepare(query); err != nil {
+			return nil, err
+		}
+		b.prepared[query] = statement
+	}
+	return statement.Exec(values...)
+}
+
+// journal writes steps to the file, in their order, and keeps them while it cannot.
+type journal struct {
+	path string
+	log  *slog.Logger
+
+	db      *file
+	pending []step
+	lost    int       // steps that found no room in memory
+	trouble error     // why the file cannot be written, nil when it can
+	since   time.Time // when that began
+	aside   string    // where a damaged file was put
+	asideAt time.Time
+	closed  bool
+}
+
+func (j *journal) add(s step) { j.pending = append(j.pending, s) }
+
+// flush writes what waits, all or nothing.
+func (j *journal) flush() {
+	if j.closed {
+		return
+	}
+	err := j.try()
+	if damaged(err) {
+		err = j.replace(err)
+	}
+	switch {
+	case err == nil && j.trouble != nil:
+		j.log.Info("the history is written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
+		j.trouble = nil
+	case err != nil && j.trouble == nil:
+		j.since = time.Now()
+	}
+	j.trouble = err
+	if over := len(j.pending) - waiting; over > 0 {
+		j.pending = j.pending[over:]
+		j.lost += over
+	}
+}
+
+func (j *journal) try() error {
+	if err := j.connect(); err != nil {
+		return err
+	}
+	if len(j.pending) == 0 && j.trouble == nil {
+		return nil
+	}
+	tx, err := j.db.Begin() // it takes the lock: this shows whether the file can be written, also where nothing waits
+	if err != nil {
+		return err
+	}
+	b := batch{Tx: tx, prepared: map[string]*sql.Stmt{}, present: map[*int64]bool{}}
+	for _, s := range j.pending {
+		if err = s.write(&b); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		_ = tx.Rollback() // what matters is why it failed
+		for _, id := range b.numbered {
+			*id = 0
+		}
+		return err
+	}
+	j.pending = nil
+	return nil
+}
+
+// connect opens the file; again where it was removed, another one was put in its place, or it has to be looked at for damage.
+func (j *journal) connect() error {
+	if j.db != nil {
+		if j.db.inPlace(j.path) && j.db.whole() {
+			return nil
+		}
+		j.close()
+	}
+	db, err := open(j.path)
+	if err != nil {
+		return err
+	}
+	j.db = db
+	return nil
+}
+
+// replace puts a damaged file aside and begins a new one.
+func (j *journal) replace(why error) error {
+	j.close()
+	aside, err := setAside(j.path, time.Now())
+	if err != nil {
+		return fmt.Errorf("%s: %w", reason(why), err)
+	}
+	j.aside, j.asideAt = aside, time.Now()
+	j.log.Error("the history is damaged: a new one is begun", "file", j.path, "aside", aside, "error", reason(why))
+	return j.try()
+}
+
+func (j *journal) close() error {
+	if j.db == nil {
+		return nil
+	}
+	err := j.db.Close()
+	j.db = nil
+	return err
+}
+
+// findings say what is wrong with the file.
+func (j *journal) findings() []finding.Finding {
+	switch {
+	case j.trouble != nil:
+		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; what happens is kept in memory until it can", j.path, reason(j.trouble)).About(j.path)
+		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
+		if j.lost > 0 {
+			f = f.With(fmt.Sprintf("%d records found no room and are lost", j.lost))
+		}
+		fix := "start with --history PATH where this user can write, or with --history off"
+		if errors.Is(j.trouble, errForeign) {
+			fix = "start with --history PATH, a file of its own"
+		}
+		return []finding.Finding{f.WithFix("%s", fix)}
+	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
+		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: what it held is in %s, and a new one was begun", j.path, j.aside).
+			About(j.path).WithFix("sqlite3 '%s' .recover shows what can be saved", j.aside)}
+	}
+	return nil
+}

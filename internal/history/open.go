@@ -1,0 +1,110 @@
+package history
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// How it is told what became of a change whose program was ended, or gave up, before it saw the outcome.
+const (
+	notThere = "interrupted: the outcome was not seen, and the next look did not find it made"
+	seenMade = "interrupted: the outcome was not seen, but the next look found it made"
+)
+
+// left is a change that was intended and not settled.
+type left struct {
+	number int64
+	change plan.Change
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	Query(string, ...any) (*sql.Rows, error)
+}
+
+// leftOpen reads the changes from before a time that are not settled.
+func leftOpen(q querier, before time.Time) ([]left, error) {
+	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?", before.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []left
+	for rows.Next() {
+		var l left
+		var raw string
+		if err := rows.Scan(&l.number, &raw); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(raw), &l.change); err != nil {
+			return nil, fmt.Errorf("change %d: %w", l.number, err)
+		}
+		all = append(all, l)
+	}
+	return all, rows.Err()
+}
+
+// settlement is the step that settles a change which was left open.
+type settlement struct {
+	left
+	state plan.OutcomeState
+	note  string
+}
+
+func (s *settlement) write(b *batch) error {
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state = 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
+	return err
+}
+
+// settleOthers settles changes that were left open, as far as a round has seen what became of them. It returns the keys of those that
+// the round found made when it was about to make them: they are told of once.
+func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool {
+	found := map[string]bool{}
+	if l.j.trouble != nil {
+		return found
+	}
+	open, err := leftOpen(l.j.db, r.Started)
+	if err != nil {
+		return found // the next write runs into the same, and tells of it
+	}
+	tried := map[string]plan.OutcomeState{}
+	for _, o := range r.Changes {
+		tried[keyOf(o.Change)] = o.State
+	}
+	for _, o := range open {
+		made, looked := seen(o.change, s)
+		state, again := tried[keyOf(o.change)]
+		switch {
+		case state == plan.Obsolete:
+			made, looked = true, true
+			found[keyOf(o.change)] = true
+		case again:
+			made, looked = false, true
+		case !looked:
+			continue
+		}
+		settled := settlement{o, Interrupted, notThere}
+		if made {
+			settled = settlement{o, plan.Done, seenMade}
+		}
+		l.opts.Log.Warn("a change was left open", append(keeper.ChangeAttrs(o.change), "made", made)...)
+		l.j.add(&settled)
+	}
+	return found
+}
+
+// seen reports whether a change is true of what was looked at, and whether that was looked at.
+func seen(c plan.Change, s *network.Snapshot) (made, looked bool) {
+	if c.Verb == plan.Associate {
+		subnet := s.Subnet(c.Resource)
+		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil
+	}
+	table := s.Table(c.Resource)
+	return table != nil && c.SeenInTable(table), table != nil
+}

@@ -1,0 +1,233 @@
+package history
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Entry is one round of a history.
+type Entry struct {
+	ID      int64        `json:"id"`
+	Started time.Time    `json:"started"`
+	Woke    keeper.Cause `json:"woke"`
+	// ElapsedMs is how long the round took; nil for one that did not come to its end.
+	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
+	// Complete is set when everything that was asked for was seen.
+	Complete bool                 `json:"complete"`
+	Observed []keeper.Observation `json:"observed"`
+	Changes  []Change             `json:"changes"`
+	Findings []News               `json:"findings"`
+	Reads    int                  `json:"reads"`
+	Writes   int                  `json:"writes"`
+	Polls    int                  `json:"polls"`
+}
+
+// Change is a change, and what became of it.
+type Change struct {
+	plan.Outcome
+	// Intended is when it was about to be sent, or found not to be needed; Settled when its outcome was seen.
+	Intended time.Time  `json:"intended"`
+	Settled  *time.Time `json:"settled,omitempty"`
+	// Note says what became of it where its own program did not see that.
+	Note string `json:"note,omitempty"`
+	// ChangedBy is who made the change that this one repaired; nil where that is not asked, or not yet known.
+	ChangedBy *Writer `json:"changedBy,omitempty"`
+}
+
+// News is a finding that came or went.
+type News struct {
+	News string `json:"news"`
+	finding.Finding
+}
+
+// The kinds of rounds that can be asked for.
+const (
+	KindChange      = "change"      // something was changed
+	KindRefusal     = "refusal"     // something was to be changed, and was not
+	KindFinding     = "finding"     // a finding came or went
+	KindInterrupted = "interrupted" // the program was ended on its way
+)
+
+// Kinds are all of them.
+var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted}
+
+var kinds = map[string]string{
+	KindChange:      "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'done' AND (?1 = '' OR c.cluster = ?1))",
+	KindRefusal:     "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state IN ('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
+	KindFinding:     "EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND (?1 = '' OR f.cluster = ?1))",
+	KindInterrupted: "r.elapsed_ms IS NULL",
+}
+
+// Query says which rounds are asked for. The zero value asks for all.
+type Query struct {
+	Cluster string    // that had something to do with this one
+	Since   time.Time // that began since
+	Kind    string
+	Limit   int // the newest; 0: all
+	ID      int64
+}
+
+// Reader reads a history, also while a keeper writes it.
+type Reader struct{ db *sql.DB }
+
+// Read opens a history for reading. One of an older schema is brought to the newest first.
+func Read(path string) (*Reader, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, reason(err))
+	}
+	r, err := readOnly(path)
+	if errors.Is(err, errOlder) {
+		newer, failed := open(path)
+		if failed != nil {
+			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be brought up to date: %s", path, reason(failed))
+		}
+		newer.Close()
+		r, err = readOnly(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
+	}
+	return r, nil
+}
+
+func readOnly(path string) (*Reader, error) {
+	var last error
+	// A file in a folder that takes no new ones can only be read as if nobody wrote it.
+	for _, parameters := range []string{"mode=ro", "mode=ro&immutable=1"} {
+		name, err := address(path, parameters)
+		if err != nil {
+			return nil, err
+		}
+		db, err := sql.Open("sqlite", name)
+		if err != nil {
+			return nil, err
+		}
+		if last = newest(db); last == nil {
+			return &Reader{db}, nil
+		}
+		db.Close()
+		if code := resultCode(last); code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
+			break
+		}
+	}
+	return nil, last
+}
+
+// Close closes the file.
+func (r *Reader) Close() error { return r.db.Close() }
+
+// Each calls use with the rounds that are asked for, the newest first, until it fails.
+func (r *Reader) Each(q Query, use func(Entry) error) error {
+	where := []string{"r.started >= ?2", "(?3 = 0 OR r.id = ?3)"}
+	if q.Cluster != "" {
+		where = append(where, "(EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.cluster = ?1) OR EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND f.cluster = ?1))")
+	}
+	if q.Kind != "" {
+		where = append(where, kinds[q.Kind])
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = -1
+	}
+	var since int64
+	if !q.Since.IsZero() {
+		since = q.Since.UnixMilli()
+	}
+	tx, err := r.db.Begin() // one state of the file, while a keeper goes on
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, complete, observed, reads, writes, polls FROM rounds r WHERE "+
+		strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e := Entry{Changes: []Change{}, Findings: []News{}}
+		var started int64
+		var observed string
+		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &e.Complete, &observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
+			return err
+		}
+		e.Started = time.UnixMilli(started).UTC()
+		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
+			return fmt.Errorf("round %d: %w", e.ID, err)
+		}
+		if err := e.readChanges(tx); err != nil {
+			return fmt.Errorf("round %d: %w", e.ID, err)
+		}
+		if err := e.readFindings(tx); err != nil {
+			return fmt.Errorf("round %d: %w", e.ID, err)
+		}
+		if err := use(e); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (e *Entry) readChanges(tx *sql.Tx) error {
+	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM changes WHERE round = ? ORDER BY id", e.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c Change
+		var raw, writer string
+		var intended int64
+		var settled *int64
+		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled, &writer); err != nil {
+			return err
+		}
+		if writer != "" {
+			c.ChangedBy = &Writer{}
+			if err := json.Unmarshal([]byte(writer), c.ChangedBy); err != nil {
+				return err
+			}
+		}
+		if err := json.Unmarshal([]byte(raw), &c.Change); err != nil {
+			return err
+		}
+		c.Intended = time.UnixMilli(intended).UTC()
+		if settled != nil {
+			at := time.UnixMilli(*settled).UTC()
+			c.Settled = &at
+		}
+		e.Changes = append(e.Changes, c)
+	}
+	return rows.Err()
+}
+
+func (e *Entry) readFindings(tx *sql.Tx) error {
+	rows, err := tx.Query("SELECT news, finding FROM findings WHERE round = ? ORDER BY id", e.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n News
+		var raw string
+		if err := rows.Scan(&n.News, &raw); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(raw), &n.Finding); err != nil {
+			return err
+		}
+		e.Findings = append(e.Findings, n)
+	}
+	return rows.Err()
+}

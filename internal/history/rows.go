@@ -1,0 +1,126 @@
+package history
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// round is a row of a round, as far as it has come.
+type round struct {
+	number  *int64
+	started time.Time
+	woke    keeper.Cause
+	ended   *keeper.Round
+	changes map[string]*change // by key
+}
+
+// change adds a change to the round.
+func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
+	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), trueAt: trueAt}
+	if o.State != Intended {
+		c.settled = c.begun
+	}
+	r.changes[keyOf(o.Change)] = c
+	return c
+}
+
+// now is the step that writes the row as it is now.
+func (r *round) now() step { c := *r; return &c }
+
+func (r *round) write(b *batch) error {
+	var elapsed any
+	var end keeper.Round
+	if r.ended != nil {
+		end, elapsed = *r.ended, r.ended.Elapsed.Milliseconds()
+	}
+	if end.Observed == nil {
+		end.Observed = []keeper.Observation{}
+	}
+	return b.insert(r.number, "rounds", "started, elapsed_ms, woke_by, caller, complete, observed, reads, writes, polls",
+		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete, document(end.Observed), end.Reads, end.Writes, end.Polls)
+}
+
+// change is a row of a change.
+type change struct {
+	number         *int64
+	of             *round
+	outcome        plan.Outcome
+	begun, settled time.Time
+	trueAt         time.Time // when the resource was last seen as it should be; zero where it was not
+}
+
+func (c *change) now() step { copied := *c; return &copied }
+
+func (c *change) write(b *batch) error {
+	if err := b.ensure(c.of); err != nil {
+		return err
+	}
+	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled, true_at",
+		*c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled), orNull(c.trueAt))
+}
+
+func orNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+// ensure makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.
+func (b *batch) ensure(r *round) error {
+	if b.present[r.number] {
+		return nil
+	}
+	there := 0
+	if *r.number != 0 {
+		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?", *r.number).Scan(&there); err != nil {
+			return err
+		}
+	}
+	if there == 0 {
+		if err := r.write(b); err != nil {
+			return err
+		}
+	}
+	b.present[r.number] = true
+	return nil
+}
+
+// What a finding is to the round before: it was not there, it is gone, or it is not looked at any more.
+const (
+	New      = "new"
+	Resolved = "resolved"
+	Hidden   = "out of sight"
+)
+
+// told is a row of a finding that came or went.
+type told struct {
+	of      *round
+	news    string
+	finding finding.Finding
+}
+
+func (t *told) write(b *batch) error {
+	if err := b.ensure(t.of); err != nil {
+		return err
+	}
+	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news, t.finding.Cluster, document(t.finding))
+}
+
+// tell adds findings that came or went.
+func (r *round) tell(j *journal, news string, findings []finding.Finding) {
+	for _, f := range findings {
+		j.add(&told{r, news, f})
+	}
+}
+
+// disproof settles changes that were left open and are planned again: they are not there.
+type disproof struct{ key string }
+
+func (d *disproof) write(b *batch) error {
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = 'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
+	return err
+}

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"encoding/json"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+)
+
+// standing is the step that writes the findings of the last round, so that a new program does not tell of them as new.
+type standing struct{ known map[string]finding.Finding }
+
+func (s *standing) write(b *batch) error {
+	if _, err := b.Exec("DELETE FROM standing"); err != nil {
+		return err
+	}
+	for key, f := range s.known {
+		if _, err := b.Exec("INSERT INTO standing (key, finding) VALUES (?, ?)", key, document(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readStanding(q querier) (map[string]finding.Finding, error) {
+	return readAll[finding.Finding](q, "SELECT key, finding FROM standing")
+}
+
+// readAll reads rows of a key and a document.
+func readAll[V any](q querier, query string) (map[string]V, error) {
+	rows, err := q.Query(query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]V{}
+	for rows.Next() {
+		var key, raw string
+		if err := rows.Scan(&key, &raw); err != nil {
+			return nil, err
+		}
+		var v V
+		if err := json.Unmarshal([]byte(raw), &v); err != nil {
+			return nil, err
+		}
+		all[key] = v
+	}
+	return all, rows.Err()
+}
+
+// remembered is the step that writes what a keeper must not forget.
+type remembered struct{ clusters map[string]keeper.Lasting }
+
+func (r *remembered) write(b *batch) error {
+	for cluster, what := range r.clusters {
+		if _, err := b.Exec("INSERT INTO memory (cluster, document) VALUES (?, ?) ON CONFLICT (cluster) DO UPDATE SET document = excluded.document", cluster, document(what)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Keep writes what a keeper must not forget, by the cluster's ID.Key().
+func (l *Log) Keep(clusters map[string]keeper.Lasting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.j.add(&remembered{clusters})
+	l.write()
+}
+
+// Recall reads what earlier keepers wrote; nothing where the file cannot be read.
+func (l *Log) Recall() map[string]keeper.Lasting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.j.trouble != nil {
+		return nil
+	}
+	all, err := readAll[keeper.Lasting](l.j.db, "SELECT cluster, document FROM memory")
+	if err != nil {
+		l.opts.Log.Warn("what was remembered cannot be read", "file", l.j.path, "error", reason(err))
+	}
+	return all
+}

@@ -1,0 +1,126 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// log is an activity log that is late by a while.
+type log struct {
+	*azure.Client
+	late  time.Duration
+	fails error
+	asked int
+}
+
+func (l *log) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (azure.LastWrite, bool, error) {
+	l.asked++
+	if l.fails != nil {
+		return azure.LastWrite{}, false, l.fails
+	}
+	w, known, err := l.Client.OthersWrite(ctx, from, until, ids...)
+	return w, known && time.Since(w.At) >= l.late, err
+}
+
+// TestWhoItWas: the one who stripped a subnet is named when the log knows, however late; nobody is when the only writes are the
+// keeper's own, are older than the last good look, or cannot be read.
+func TestWhoItWas(t *testing.T) {
+	type stage struct {
+		*past
+		log   *log
+		strip func(as emulator.Principal)
+		demo  emulator.Demo
+	}
+	for name, c := range map[string]struct {
+		play func(s *stage)
+		want string
+		asks int
+	}{
+		"operator":          {func(s *stage) { s.strip(emulatortest.Operator) }, emulatortest.Operator.ObjectID, 1},
+		"late log":          {func(s *stage) { s.log.late = 12 * time.Minute; s.strip(emulatortest.Operator) }, emulatortest.Operator.ObjectID, 4},
+		"own":               {func(s *stage) { s.strip(emulatortest.Keeper) }, "", 5},
+		"before a good one": {func(s *stage) { s.strip(emulatortest.Operator); time.Sleep(5 * time.Minute); s.good() }, "", 5},
+		"unreadable":        {func(s *stage) { s.strip(emulatortest.Operator); s.log.fails = errors.New("no right to read it") }, "", 5},
+		"no look before":    {func(s *stage) { s.strip(emulatortest.Operator); s.looked = time.Time{} }, emulatortest.Operator.ObjectID, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "routes"+Extension)
+			synctest.Test(t, func(t *testing.T) {
+				e := emulatortest.New(t, emulator.Options{})
+				d, err := emulator.BuildDemo(e, emulatortest.Operator)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &stage{past: open1(t, path), log: &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}, demo: d}
+				s.strip = func(as emulator.Principal) {
+					client, err := e.Client(as)
+					if err != nil {
+						t.Fatal(err)
+					}
+					doc, err := client.Get(d.NodeSubnet, "2025-05-01")
+					if err != nil {
+						t.Fatal(err)
+					}
+					delete(doc["properties"].(map[string]any), "routeTable")
+					if err := client.Put(d.NodeSubnet, "2025-05-01", doc); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				s.good()
+				time.Sleep(10 * time.Second)
+				c.play(s)
+				time.Sleep(10 * time.Second)
+				change := associate()
+				change.Resource = d.NodeSubnet
+				s.change(change)
+				for range 40 {
+					time.Sleep(time.Minute)
+					s.Ask(t.Context(), s.log, time.Now())
+				}
+				who := s.rounds()[0].Changes[0].ChangedBy
+				switch {
+				case who == nil:
+					t.Error("nothing was found out, nor that nothing can be")
+				case who.Caller != c.want || c.want == "" && !strings.HasPrefix(who.Line, "unknown"):
+					t.Errorf("%+v, want %q", who, c.want)
+				}
+				if s.log.asked != c.asks {
+					t.Errorf("the log was asked %d times, want %d", s.log.asked, c.asks)
+				}
+				s.Close()
+			})
+		})
+	}
+}
+
+// good is a round in which everything was as it should be.
+func (p *past) good() {
+	r := keeper.Round{Started: time.Now(), Complete: true}
+	p.Record(r, network.NewSnapshot())
+}
+
+// TestNewNodesAreNobodysDoing: a route to a new node is no repair, and nobody is asked for.
+func TestNewNodesAreNobodysDoing(t *testing.T) {
+	p := newPast(t)
+	p.change(create(1))
+	if due := p.due(time.Now().Add(time.Hour)); len(due) > 0 {
+		t.Errorf("%+v is asked", due)
+	}
+	p.change(associate(), plan.Change{Verb: plan.Delete, Resource: target, Route: "x", Old: &plan.Value{}})
+	if due := p.due(time.Now().Add(time.Hour)); len(due) != 1 || due[0].resource != nodes {
+		t.Errorf("%+v are asked, want the association alone", due)
+	}
+}

@@ -1,0 +1,125 @@
+package keeper
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it is read again, so it may only ever
+// make deletes harder: brakes that hold go on holding. Which node subnets a cluster once had is not in it, because a route counts as the
+// cluster's by them, and can be deleted; nor which targets were looked at before, because the first look after a start asks more.
+type Lasting struct {
+	// Held are the targets whose deletes are held back, by ID.Key(), sorted.
+	Held []string `json:"held,omitempty"`
+	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
+	Table network.ID `json:"table,omitempty"`
+	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
+	NodeGroup network.ID   `json:"nodeGroup,omitempty"`
+	Subnets   []network.ID `json:"subnets,omitempty"`
+}
+
+// Shelf keeps what is lasting, by the cluster's ID.Key().
+type Shelf interface {
+	Recall() map[string]Lasting
+	Keep(map[string]Lasting)
+}
+
+// recallHeld takes the brakes from the shelf, and lays the tables by until they are needed.
+func (k *Keeper) recallHeld() {
+	if k.opts.Shelf == nil {
+		return
+	}
+	k.kept = k.opts.Shelf.Recall()
+	for key, m := range k.memory {
+		was := k.kept[key]
+		for _, target := range was.Held {
+			if m.fresh[target] { // it is still a target
+				m.held[target] = true
+			}
+		}
+		m.laid = was
+	}
+}
+
+// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
+// activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
+func (k *Keeper) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
+	for i := range k.part {
+		c := &k.part[i]
+		id := network.ID(c.Spec.ClusterID)
+		m, cluster := k.memory[id.Key()], s.Cluster(id)
+		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
+			continue
+		}
+		was := m.laid
+		m.laid = Lasting{} // it is looked at once: what this keeper sees itself is newer
+		if d := plan.Discover(s, c, k.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
+			continue
+		}
+		if s.Table(was.Table) == nil {
+			if err := k.azure.Read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
+				return false, err
+			}
+		}
+		if table := s.Table(was.Table); table == nil || !plan.Carries(s, c, table) {
+			continue
+		}
+		k.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))
+		m.lastTable, m.recalled = was.Table, true
+		m.holdAll(c.Spec.Targets)
+		m.recall(s, id)
+		recalled = true
+	}
+	return recalled, nil
+}
+
+// of reports whether a cluster is the one that is remembered.
+func (l Lasting) of(s *network.Snapshot, cluster *network.Cluster) bool {
+	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster), func(id network.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
+}
+
+// allSeen reports whether all of the subnets were looked at.
+func allSeen(s *network.Snapshot, subnets []network.ID) bool {
+	return !slices.ContainsFunc(subnets, func(id network.ID) bool { return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent })
+}
+
+// shelve keeps what is lasting, where it has changed, before anything is written.
+func (k *Keeper) shelve(s *network.Snapshot) {
+	if k.opts.Shelf == nil {
+		return
+	}
+	changed := map[string]Lasting{}
+	for _, c := range k.part {
+		id := network.ID(c.Spec.ClusterID)
+		m := k.memory[id.Key()]
+		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}
+		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
+			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
+		}
+		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
+			old := k.kept[id.Key()]
+			now.Table, now.NodeGroup, now.Subnets = old.Table, old.NodeGroup, old.Subnets
+		}
+		if !reflect.DeepEqual(now, k.kept[id.Key()]) {
+			changed[id.Key()] = now
+		}
+	}
+	if len(changed) > 0 {
+		k.opts.Shelf.Keep(changed)
+		k.kept = mergeLasting(k.kept, changed)
+	}
+}
+
+func mergeLasting(old, changed map[string]Lasting) map[string]Lasting {
+	all := maps.Clone(old)
+	if all == nil {
+		all = map[string]Lasting{}
+	}
+	maps.Copy(all, changed)
+	return all
+}

@@ -1,0 +1,164 @@
+package keeper
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// paper is a shelf of one file.
+type paper map[string]string
+
+func (p paper) Recall() map[string]Lasting {
+	all := map[string]Lasting{}
+	for cluster, text := range p {
+		var l Lasting
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			panic(err)
+		}
+		all[cluster] = l
+	}
+	return all
+}
+
+func (p paper) Keep(clusters map[string]Lasting) {
+	for cluster, l := range clusters {
+		raw, err := json.Marshal(l)
+		if err != nil {
+			panic(err)
+		}
+		p[cluster] = string(raw)
+	}
+}
+
+func (w *world) keepWith(shelf Shelf) *Keeper {
+	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper), []v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Shelf: shelf})
+}
+
+func (w *world) refuse(path string) {
+	w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+}
+
+// TestHeldAcrossRestart: what an old version of the cluster's table hides is held back; the program starts anew, and cannot read the
+// nodes' interfaces any more. Without a shelf the percentage would let the living routes go.
+func TestHeldAcrossRestart(t *testing.T) {
+	for name, shelf := range map[string]paper{"shelf": {}, "none": nil} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, slow)
+			start := func() *Keeper {
+				if shelf == nil {
+					return w.keepWith(nil)
+				}
+				return w.keepWith(shelf)
+			}
+			k := start()
+			w.round(k)
+			w.e.PauseRoutes(w.demo.Cluster, true)
+			w.edit(w.demo.ClusterTable, func(p object) {
+				p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"), route("o1", "10.244.51.0/24", "10.42.1.51"),
+					route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24", "10.42.1.53"))
+			})
+			w.expect(w.round(k), "4 done create appgw-rt", finding.BrakeHeld)
+			w.refuse("networkInterfaces")
+			if k = start(); shelf == nil {
+				w.expect(w.round(k), "3 done delete appgw-rt")
+				return
+			}
+			for range 3 {
+				w.expect(w.round(k), "", finding.BrakeHeld)
+				k = start()
+			}
+			for _, r := range threePods {
+				if !slices.Contains(w.routes(w.demo.GatewayTable), r) {
+					t.Errorf("%s: %s is gone, and its node lives", name, r)
+				}
+			}
+			// The table is right again: nothing is stale, and the brake is off the shelf.
+			w.edit(w.demo.ClusterTable, func(p object) {
+				routes := p["routes"].([]any)
+				for i, r := range []string{"0.0/24 10.42.1.4", "1.0/24 10.42.1.5", "2.0/24 10.42.1.6"} {
+					routes = append(routes, route("again"+string(rune('0'+i)), "10.244."+r[:6], r[7:]))
+				}
+				p["routes"] = routes
+			})
+			w.round(k)
+			if l := shelf.Recall()[w.demo.Cluster.Key()]; len(l.Held) != 0 {
+				t.Errorf("held %v, want nothing", l.Held)
+			}
+		})
+	}
+}
+
+// TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log says nothing. The table is the one it
+// knew; but not where it is gone, carries nothing, or was another cluster's of the same name, and never over what is there now.
+func TestTableAcrossRestart(t *testing.T) {
+	cases := map[string]struct {
+		before func(w *world, l *Lasting)
+		did    string
+		codes  []finding.Code
+	}{
+		"as it was":       {func(*world, *Lasting) {}, "1 done associate shop-vnet/nodes", nil},
+		"another cluster": {func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, "", []finding.Code{finding.TableUnknown}},
+		"other subnets":   {func(_ *world, l *Lasting) { l.Subnets = []network.ID{l.Subnets[0] + "-other"} }, "", []finding.Code{finding.TableUnknown}},
+		"carries nothing": {func(w *world, l *Lasting) {
+			l.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "empty")
+			w.putTable(l.Table)
+		}, "", []finding.Code{finding.TableUnknown}},
+		"gone": {func(_ *world, l *Lasting) { l.Table += "-gone" }, "", []finding.Code{finding.TableUnknown}},
+		"another is there now": {func(w *world, l *Lasting) {
+			l.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "old")
+			w.putTable(l.Table, "n0 10.244.0.0/24 10.42.1.4")
+			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+		}, "", nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				shelf := paper{}
+				w.round(w.keepWith(shelf))
+				w.strip(w.demo.NodeSubnet)
+				known := shelf.Recall()[w.demo.Cluster.Key()]
+				c.before(w, &known)
+				shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+				time.Sleep(10 * time.Second)
+				w.refuse("eventtypes")
+				w.expect(w.round(w.keepWith(shelf)), c.did, c.codes...)
+				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+			})
+		})
+	}
+}
+
+// TestOldTableDeletesNothing: the table on the shelf is an old one that lacks a living node. Nothing rests on it without proof, in any
+// round, and the nodes' interfaces cannot be read.
+func TestOldTableDeletesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		shelf := paper{}
+		w.round(w.keepWith(shelf))
+		w.strip(w.demo.NodeSubnet)
+		known := shelf.Recall()[w.demo.Cluster.Key()]
+		known.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "old")
+		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5", "n2 10.244.2.0/24 10.42.1.6")
+		shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+		time.Sleep(10 * time.Second)
+		w.refuse("eventtypes")
+		w.refuse("networkInterfaces")
+		k := w.keepWith(shelf)
+		w.round(k) // nothing is stale in it: the brake would be let go
+		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			w.expect(w.round(k), "", finding.BrakeHeld)
+		}
+	})
+}

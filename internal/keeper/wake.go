@@ -1,0 +1,222 @@
+package keeper
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// bell is what wakes a running keeper: it knows which clusters a resource concerns, and which of them were named since they were
+// looked at.
+type bell struct {
+	mu     sync.Mutex
+	rests  map[string][]string  // clusters by what they rest on, both by ID.Key()
+	around map[string][]string  // and by what that stands in: virtual networks, node resource groups
+	rung   map[string]time.Time // clusters, and when they were named first
+	rang   chan struct{}        // holds one where something was named
+
+	configs []v1alpha1.ClusterRoutes // to be taken; nil where there are no new ones
+}
+
+func newBell() *bell { return &bell{rung: map[string]time.Time{}, rang: make(chan struct{}, 1)} }
+
+// Wake has the clusters looked at soon that rest on one of the resources: the cluster itself, its node subnets and their networks,
+// its own table, targets, guarded subnets and their tables, and whatever stands in one of these or in the node resource group.
+// It returns how many clusters that are. What concerns none of them costs nothing. Run answers; it may be called at any time.
+func (k *Keeper) Wake(resources ...network.ID) int { return k.bell.ring(resources) }
+
+func (b *bell) ring(resources []network.ID) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	woken := map[string]bool{}
+	for _, id := range resources {
+		for _, cluster := range b.concerned(id) {
+			woken[cluster] = true
+			if _, already := b.rung[cluster]; !already {
+				b.rung[cluster] = time.Now()
+			}
+		}
+	}
+	if len(woken) > 0 {
+		b.signal()
+	}
+	return len(woken)
+}
+
+// signal ends the keeper's wait, now or when it next begins.
+func (b *bell) signal() {
+	select {
+	case b.rang <- struct{}{}:
+	default:
+	}
+}
+
+// reloaded returns the configs to be taken, once, or nil.
+func (b *bell) reloaded() []v1alpha1.ClusterRoutes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	configs := b.configs
+	b.configs = nil
+	return configs
+}
+
+// concerned returns the clusters that a resource concerns.
+func (b *bell) concerned(id network.ID) []string {
+	found := slices.Concat(b.around[id.Key()], b.around[id.Group().Key()])
+	for ; id != "" && !id.Is(network.TypeResourceGroup); id = id.Parent() {
+		found = append(found, b.rests[id.Key()]...)
+	}
+	return found
+}
+
+// named returns the clusters that were named, and when first.
+func (b *bell) named() map[string]time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.rung)
+}
+
+// answer notes that clusters are looked at from now on, and returns when the first of them was named, or zero.
+func (b *bell) answer(clusters []v1alpha1.ClusterRoutes) (first time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range clusters {
+		key := network.ID(c.Spec.ClusterID).Key()
+		if at, named := b.rung[key]; named && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+		delete(b.rung, key)
+	}
+	return first
+}
+
+// learn notes what the clusters rest on.
+func (b *bell) learn(clusters map[string]*memory) {
+	rests, around := map[string][]string{}, map[string][]string{}
+	add := func(to map[string][]string, resource, cluster string) {
+		if !slices.Contains(to[resource], cluster) {
+			to[resource] = append(to[resource], cluster)
+		}
+	}
+	for cluster, m := range clusters {
+		add(rests, cluster, cluster)
+		for _, resource := range m.rests {
+			add(rests, resource, cluster)
+			if id := network.ID(resource); id.Is(network.TypeSubnet) {
+				add(around, id.Parent().Key(), cluster)
+			}
+		}
+		if m.cluster != nil {
+			add(around, m.cluster.NodeGroup().Key(), cluster)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rests, b.around = rests, around
+	maps.DeleteFunc(b.rung, func(cluster string, _ time.Time) bool { return clusters[cluster] == nil })
+}
+
+// configured are the resources that a config names beside the cluster itself.
+func configured(c v1alpha1.ClusterRoutes) []string {
+	var keys []string
+	add := func(id string) {
+		if id != "" {
+			keys = append(keys, network.ID(id).Key())
+		}
+	}
+	add(c.Spec.RouteTableID)
+	for _, t := range c.Spec.Targets {
+		add(t.RouteTableID)
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		add(g.SubnetID)
+		add(g.RouteTableID)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// seenResting are the resources that were seen to be a cluster's too: its node subnets, the tables on them, and what may be its own.
+func seenResting(s *network.Snapshot, id network.ID) []string {
+	known := s.Known(id)
+	ids := slices.Concat(known.Written, known.Managed)
+	if known.LastTable != "" {
+		ids = append(ids, known.LastTable)
+	}
+	if cluster := s.Cluster(id); cluster != nil {
+		for _, subnet := range s.NodeSubnetIDs(cluster) {
+			ids = append(ids, subnet)
+			if read := s.Subnet(subnet); read != nil && read.RouteTable != "" {
+				ids = append(ids, read.RouteTable)
+			}
+		}
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = id.Key()
+	}
+	return keys
+}
+
+// widen notes on what the clusters of the round rest, and adds those to the round that rest on the same: what is planned for one
+// depends on the others. It reports whether there were any.
+func (k *Keeper) widen(s *network.Snapshot) bool {
+	changed := false
+	for _, c := range k.part {
+		id := network.ID(c.Spec.ClusterID)
+		m := k.memory[id.Key()]
+		rests := append(configured(c), seenResting(s, id)...)
+		for _, g := range c.Spec.Guard.Subnets { // the table that is on it may be another cluster's
+			if subnet := s.Subnet(network.ID(g.SubnetID)); subnet != nil && subnet.RouteTable != "" {
+				rests = append(rests, subnet.RouteTable.Key())
+			}
+		}
+		slices.Sort(rests)
+		rests = slices.Compact(rests)
+		changed = changed || !slices.Equal(m.rests, rests)
+		m.rests = rests
+	}
+	if changed {
+		k.bell.learn(k.memory)
+	}
+	before := len(k.part)
+	k.part = k.together(k.part)
+	return len(k.part) > before
+}
+
+// together returns clusters and all that share something with them, directly or by way of others, in the order of the config.
+func (k *Keeper) together(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
+	if len(clusters) == len(k.configs) || len(clusters) == 0 {
+		return clusters
+	}
+	in := map[string]bool{}
+	var queue []string
+	for _, c := range clusters {
+		queue = append(queue, network.ID(c.Spec.ClusterID).Key())
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		if in[queue[0]] {
+			continue
+		}
+		in[queue[0]] = true
+		for _, resource := range k.memory[queue[0]].rests {
+			queue = append(queue, k.bell.rests[resource]...) // only rounds change it, and they do not overlap
+		}
+	}
+	return k.of(func(key string) bool { return in[key] })
+}
+
+// of returns the configs of the clusters that are chosen by their keys.
+func (k *Keeper) of(chosen func(key string) bool) []v1alpha1.ClusterRoutes {
+	var out []v1alpha1.ClusterRoutes
+	for _, c := range k.configs {
+		if chosen(network.ID(c.Spec.ClusterID).Key()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package keeper
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// another is one more cluster, with a network and a table of its own.
+type another struct{ cluster, subnet, table, target network.ID }
+
+// addCluster makes one in a resource group of its name, on 10.<net>.1.0/24.
+func (w *world) addCluster(name, net string) another {
+	return w.addClusterIn(emulator.DefaultSubscription, name, net)
+}
+
+func (w *world) addClusterIn(sub, name, net string) another {
+	vnet := network.ResourceID(sub, name+"-rg", network.TypeVNet, name+"-vnet")
+	a := another{
+		network.ResourceID(sub, name+"-rg", network.TypeCluster, name), vnet.Child("subnets", "nodes"),
+		network.ResourceID(sub, name+"-rg", network.TypeRouteTable, name+"-rt"), network.ResourceID(sub, name+"-rg", network.TypeRouteTable, name+"-target"),
+	}
+	w.put(a.cluster.Group(), object{})
+	w.putTable(a.table)
+	w.putTable(a.target)
+	w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10." + net + ".0.0/16"}}, "subnets": []any{
+		object{"name": "nodes", "properties": object{"addressPrefix": "10." + net + ".1.0/24", "routeTable": object{"id": string(a.table)}}},
+		object{"name": "other", "properties": object{"addressPrefix": "10." + net + ".2.0/24"}},
+	}}})
+	w.put(a.cluster, object{"properties": object{
+		"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.1" + net + ".0.0/16"},
+		"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(a.subnet)}},
+	}})
+	time.Sleep(time.Minute)
+	return a
+}
+
+// running is a keeper that runs until the test's function is over.
+type running struct {
+	*Keeper
+	mu     sync.Mutex
+	rounds []Round
+}
+
+func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+	r := &running{Keeper: w.keep(configs...)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		done <- r.Run(ctx, interval, func(round Round) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.rounds = append(r.rounds, round)
+		})
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	return r
+}
+
+// since waits, and returns the rounds that were made in that time.
+func (r *running) since(d time.Duration) []Round {
+	time.Sleep(d)
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rounds := r.rounds
+	r.rounds = nil
+	return rounds
+}
+
+// TestConcerned: which clusters a resource wakes.
+func TestConcerned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target, w.demo.GatewayTable))
+		w.round(k)
+		upper := func(id network.ID) network.ID { return network.ID(strings.ToUpper(string(id))) }
+		for _, c := range []struct {
+			id   network.ID
+			want int
+		}{
+			{w.demo.Cluster, 1}, {upper(w.demo.Cluster), 1}, {w.demo.Cluster.Child("agentPools", "np"), 1},
+			{w.demo.NodeSubnet, 1}, {upper(w.demo.NodeSubnet), 1}, {w.demo.NodeSubnet.Parent(), 1}, {w.demo.GatewaySubnet, 1},
+			{w.demo.ClusterTable, 1}, {w.demo.ClusterTable.Child("routes", "r"), 1}, {w.demo.ClusterTable + "/providers/Microsoft.Authorization/locks/l", 1},
+			{w.demo.GatewayTable, 2}, {play.target, 1}, {play.table, 1},
+			{network.ResourceID(emulator.DefaultSubscription, "mc_play-rg_play_westeurope", network.TypeScaleSet, "aks-np-vmss"), 1},
+			{network.GroupID(emulator.DefaultSubscription, "MC_play-rg_play_westeurope"), 1},
+			{play.subnet.Parent().Child("subnets", "other"), 0}, {network.ResourceID(emulator.DefaultSubscription, "play-rg", network.TypeRouteTable, "stranger"), 0},
+			{network.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {network.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
+		} {
+			if got := k.Wake(c.id); got != c.want {
+				t.Errorf("%q wakes %d clusters, want %d", c.id, got, c.want)
+			}
+		}
+		if got := k.Wake(w.demo.NodeSubnet, w.demo.ClusterTable, play.table); got != 2 {
+			t.Errorf("three resources of two clusters wake %d", got)
+		}
+	})
+}
+
+// TestWoken: an event is answered at once, with a round of the cluster it concerns and no call for any other.
+func TestWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		config := configure("play", play.cluster, play.target)
+		config.Spec.Guard.Mode = v1alpha1.GuardObserve
+		k := w.run(time.Hour, w.demoConfig(), config)
+		w.strip(play.subnet)
+		if r := k.since(time.Minute); len(r) != 1 || r[0].Of != nil || !r[0].Asked.IsZero() || !slices.Equal(codes(r[0]), []finding.Code{finding.AssociationLost}) {
+			t.Fatalf("the first rounds: %+v", r)
+		}
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		if r := k.since(10 * time.Second); len(r) != 0 {
+			t.Fatalf("it looked without an event: %+v", r)
+		}
+		since := w.mark()
+		asked := time.Now()
+		k.Wake(w.demo.NodeSubnet)
+		k.Wake(network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeRouteTable, "stranger"))
+		r := k.since(time.Minute)
+		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) || r[0].Started.Sub(asked) > 10*time.Millisecond {
+			t.Fatalf("the rounds: %+v", r)
+		}
+		w.expect(r[0], "1 done associate shop-vnet/nodes", finding.AssociationLost) // what stands of the other goes on to stand
+		for _, r := range since() {
+			if strings.Contains(r.Path, "play") {
+				t.Errorf("a call for the other cluster: %s %s", r.Method, r.Path)
+			}
+		}
+		since = w.mark()
+		k.Wake(network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeRouteTable, "stranger"))
+		if r := k.since(time.Minute); len(r) > 0 || len(since()) > 0 {
+			t.Errorf("a stranger's event led to %+v and %v", r, calls(since()))
+		}
+	})
+}
+
+// TestBurst: any number of events within a second lead to two rounds of a cluster at most; none that comes during a round is lost.
+func TestBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		for range 900 {
+			k.Wake(w.demo.NodeSubnet)
+			k.Wake(w.demo.ClusterTable, w.demo.GatewayTable)
+			time.Sleep(time.Millisecond)
+		}
+		if r := k.since(time.Minute); len(r) != 2 || r[1].Started.Sub(r[0].Started) < time.Second {
+			t.Errorf("1800 events within a second led to %d rounds", len(r))
+		}
+		// The second strip comes while the first is repaired, after that subnet was looked at.
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		k.Wake(w.demo.GatewaySubnet)
+		time.Sleep(500 * time.Millisecond) // the PUT runs for four seconds
+		w.edit(w.demo.ClusterTable, func(p object) {})
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:3] })
+		k.Wake(w.demo.ClusterTable)
+		r := k.since(time.Minute)
+		if len(r) != 2 || did(r[0]) != "1 done associate shop-vnet/appgw" || did(r[1]) != "1 done delete appgw-rt" {
+			t.Errorf("an event during a round: %d rounds, %+v", len(r), r)
+		}
+	})
+}
+
+// TestTogether: clusters that share a target are looked at together, and the brake sees the whole of both.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play, apart := w.addCluster("play", "50"), w.addCluster("apart", "51")
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable), configure("apart", apart.cluster, apart.target))
+		k.since(time.Minute)
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")...)
+		if err := w.e.Scale(w.demo.Cluster, "nodepool1", 4); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		k.Wake(w.demo.ClusterTable)
+		r := k.since(time.Minute)
+		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) || did(r[0]) != "1 done create appgw-rt" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestForeignTable: a cluster's node subnet gets the table of another, of which the round does not know at first: it is not replaced, as
+// in a round of all.
+func TestForeignTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play, apart := w.addCluster("play", "50"), w.addCluster("apart", "51")
+		config := configure("shop", w.demo.Cluster)
+		config.Spec.RouteTableID = string(w.demo.ClusterTable)
+		config.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+		k := w.run(time.Hour, config, configure("play", play.cluster), configure("apart", apart.cluster))
+		k.since(time.Minute)
+		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.table)} })
+		time.Sleep(10 * time.Second)
+		k.Wake(w.demo.NodeSubnet)
+		r := k.since(time.Minute)
+		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) {
+			t.Fatalf("%+v", r)
+		}
+		w.expect(r[0], "", finding.AssociationOther)
+		// A table that is nobody's is replaced.
+		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.target)} })
+		time.Sleep(10 * time.Second)
+		k.Wake(w.demo.NodeSubnet)
+		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "1 done associate shop-vnet/nodes" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestIll: a cluster whose calls are answered with errors, each tried again with waits, is looked at by itself and ever less often; the
+// other's strips are repaired as fast as ever. Once it is well, it is looked at with the others.
+func TestIll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const other = "5ab00000-0000-4000-8000-00000000000b"
+		opts := slow
+		opts.Subscriptions = []string{emulator.DefaultSubscription, other}
+		w := newWorld(t, opts)
+		play := w.addClusterIn(other, "play", "50")
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503, Code: "ServiceUnavailable", RetryAfter: 20})
+		k.since(4 * time.Minute) // the first time it keeps the others waiting
+		for range 5 {
+			w.strip(w.demo.NodeSubnet)
+			k.since(31 * time.Second)
+			if w.tableOf(w.demo.NodeSubnet) == "" {
+				t.Error("a strip was not repaired within half a minute")
+			}
+		}
+		alone := 0
+		for _, r := range k.since(5 * time.Minute) {
+			if slices.Equal(r.Of, []string{"play"}) {
+				alone++
+			}
+			if !slices.Contains(codes(r), finding.ReadFailed) {
+				t.Errorf("the finding is gone: %+v", r)
+			}
+		}
+		if alone > 7 {
+			t.Errorf("it was tried %d times in five minutes", alone)
+		}
+		mend()
+		k.since(90 * time.Second)
+		if r := k.since(30 * time.Second); len(r) != 3 || r[0].Of != nil || len(r[2].Findings) > 0 {
+			t.Errorf("after it was mended: %+v", r)
+		}
+	})
+}
+
+// TestReload: a running keeper takes other configs at once; what it remembers of the clusters that stay, stays, and of those that go it
+// says nothing more.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		lost := configure("lost", network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeCluster, "lost"))
+		k := w.run(time.Hour, w.demoConfig(), lost)
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet) // its table is remembered, so that the log need not be asked
+		time.Sleep(10 * time.Second)
+		since := w.mark()
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)})
+		r := k.since(time.Minute)
+		if len(r) != 1 || !slices.Equal(r[0].Kept, []string{"shop", "play"}) || r[0].Of != nil {
+			t.Fatalf("%+v", r)
+		}
+		w.expect(r[0], "1 done associate shop-vnet/nodes\n2 done create play-target")
+		if got := calls(since()); slices.Contains(got, "GET shop") || slices.Contains(got, "GET values") {
+			t.Errorf("what was known is forgotten: %v", got)
+		}
+		if k.Wake(network.ID(lost.Spec.ClusterID)) != 0 || k.Wake(play.table) != 1 {
+			t.Error("events wake by the old config")
+		}
+		k.since(time.Minute)
+
+		// The source is emptied while the part that may be deleted is made to be all: the nodes are there, so nothing goes.
+		all := 100
+		loose := w.demoConfig()
+		loose.Spec.MaxDeletePercent = &all
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		k.Reload([]v1alpha1.ClusterRoutes{loose})
+		if r := k.since(10 * time.Second); len(r) != 1 || did(r[0]) != "" || !slices.Contains(codes(r[0]), finding.BrakeHeld) {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// Auth says who may call. The zero value lets everybody in, which is refused beyond loopback.
+type Auth struct {
+	// Secret stands in the path behind /events/, or is the bearer token. "": there is none.
+	Secret string
+	// Tenant is whose Entra ID tokens are taken, "" for none, for one of Audiences, and of an application in Apps or with one of
+	// Roles: any application of a tenant can get a token for any other.
+	Tenant                 string
+	Audiences, Apps, Roles []string
+	// Authority is Entra ID's address, as https://login.microsoftonline.com; LegacyIssuer starts the issuer of its tokens of version
+	// 1.0, as https://sts.windows.net/.
+	Authority, LegacyIssuer string
+	// Client fetches keys. Nil: the default one.
+	Client *http.Client
+}
+
+func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" }
+
+func (a Auth) check() error {
+	if a.Tenant != "" && len(a.Audiences) == 0 {
+		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of the application that stands for this listener")
+	}
+	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
+		return errors.New("tokens of Entra ID need an application that may call, or a role: any application of a tenant can get a token for any other")
+	}
+	return nil
+}
+
+// gate lets calls in.
+type gate struct {
+	Auth
+	log    *slog.Logger
+	client *http.Client
+
+	mu        sync.Mutex
+	verifiers []*oidc.IDTokenVerifier // for each issuer and audience
+	tried     time.Time
+}
+
+func newGate(a Auth, log *slog.Logger) *gate {
+	g := &gate{Auth: a, log: log}
+	under := http.DefaultTransport
+	if a.Client != nil && a.Client.Transport != nil {
+		under = a.Client.Transport
+	}
+	g.client = &http.Client{Transport: &seldom{under: under, last: map[string]time.Time{}}, Timeout: 10 * time.Second}
+	return g
+}
+
+// admits reports whether a call may be answered. Secret is what stood in its path.
+func (g *gate) admits(r *http.Request, secret string) bool {
+	if g.none() {
+		return true
+	}
+	token, isBearer := bearer(r)
+	if g.Secret != "" && (same(secret, g.Secret) || isBearer && same(token, g.Secret)) {
+		return true
+	}
+	if g.Tenant == "" || !isBearer {
+		return false
+	}
+	if err := g.verify(r.Context(), token); err != nil {
+		g.log.Debug("a token was refused", "from", r.RemoteAddr, "why", err.Error())
+		return false
+	}
+	return true
+}
+
+func bearer(r *http.Request) (string, bool) {
+	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), found && strings.EqualFold(scheme, "Bearer")
+}
+
+// same compares in a time that tells nothing, not even of the length.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// verify checks a token: signature, issuer, audience, time, and who it is of.
+func (g *gate) verify(ctx context.Context, raw string) error {
+	verifiers, err := g.issuers()
+	if err != nil {
+		return err
+	}
+	var token *oidc.IDToken
+	var refused []error
+	for _, v := range verifiers {
+		t, err := v.Verify(ctx, raw)
+		if err == nil {
+			token = t
+			break
+		}
+		refused = append(refused, err)
+	}
+	if token == nil {
+		return errors.Join(refused...)
+	}
+	var claims struct {
+		AppID string   `json:"appid"` // version 1.0
+		AZP   string   `json:"azp"`   // version 2.0
+		Roles []string `json:"roles"`
+	}
+	if err := token.Claims(&claims); err != nil {
+		return err
+	}
+	app := claims.AppID
+	if app == "" {
+		app = claims.AZP
+	}
+	if app != "" && slices.ContainsFunc(g.Apps, func(a string) bool { return strings.EqualFold(a, app) }) {
+		return nil
+	}
+	if slices.ContainsFunc(claims.Roles, func(r string) bool { return slices.Contains(g.Roles, r) }) {
+		return nil
+	}
+	return fmt.Errorf("the application %q with the roles %q is not one that may call", app, claims.Roles)
+}
+
+// issuers are the verifiers, made when they are first needed: that Entra ID cannot be reached must not keep anything else from
+// starting. Keys are fetched when a token has one that is not known, and kept.
+func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.verifiers != nil {
+		return g.verifiers, nil
+	}
+	if time.Since(g.tried) < keysEvery {
+		return nil, errors.New("no answer from Entra ID a moment ago")
+	}
+	g.tried = time.Now()
+	ctx := oidc.ClientContext(context.Background(), g.client)
+	issuer := strings.TrimSuffix(g.Authority, "/") + "/" + g.Tenant + "/v2.0"
+	provider, err := oidc.NewProvider(ctx, issuer)
+	if err != nil {
+		return nil, err
+	}
+	var where struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&where); err != nil {
+		return nil, err
+	}
+	keys := oidc.NewRemoteKeySet(ctx, where.Keys)
+	var made []*oidc.IDTokenVerifier
+	for _, issuer := range []string{issuer, g.LegacyIssuer + g.Tenant + "/"} {
+		for _, audience := range g.Audiences {
+			made = append(made, oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: []string{oidc.RS256}}))
+		}
+	}
+	g.verifiers = made
+	return made, nil
+}
+
+// keysEvery is how often keys are fetched at most: whoever sends forged tokens must not make this program call Entra ID as often.
+const keysEvery = 10 * time.Second
+
+// seldom lets each address be fetched only so often.
+type seldom struct {
+	under http.RoundTripper
+	mu    sync.Mutex
+	last  map[string]time.Time
+}
+
+func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	at := r.URL.String()
+	wait := time.Until(s.last[at].Add(keysEvery))
+	if wait <= 0 {
+		s.last[at] = time.Now()
+	}
+	s.mu.Unlock()
+	if wait > 0 {
+		return nil, fmt.Errorf("the keys were fetched a moment ago; the next time in %s", wait.Round(time.Second))
+	}
+	return s.under.RoundTrip(r)
+}

@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificate is one of files, read again when they change. While a new one cannot be read the old one stays.
+type certificate struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	read    [2]time.Time // when the files were changed last
+	looked  time.Time
+}
+
+// lookEvery is how often the files are looked at, at most.
+const lookEvery = time.Second
+
+// load reads the files for the first time.
+func (c *certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return err
+	}
+	c.current, c.read = &pair, c.changed()
+	return nil
+}
+
+func (c *certificate) changed() (at [2]time.Time) {
+	for i, name := range []string{c.certFile, c.keyFile} {
+		if info, err := os.Stat(name); err == nil {
+			at[i] = info.ModTime()
+		}
+	}
+	return at
+}
+
+// get answers a handshake.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < lookEvery {
+		return c.current, nil
+	}
+	c.looked = time.Now()
+	if at := c.changed(); at != c.read {
+		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+		if err != nil { // one of the two may be about to be written
+			c.log.Error("the certificate has changed and cannot be read; the old one stays", "error", err.Error())
+			return c.current, nil
+		}
+		c.current, c.read = &pair, at
+		c.log.Info("the certificate was read again", "file", c.certFile)
+	}
+	return c.current, nil
+}

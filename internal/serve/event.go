@@ -1,0 +1,181 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// event is all that is taken from what was posted: which resources it names, or the code of a handshake. Nothing of it is ever
+// followed.
+type event struct {
+	resources []network.ID
+	// validation is the code that Event Grid wants back before it sends to an address.
+	validation string
+}
+
+// The limits of an ID that is looked at: Azure's own are shorter.
+const (
+	longestID  = 1024
+	deepestID  = 40 // slashes
+	longestVal = 256
+)
+
+// add notes a resource. What is no resource ID names nothing that is kept.
+func (e *event) add(ids ...string) {
+	for _, text := range ids {
+		if len(text) > longestID || strings.Count(text, "/") > deepestID {
+			continue
+		}
+		if id, err := network.ParseID(text); err == nil {
+			e.resources = append(e.resources, id)
+		}
+	}
+}
+
+// parse reads what Azure Monitor (both alert schemas) and Event Grid (its own schema and CloudEvents, one or many) post. The error says
+// in one line what is wrong with it.
+func parse(header http.Header, body []byte) (event, error) {
+	var e event
+	if header.Get("ce-specversion") != "" { // CloudEvents in binary mode: the attributes stand in the header
+		e.add(header.Get("ce-subject"))
+		var any json.RawMessage
+		if err := json.Unmarshal(body, &any); err != nil {
+			return e, fmt.Errorf("the body is not JSON: %w", err)
+		}
+		return e, e.data(any)
+	}
+	if isArray(body) {
+		var batch []json.RawMessage
+		if err := json.Unmarshal(body, &batch); err != nil {
+			return e, fmt.Errorf("the body is not JSON: %w", err)
+		}
+		for i, one := range batch {
+			if err := e.one(one); err != nil {
+				return event{}, fmt.Errorf("event %d: %w", i, err)
+			}
+		}
+		return e, nil
+	}
+	return e, e.one(body)
+}
+
+func isArray(body []byte) bool {
+	return strings.HasPrefix(strings.TrimLeft(string(body[:min(len(body), 64)]), " \t\r\n"), "[")
+}
+
+// one reads one alert or event.
+func (e *event) one(raw []byte) error {
+	var head struct {
+		SchemaID    string          `json:"schemaId"`
+		SpecVersion string          `json:"specversion"`
+		EventType   string          `json:"eventType"`
+		Subject     string          `json:"subject"`
+		Data        json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return fmt.Errorf("it is not JSON of the expected form: %w", err)
+	}
+	switch {
+	case strings.EqualFold(head.SchemaID, "azureMonitorCommonAlertSchema"):
+		return e.commonAlert(head.Data)
+	case strings.EqualFold(head.SchemaID, "Microsoft.Insights/activityLogs"):
+		return e.legacyAlert(head.Data)
+	case head.SchemaID != "":
+		return fmt.Errorf("alerts of the schema %.60q are not read", head.SchemaID)
+	case strings.EqualFold(head.EventType, "Microsoft.EventGrid.SubscriptionValidationEvent"):
+		return e.handshake(head.Data)
+	case head.EventType != "", head.SpecVersion != "":
+		e.add(head.Subject)
+		return e.data(head.Data)
+	}
+	return fmt.Errorf("it is neither an alert of Azure Monitor nor an event of Event Grid nor a CloudEvent")
+}
+
+func (e *event) commonAlert(raw []byte) error {
+	var data struct {
+		Essentials struct {
+			AlertTargetIDs []string `json:"alertTargetIDs"`
+		} `json:"essentials"`
+		AlertContext struct {
+			Authorization scope `json:"authorization"`
+		} `json:"alertContext"`
+	}
+	if err := decode(raw, &data); err != nil {
+		return err
+	}
+	e.add(data.Essentials.AlertTargetIDs...)
+	e.add(data.AlertContext.Authorization.Scope)
+	return nil
+}
+
+func (e *event) legacyAlert(raw []byte) error {
+	var data struct {
+		Context struct {
+			ActivityLog struct {
+				Authorization scope  `json:"authorization"`
+				ResourceID    string `json:"resourceId"`
+			} `json:"activityLog"`
+		} `json:"context"`
+	}
+	if err := decode(raw, &data); err != nil {
+		return err
+	}
+	e.add(data.Context.ActivityLog.ResourceID, data.Context.ActivityLog.Authorization.Scope)
+	return nil
+}
+
+// scope is on what an operation was authorized: the resource itself.
+type scope struct {
+	Scope string `json:"scope"`
+}
+
+func (e *event) handshake(raw []byte) error {
+	var data struct {
+		ValidationCode string `json:"validationCode"`
+	}
+	if err := decode(raw, &data); err != nil {
+		return err
+	}
+	if data.ValidationCode == "" || len(data.ValidationCode) > longestVal {
+		return fmt.Errorf("the handshake has no code")
+	}
+	e.validation = data.ValidationCode
+	return nil
+}
+
+// data reads what an event of a resource says beside its subject. Of other kinds it can be anything.
+func (e *event) data(raw []byte) error {
+	var some struct {
+		ResourceURI   string `json:"resourceUri"`
+		Authorization scope  `json:"authorization"`
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	if err := decode(raw, &some); err != nil {
+		return err
+	}
+	e.add(some.ResourceURI, some.Authorization.Scope)
+	return nil
+}
+
+func decode(raw []byte, into any) error {
+	if len(raw) == 0 {
+		return fmt.Errorf("it has no data")
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("its data is not of the expected form: %w", err)
+	}
+	return nil
+}
+
+// readable reports whether a content type is one that events come in.
+func readable(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (kind == "application/json" || kind == "application/cloudevents+json" || kind == "application/cloudevents-batch+json")
+}

@@ -1,0 +1,150 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Metrics are what Prometheus is told: docs/events.md has the list. They are kept by what is seen of rounds, ARM calls and events.
+type Metrics struct {
+	registry *prometheus.Registry
+	kept     []string // names of clusters, as of the last round
+
+	findings  *prometheus.GaugeVec     // code, severity, cluster
+	changes   *prometheus.CounterVec   // verb, outcome
+	latency   *prometheus.HistogramVec // kind
+	rounds    *prometheus.CounterVec   // cause
+	last      *prometheus.GaugeVec     // cluster
+	routes    *prometheus.GaugeVec     // table
+	limit     *prometheus.GaugeVec     // table
+	calls     *prometheus.CounterVec   // method, status
+	remaining *prometheus.GaugeVec     // subscription, kind
+	events    *prometheus.CounterVec   // result
+}
+
+// retired is when AKS retires kubenet.
+var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
+
+// NewMetrics makes the metrics of one keeper.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help}, labels)
+		m.registry.MustRegister(g)
+		return g
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "routekeeper_" + name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
+	m.changes = counter("changes_total", "Changes that were to be made, by verb and what became of them.", "verb", "outcome")
+	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll or event.", "cause")
+	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to.", "cluster")
+	m.routes = gauge("table_routes", "Routes in a table.", "table")
+	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
+	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
+	m.remaining = gauge("arm_tokens_remaining", "Tokens that Azure said were left, by subscription and kind: reads or writes.", "subscription", "kind")
+	m.events = counter("events_total", "Events, by what became of them: woke, unknown, handshake, unauthorized, malformed, large.", "result")
+	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
+		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for associations, sync for routes.",
+	}, []string{"kind"})
+	m.registry.MustRegister(m.latency, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
+			return time.Until(retired).Hours() / 24
+		}))
+	return m
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
+func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
+
+// Call notes an answer of Azure.
+func (m *Metrics) Call(c azure.Call) {
+	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
+	if c.Remaining >= 0 {
+		m.remaining.WithLabelValues(c.Subscription, c.Kind).Set(float64(c.Remaining))
+	}
+}
+
+// Round notes what a round led to. Rounds are told one after the other.
+func (m *Metrics) Round(r keeper.Round) {
+	cause, began := "poll", r.Started
+	if !r.Asked.IsZero() {
+		cause, began = "event", r.Asked
+	}
+	m.rounds.WithLabelValues(cause).Inc()
+	m.findings.Reset()
+	for _, f := range r.Findings {
+		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
+	}
+	made := map[string]bool{}
+	for _, c := range r.Changes {
+		m.changes.WithLabelValues(string(c.Verb), string(c.State)).Inc()
+		if c.State != plan.Done {
+			continue
+		}
+		if c.Verb == plan.Associate {
+			made["repair"] = true
+		} else {
+			made["sync"] = true
+		}
+	}
+	end := r.Started.Add(r.Elapsed)
+	for kind := range made {
+		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
+	}
+	looked := r.Of
+	if looked == nil {
+		looked = r.Kept
+	}
+	for _, cluster := range m.kept {
+		if !slices.Contains(r.Kept, cluster) {
+			m.last.DeleteLabelValues(cluster)
+		}
+	}
+	m.kept = r.Kept
+	for _, cluster := range looked {
+		if successful(r, cluster) {
+			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
+		}
+	}
+	for _, f := range r.Tables {
+		m.routes.WithLabelValues(f.Table.Key()).Set(float64(f.Routes))
+		if f.Limit > 0 {
+			m.limit.WithLabelValues(f.Table.Key()).Set(float64(f.Limit))
+		}
+	}
+}
+
+// unsuccessful are the findings that say that not all of a cluster was seen, or not all made.
+var unsuccessful = []finding.Code{
+	finding.ReadFailed, finding.AzureSilent, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
+	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
+}
+
+func successful(r keeper.Round, cluster string) bool {
+	return !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(unsuccessful, f.Code)
+	})
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

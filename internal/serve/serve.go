@@ -1,0 +1,213 @@
+// Package serve is the one listener of a running keeper, behind one authentication: events come in, and the state goes out.
+//
+// It decides nothing and writes nothing. An event only says which resources to look at again; a forged one costs a few reads.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Waker is what looks at resources again. It returns how many clusters they concern.
+type Waker interface {
+	Wake(resources ...network.ID) int
+}
+
+// Options say how to serve.
+type Options struct {
+	// Address is where to listen: host:port.
+	Address string
+	Auth    Auth
+	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
+	CertFile, KeyFile string
+	Metrics           *Metrics
+	Log               *slog.Logger
+}
+
+// Server listens, until it is closed.
+type Server struct {
+	http     http.Server
+	listener net.Listener
+	gate     *gate
+	waker    Waker
+	metrics  *Metrics
+	log      *slog.Logger
+	ready    atomic.Bool
+	ended    chan error
+}
+
+// Start listens. Without authentication it does so on loopback only.
+func Start(o Options, waker Waker) (*Server, error) {
+	if err := o.Auth.check(); err != nil {
+		return nil, err
+	}
+	address, err := net.ResolveTCPAddr("tcp", o.Address)
+	if err != nil {
+		return nil, err
+	}
+	if o.Auth.none() && !address.IP.IsLoopback() {
+		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
+	}
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
+	s.http = http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	var files *certificate
+	if o.CertFile != "" || o.KeyFile != "" {
+		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
+		if err := files.load(); err != nil {
+			return nil, err
+		}
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
+	}
+	if s.listener, err = net.ListenTCP("tcp", address); err != nil {
+		return nil, err
+	}
+	go func() {
+		var err error
+		if files != nil {
+			err = s.http.ServeTLS(s.listener, "", "")
+		} else {
+			err = s.http.Serve(s.listener)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			s.ended <- err
+		}
+		close(s.ended)
+	}()
+	return s, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Ended gives an error where listening ends by itself.
+func (s *Server) Ended() <-chan error { return s.ended }
+
+// Ready says that a first round was made.
+func (s *Server) Ready() { s.ready.Store(true) }
+
+// Close stops listening, and waits a while for the answers under way.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return s.http.Close()
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready.Load() {
+			http.Error(w, "the first round is not over", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
+	for _, path := range []string{"/events", "/events/{secret}"} {
+		mux.HandleFunc("OPTIONS "+path, s.consent)
+		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events)))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// guarded lets only those in who may call.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.gate.admits(r, r.PathValue("secret")) {
+			s.metrics.refused("unauthorized")
+			if s.gate.Tenant != "" {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// consent is CloudEvents' handshake: it says that events may be sent here, which still have to be authorized, each.
+func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
+	origin := r.Header.Get("WebHook-Request-Origin")
+	secret := r.PathValue("secret")
+	switch {
+	case s.gate.Secret != "" && secret != "" && !same(secret, s.gate.Secret):
+		s.metrics.refused("unauthorized")
+		http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+	case origin == "":
+		s.metrics.refused("malformed")
+		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)
+	default:
+		w.Header().Set("WebHook-Allowed-Origin", origin)
+		w.Header().Set("WebHook-Allowed-Rate", "*")
+		w.Header().Set("Allow", "POST, OPTIONS")
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// largestBody is what Event Grid sends at most.
+const largestBody = 1 << 20
+
+// events takes events in.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, why, text string) {
+		s.metrics.refused(why)
+		http.Error(w, text, status)
+	}
+	if !readable(r.Header.Get("Content-Type")) {
+		refuse(http.StatusUnsupportedMediaType, "malformed", "events come as application/json or application/cloudevents+json")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		refuse(http.StatusRequestEntityTooLarge, "large", "the body is larger than 1 MiB")
+		return
+	case err != nil:
+		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
+		return
+	}
+	e, err := parse(r.Header, body)
+	if err != nil {
+		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))
+		return
+	}
+	if e.validation != "" {
+		s.log.Info("Event Grid has asked whether it may send events here, and may")
+		s.metrics.accepted("handshake")
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
+		return
+	}
+	clusters := s.waker.Wake(e.resources...)
+	s.log.Debug("an event", "resources", len(e.resources), "clusters", clusters)
+	if clusters > 0 {
+		s.metrics.accepted("woke")
+	} else {
+		s.metrics.accepted("unknown")
+	}
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,326 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// inProcess is a way to a handler that stays in a bubble.
+type inProcess struct{ h http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.h.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// woken notes what it was asked to look at. It knows the fixture's table only.
+type woken struct {
+	mu  sync.Mutex
+	ids []network.ID
+}
+
+func (w *woken) Wake(ids ...network.ID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ids = append(w.ids, ids...)
+	known := 0
+	for _, id := range ids {
+		if id.Key() == fixtureTable {
+			known = 1
+		}
+	}
+	return known
+}
+
+func (w *woken) seen() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ids)
+}
+
+func start(t testing.TB, o Options) (*Server, *woken) {
+	t.Helper()
+	w := &woken{}
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	o.Log, o.Metrics = slog.New(slog.DiscardHandler), NewMetrics()
+	s, err := Start(o, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, w
+}
+
+// call makes one call to a server.
+func call(t testing.TB, s *Server, method, path, contentType string, body io.Reader, header ...string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Address()+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text), response.Header
+}
+
+// TestEvents: what is posted wakes, and what is wrong is refused in one line, counted, and wakes nobody.
+func TestEvents(t *testing.T) {
+	s, w := start(t, Options{})
+	const asJSON = "application/json; charset=utf-8"
+	for _, c := range []struct {
+		name, kind string
+		body       []byte
+		status     int
+		woke       int
+	}{
+		{"common alert", asJSON, fixture(t, "alert-common-schema.json"), 200, 2},
+		{"legacy alert", asJSON, fixture(t, "alert-legacy-schema.json"), 200, 2},
+		{"Event Grid", "application/json", fixture(t, "resource-write-success.json"), 200, 3},
+		{"cloud event", "application/cloudevents+json; charset=utf-8", []byte(cloudEvent), 200, 2},
+		{"cloud events", "application/cloudevents-batch+json", []byte("[" + cloudEvent + "]"), 200, 2},
+		{"no JSON", asJSON, []byte("hello"), 400, 0},
+		{"no event", asJSON, []byte("{}"), 400, 0},
+		{"a form", "application/x-www-form-urlencoded", []byte("a=b"), 415, 0},
+		{"no type", "", []byte("{}"), 415, 0},
+		{"too large", asJSON, bytes.Repeat([]byte(" "), largestBody+1), 413, 0},
+		{"as large as can be", asJSON, append(bytes.Repeat([]byte(" "), largestBody-len(cloudEvent)), cloudEvent...), 200, 2},
+		{"nested", asJSON, bytes.Repeat([]byte("["), 100000), 400, 0},
+	} {
+		before := w.seen()
+		status, text, _ := call(t, s, http.MethodPost, "/events", c.kind, bytes.NewReader(c.body))
+		if status != c.status || w.seen()-before != c.woke || status >= 400 && strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: %d %q, %d resources, want %d and %d", c.name, status, text, w.seen()-before, c.status, c.woke)
+		}
+	}
+	status, text, header := call(t, s, http.MethodPost, "/events", asJSON, bytes.NewReader(fixture(t, "subscription-validation.json")))
+	if status != 200 || text != `{"validationResponse":"512d38b6-c7b8-40c8-89fe-f46f9e9622b6"}`+"\n" || header.Get("Content-Type") != "application/json" {
+		t.Errorf("the handshake of Event Grid: %d %q", status, text)
+	}
+	status, _, header = call(t, s, http.MethodOptions, "/events", "", nil, "WebHook-Request-Origin", "eventgrid.azure.net", "WebHook-Request-Callback", "http://127.0.0.1:1/never")
+	if status != 200 || header.Get("WebHook-Allowed-Origin") != "eventgrid.azure.net" || header.Get("WebHook-Allowed-Rate") == "" {
+		t.Errorf("the handshake of CloudEvents: %d %v", status, header)
+	}
+	if status, _, _ := call(t, s, http.MethodOptions, "/events", "", nil); status != 400 {
+		t.Errorf("a handshake of nobody: %d", status)
+	}
+	if status, _, _ := call(t, s, http.MethodGet, "/events", "", nil); status != 405 {
+		t.Errorf("GET: %d", status)
+	}
+	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
+	for _, line := range []string{
+		`routekeeper_events_total{result="woke"} 2`, `routekeeper_events_total{result="unknown"} 4`, `routekeeper_events_total{result="malformed"} 6`,
+		`routekeeper_events_total{result="large"} 1`, `routekeeper_events_total{result="handshake"} 1`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+}
+
+// TestWhoMayCall: which paths are open to whom.
+func TestWhoMayCall(t *testing.T) {
+	const secret = "a-long-enough-secret"
+	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}})
+	alert := fixture(t, "alert-common-schema.json")
+	for _, c := range []struct {
+		method, path, bearer string
+		status               int
+	}{
+		{http.MethodPost, "/events/" + secret, "", 200}, {http.MethodPost, "/events", secret, 200}, {http.MethodPost, "/events", "", 401},
+		{http.MethodPost, "/events/another", "", 401}, {http.MethodPost, "/events", "another", 401}, {http.MethodPost, "/events/" + secret + "/more", "", 404},
+		{http.MethodGet, "/metrics", "", 401}, {http.MethodGet, "/metrics", secret, 200}, {http.MethodGet, "/livez", "", 200}, {http.MethodGet, "/readyz", "", 503},
+		{http.MethodOptions, "/events/another", "", 401}, {http.MethodOptions, "/events/" + secret, "", 200},
+	} {
+		header := []string{"WebHook-Request-Origin", "x"}
+		if c.bearer != "" {
+			header = append(header, "Authorization", "Bearer "+c.bearer)
+		}
+		before := w.seen()
+		if status, _, _ := call(t, s, c.method, c.path, "application/json", bytes.NewReader(alert), header...); status != c.status || status != 200 && w.seen() > before {
+			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.bearer, status, c.status)
+		}
+	}
+	s.Ready()
+	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 || text != "ok\n" {
+		t.Errorf("after the first round: %d %q", status, text)
+	}
+}
+
+// TestLoopback: without authentication nothing but loopback is listened on.
+func TestLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, ":0": false, "0.0.0.0:0": false, "[::]:0": false, "nonsense": false} {
+		s, err := Start(Options{Address: address, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler)}, &woken{})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+		if s != nil {
+			s.Close()
+		}
+	}
+	for _, a := range []Auth{{Tenant: tenant, Audiences: []string{"x"}}, {Tenant: tenant, Apps: []string{"x"}}} {
+		if _, err := Start(Options{Address: "127.0.0.1:0", Auth: a, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler)}, &woken{}); err == nil {
+			t.Errorf("%+v is taken for enough", a)
+		}
+	}
+}
+
+// writePair writes a certificate with its key.
+func writePair(t *testing.T, certFile, keyFile string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCertificate: a new certificate is served without a restart; one that cannot be read is not.
+func TestCertificate(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	writePair(t, certFile, keyFile, 1)
+	s, _ := start(t, Options{CertFile: certFile, KeyFile: keyFile})
+	serial := func() int64 {
+		t.Helper()
+		c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if got := serial(); got != 1 {
+		t.Errorf("certificate %d", got)
+	}
+	if err := os.WriteFile(keyFile, []byte("half a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(lookEvery + 50*time.Millisecond)
+	if got := serial(); got != 1 {
+		t.Errorf("certificate %d while the files do not fit", got)
+	}
+	writePair(t, certFile, keyFile, 2)
+	time.Sleep(lookEvery + 50*time.Millisecond)
+	if got := serial(); got != 2 {
+		t.Errorf("certificate %d after it was replaced", got)
+	}
+}
+
+// TestClose: a call under way is answered before the end.
+func TestClose(t *testing.T) {
+	s, w := start(t, Options{})
+	c, err := net.Dial("tcp", s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(cloudEvent), cloudEvent[:100])
+	time.Sleep(100 * time.Millisecond)
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	time.Sleep(100 * time.Millisecond)
+	fmt.Fprint(c, cloudEvent[100:])
+	answer := make([]byte, 15)
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200 OK" || w.seen() == 0 {
+		t.Errorf("%q, %v", answer, err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err, open := <-s.Ended(); open {
+		t.Error(err)
+	}
+}
+
+// TestMetrics: what is told of rounds and calls.
+func TestMetrics(t *testing.T) {
+	s, _ := start(t, Options{})
+	m := s.metrics
+	at := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
+	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
+		return plan.Outcome{Change: plan.Change{Verb: verb}, State: state}
+	}
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
+		Changes:  []plan.Outcome{change(plan.Associate, plan.Done), change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete, plan.Failed)},
+		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
+		Tables:   []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400}, {Table: "/subscriptions/s/b", Routes: 3}},
+	})
+	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 11})
+	m.Call(azure.Call{Method: "PUT", Remaining: -1})
+	_, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil)
+	for _, line := range []string{
+		`routekeeper_findings{cluster="play",code="read-failed",severity="error"} 1`,
+		`routekeeper_changes_total{outcome="done",verb="create"} 2`, `routekeeper_changes_total{outcome="failed",verb="delete"} 1`,
+		`routekeeper_change_seconds_sum{kind="repair"} 5`, `routekeeper_change_seconds_count{kind="sync"} 1`,
+		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`,
+		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
+		`routekeeper_arm_calls_total{method="GET",status="200"} 1`, `routekeeper_arm_calls_total{method="PUT",status="0"} 1`,
+		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 11`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	for _, part := range []string{`last_success_timestamp_seconds{cluster="play"}`, `code="source-hop"`, `limit{table="/subscriptions/s/b"}`} {
+		if strings.Contains(text, part) {
+			t.Errorf("the metrics have %s", part)
+		}
+	}
+	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
+		t.Error("the metrics lack the days to retirement")
+	}
+}
