@@ -6,17 +6,12 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"golang.org/x/sync/errgroup"
-
 	"routekeeper.dev/routekeeper/internal/network"
 )
-
-const authorizationVersion = "2022-04-01"
 
 // ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals with the given object IDs may
 // (s.Rights), both with what deny assignments take away. What cannot be read, or not in full, is in the Rights' own Failed; an
@@ -26,54 +21,77 @@ func (c *Client) ReadRights(ctx context.Context, s *network.Snapshot, scopes []n
 	if err != nil {
 		return err
 	}
-	var all []*rightsAt
-	for _, scope := range network.SortIDs(slices.Clone(scopes)) {
-		all = append(all, &rightsAt{scope: scope, assigned: make([]assigned, len(principals))})
+	scopes = network.SortIDs(slices.Clone(scopes))
+	var above []network.ID
+	for _, scope := range scopes {
+		above = append(above, wholeOf(scope), groupOf(scope))
 	}
-	if err := atOnce(all, func(at *rightsAt) error { return c.readRightsAt(ctx, at, principals) }); err != nil {
+	own, err := c.permissionsAt(ctx, network.SortIDs(above))
+	if err != nil {
 		return err
 	}
-	roles := rolesOf(all)
+	denials, err := listOver[denial](ctx, c, scopes, own, areas, "denyAssignments", "")
+	if err != nil {
+		return err
+	}
+	if err := c.ownRights(ctx, scopes, own, caller); err != nil {
+		return err
+	}
+	filters := make([]string, len(principals))
+	for i, who := range principals {
+		filters[i] = assignedTo(who)
+	}
+	assigned, err := listOver[assignment](ctx, c, scopes, own, areas, "roleAssignments", filters...)
+	if err != nil {
+		return err
+	}
+	roles := rolesOf(scopes, assigned)
 	if err := atOnce(slices.Collect(maps.Values(roles)), func(r *role) error { return c.readRole(ctx, r) }); err != nil {
 		return err
 	}
 	s.Caller = caller
-	for _, at := range all {
-		s.Own[at.scope.Key()] = at.less(at.own, caller)
+	for _, scope := range scopes {
+		denied := denials[0][scope.Key()]
+		s.Own[scope.Key()] = less(own[scope.Key()], denied, scope, caller)
 		for i, principal := range principals {
 			if s.Rights[principal] == nil {
 				s.Rights[principal] = map[string]network.Rights{}
 			}
-			s.Rights[principal][at.scope.Key()] = at.less(at.assigned[i].rights(roles), principal)
+			s.Rights[principal][scope.Key()] = less(rightsOf(assigned[i][scope.Key()], scope, own[scope.Key()], roles), denied, scope, principal)
 		}
 	}
 	return nil
 }
 
-// atOnce does something to all items, several at a time.
-func atOnce[T any](items []T, do func(T) error) error {
-	var g errgroup.Group
-	g.SetLimit(parallel)
-	for _, item := range items {
-		g.Go(func() error { return do(item) })
+// ownRights adds the caller's rights at scopes to those above them. Rights are inherited downwards: where the caller's roles are known
+// and none is assigned below the resource group, those of the group are all there are.
+func (c *Client) ownRights(ctx context.Context, scopes []network.ID, own map[string]network.Rights, caller string) error {
+	above := areas[:len(areas)-1]
+	if caller == "" {
+		above = nil
 	}
-	return g.Wait()
-}
-
-// rightsAt is what was read of one scope.
-type rightsAt struct {
-	scope    network.ID
-	own      network.Rights
-	assigned []assigned // in the order of the principals
-	denials  []denial
-	// undenied says why the deny assignments could not be read.
-	undenied string
-}
-
-// assigned are the roles that a principal has at a scope.
-type assigned struct {
-	roles  []network.ID
-	failed string
+	mine, err := listOver[assignment](ctx, c, scopes, own, above, "roleAssignments", assignedTo(caller))
+	if err != nil {
+		return err
+	}
+	var asked []network.ID
+	for _, scope := range scopes {
+		if _, known := own[scope.Key()]; known {
+			continue
+		}
+		group, roles := groupOf(scope), mine[0][scope.Key()]
+		unsure := own[group.Key()].Failed != "" || roles == nil || roles.failed != ""
+		if unsure || slices.ContainsFunc(roles.items, func(a assignment) bool {
+			return covers(a.Properties.Scope, scope) && !covers(a.Properties.Scope, group)
+		}) {
+			asked = append(asked, scope)
+			continue
+		}
+		own[scope.Key()] = own[group.Key()]
+	}
+	more, err := c.permissionsAt(ctx, asked)
+	maps.Copy(own, more)
+	return err
 }
 
 // role is a role definition, with its ID as the scope shows it where it was found first: to read it there takes no rights elsewhere.
@@ -128,80 +146,26 @@ func (d denial) concerns(who string) bool {
 	return listed(d.Properties.Principals, everyone) || who != "" && listed(d.Properties.Principals, who)
 }
 
+// counts reports whether it holds at a scope.
+func (d denial) counts(at network.ID) bool {
+	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
+}
+
 // covers reports whether what is said at a scope counts for another: at it, or above. Of management groups a list shows only those above.
 func covers(scope, at network.ID) bool {
 	const managementGroup = "/providers/microsoft.management/managementgroups/"
 	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") || strings.HasPrefix(scope.Key(), managementGroup)
 }
 
-// readRightsAt asks what there is to know of one scope.
-func (c *Client) readRightsAt(ctx context.Context, at *rightsAt, principals []string) (err error) {
-	at.own.Failed, err = listRights(ctx, c, at.scope, "permissions", "", func(p network.Permission) {
-		at.own.Permissions = append(at.own.Permissions, p)
-	})
-	if err != nil {
-		return err
-	}
-	at.undenied, err = listRights(ctx, c, at.scope, "denyAssignments", "atScope()", func(d denial) {
-		if covers(d.Properties.Scope, at.scope) && (!d.Properties.NotBelow || d.Properties.Scope.Equal(at.scope)) {
-			at.denials = append(at.denials, d)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for i, who := range principals {
-		// assignedTo also finds what groups have that the principal is in, directly or not (role-assignments-list-rest). The
-		// documentation leaves open whether it finds what is inherited when atScope stands beside it: what lies below the scope
-		// is left out here instead.
-		a := &at.assigned[i]
-		a.failed, err = listRights(ctx, c, at.scope, "roleAssignments", "assignedTo('"+strings.ReplaceAll(who, "'", "''")+"')", func(r assignment) {
-			if covers(r.Properties.Scope, at.scope) {
-				a.roles = append(a.roles, r.Properties.Role)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		// A list shows what the caller may see. That a role is not in it counts only where the caller may see them all.
-		const read = "Microsoft.Authorization/roleAssignments/read"
-		if a.failed == "" && !at.own.May(read) {
-			a.failed = "the caller may not do " + read + " at " + string(at.scope) + ", so there may be roles that are not seen"
-		}
-	}
-	return nil
-}
-
-// listRights reads a list of Microsoft.Authorization at a scope, and says why it could not be read in full.
-func listRights[T any](ctx context.Context, c *Client, scope network.ID, list, filter string, add func(T)) (failed string, err error) {
-	address := c.address(scope, "/providers/Microsoft.Authorization/"+list, authorizationVersion)
-	if filter != "" {
-		address += "&$filter=" + url.QueryEscape(filter)
-	}
-	err = c.listAll(ctx, address, func(raw json.RawMessage) bool {
-		var item T
-		if json.Unmarshal(raw, &item) != nil {
-			failed = "GET " + string(idOf(address)) + ": an item of the list is not understood"
-			return true
-		}
-		add(item)
-		return true
-	})
-	fault, fatal := asFault(err)
-	if fault != nil {
-		failed = fault.Error()
-	}
-	return failed, fatal
-}
-
 // rolesOf collects the roles that are assigned anywhere, each once, by their GUIDs.
-func rolesOf(all []*rightsAt) map[string]*role {
+func rolesOf(scopes []network.ID, assigned []map[string]*listed[assignment]) map[string]*role {
 	roles := map[string]*role{}
-	for _, at := range all {
-		for _, a := range at.assigned {
-			for _, id := range a.roles {
-				if guid := strings.ToLower(id.Name()); roles[guid] == nil {
-					roles[guid] = &role{id: at.scope + network.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
+	for _, scope := range scopes {
+		for _, all := range assigned {
+			for _, a := range all[scope.Key()].items {
+				id := a.Properties.Role
+				if guid := strings.ToLower(id.Name()); covers(a.Properties.Scope, scope) && roles[guid] == nil {
+					roles[guid] = &role{id: scope + network.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
 				}
 			}
 		}
@@ -231,11 +195,18 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 	return nil
 }
 
-// rights are what the roles allow together.
-func (a assigned) rights(roles map[string]*role) network.Rights {
-	rights := network.Rights{Failed: a.failed}
-	for _, id := range a.roles {
-		r := roles[strings.ToLower(id.Name())]
+// rightsOf are what the roles of a principal allow together at a scope, as far as the caller may see them.
+func rightsOf(assigned *listed[assignment], scope network.ID, own network.Rights, roles map[string]*role) network.Rights {
+	rights := network.Rights{Failed: assigned.failed}
+	// A list shows what the caller may see. That a role is not in it counts only where the caller may see them all.
+	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) && !own.May(read) {
+		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so there may be roles that are not seen"
+	}
+	for _, a := range assigned.items {
+		if !covers(a.Properties.Scope, scope) {
+			continue
+		}
+		r := roles[strings.ToLower(a.Properties.Role.Name())]
 		if r.failed != "" {
 			rights.Failed = r.failed
 			continue
@@ -248,11 +219,11 @@ func (a assigned) rights(roles map[string]*role) network.Rights {
 	return rights
 }
 
-// less takes away what is denied.
-func (at *rightsAt) less(rights network.Rights, who string) network.Rights {
-	rights.Undenied = at.undenied
-	for _, d := range at.denials {
-		if d.concerns(who) {
+// less takes away what somebody is denied at a scope.
+func less(rights network.Rights, denials *listed[denial], scope network.ID, who string) network.Rights {
+	rights.Undenied = denials.failed
+	for _, d := range denials.items {
+		if d.counts(scope) && d.concerns(who) {
 			rights.Denied = append(rights.Denied, d.Properties.Permissions...)
 			rights.DeniedBy = append(rights.DeniedBy, d.Properties.Name)
 		}

@@ -2,6 +2,8 @@ package azure_test
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,27 @@ func (w *rightsWorld) read(as emulator.Principal, scopes ...network.ID) *network
 	return s
 }
 
+// lockedDown makes a cluster whose node resource group is locked down: the group, and the cluster's principal.
+func (w *rightsWorld) lockedDown() (group network.ID, who []string) {
+	w.t.Helper()
+	identity := w.group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-id"
+	w.put(identity, "2023-01-31", map[string]any{"location": "westeurope"})
+	cluster := w.group + "/providers/Microsoft.ContainerService/managedClusters/shop"
+	w.put(cluster, "2025-10-01", map[string]any{"location": "westeurope",
+		"identity": map[string]any{"type": "UserAssigned", "userAssignedIdentities": map[string]any{string(identity): map[string]any{}}},
+		"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet"},
+			"nodeResourceGroupProfile": map[string]any{"restrictionLevel": "ReadOnly"},
+			"agentPoolProfiles":        []any{map[string]any{"name": "np", "count": 1}}}})
+	s := network.NewSnapshot()
+	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, network.Wanted{Clusters: []network.ID{cluster}}); err != nil {
+		w.t.Fatal(err)
+	}
+	if who = s.Cluster(cluster).PrincipalIDs; len(who) != 1 {
+		w.t.Fatalf("the cluster's identity is %v", who)
+	}
+	return s.Cluster(cluster).NodeGroup(), who
+}
+
 func (w *rightsWorld) of(s *network.Snapshot, scope network.ID) network.Rights {
 	w.t.Helper()
 	rights, read := s.Rights[guest.ObjectID][scope.Key()]
@@ -142,20 +165,25 @@ func TestRightsNone(t *testing.T) {
 	})
 }
 
-// TestRightsUnread: one refusal spoils the scope or the role that it concerns, and nothing else.
+// TestRightsUnread: one refusal spoils the scope or the role that it concerns, and nothing else. A list that is refused of all the
+// subscription is asked of less.
 func TestRightsUnread(t *testing.T) {
 	refuse := func(path string) emulator.Fault {
 		return emulator.Fault{Path: path, Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1}
 	}
+	const all, whole = "^/subscriptions/[^/]+/providers/Microsoft.Authorization/", "(g0/.*|^/subscriptions/[^/]+/providers/Microsoft.Authorization/)"
 	for name, tt := range map[string]struct {
 		path                    string
 		own, there, elsewhere   bool // read in full?
 		undenied, allowedAnyway bool
 	}{
-		"permissions":      {"g0/.*/permissions$", false, false, true, false, true},
-		"role assignments": {"g0/.*/roleAssignments$", true, false, true, false, false},
-		"a role":           {"roleDefinitions/" + reader + "$", true, false, true, false, true},
-		"deny assignments": {"g0/.*/denyAssignments$", true, true, true, true, true},
+		"permissions of a group":            {"g0/.*permissions$", false, true, true, false, true},
+		"permissions of a group and of all": {whole + "permissions$", false, false, true, false, true},
+		"role assignments of all":           {all + "roleAssignments$", true, true, true, false, true},
+		"role assignments of a group":       {whole + "roleAssignments$", true, false, true, false, false},
+		"a role":                            {"roleDefinitions/" + reader + "$", true, false, true, false, true},
+		"deny assignments of all":           {all + "denyAssignments$", true, true, true, false, true},
+		"deny assignments of a group":       {whole + "denyAssignments$", true, true, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -178,18 +206,73 @@ func TestRightsUnread(t *testing.T) {
 	}
 }
 
-// TestRightsReadOnce: a role is read once, however many scopes and assignments name it.
-func TestRightsReadOnce(t *testing.T) {
+// TestRightsCalls: the calls grow with the resource groups, and not with the scopes in them, and each role is read once. What the caller
+// may do at a scope alone is asked there.
+func TestRightsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
+		w.assign("/subscriptions/"+sub, reader)
 		w.assign(w.table, reader)
-		w.assign(w.other, reader)
-		c := emulatortest.Client(t, w.e, emulatortest.Keeper)
-		if err := c.ReadRights(t.Context(), network.NewSnapshot(), []network.ID{w.table, w.other, w.table}, []string{guest.ObjectID}); err != nil {
-			t.Fatal(err)
+		w.assign(w.other, networkContributor)
+		scopes := []network.ID{w.table, w.other, w.table}
+		for i := range 100 {
+			scopes = append(scopes, w.group+network.ID(fmt.Sprintf("/providers/Microsoft.Network/routeTables/more%d", i)))
 		}
-		if reads, _, _ := c.Counts(); reads != 2*3+1 {
-			t.Errorf("%d calls, want three lists for each of two scopes, and the role", reads)
+		since := w.e.LastRequest()
+		s := w.read(guest, scopes...)
+		calls := map[string]int{}
+		for _, r := range w.e.Requests(since) {
+			calls[r.Path[strings.LastIndex(r.Path, "Microsoft.Authorization/")+len("Microsoft.Authorization/"):]]++
+		}
+		// permissions: of the subscription, two groups, and the two tables that the caller has a role at.
+		want := map[string]int{"permissions": 1 + 2 + 2, "denyAssignments": 1, "roleAssignments": 2, "roleDefinitions/" + reader: 1, "roleDefinitions/" + networkContributor: 1}
+		if !maps.Equal(calls, want) {
+			t.Errorf("calls %v, want %v", calls, want)
+		}
+		for scope, may := range map[network.ID]bool{w.table: false, w.other: true, scopes[50]: false} {
+			own, there := s.Own[scope.Key()], w.of(s, scope)
+			if own.May(writeTable) != may || there.May(writeTable) != may || !own.May(readTable) || !there.May(readTable) {
+				t.Errorf("at %s: own %+v, the guest's %+v", scope.Short(), own, there)
+			}
+		}
+	})
+}
+
+// TestRightsAgree: lists of the whole subscription, of resource groups, and of every scope alone say the same.
+func TestRightsAgree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRightsWorld(t)
+		locked, who := w.lockedDown()
+		w.assign("/subscriptions/"+sub, reader)
+		w.assign(w.group, networkContributor)
+		w.assign(w.other, networkContributor)
+		scopes := []network.ID{w.table, w.other, w.other.Group() + "/providers/Microsoft.Network/routeTables/y", locked + "/providers/Microsoft.Network/routeTables/x", locked + "/providers/Microsoft.Network/routeTables/y"}
+		for _, as := range []emulator.Principal{guest, emulatortest.Keeper} {
+			read := func(refused string) *network.Snapshot {
+				if refused != "" {
+					remove, err := w.e.Inject(emulator.Fault{Path: refused + "/providers/Microsoft.Authorization/(roleAssignments|denyAssignments)$", Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer remove()
+				}
+				s := network.NewSnapshot()
+				if err := emulatortest.Client(t, w.e, as).ReadRights(t.Context(), s, scopes, append(who, guest.ObjectID)); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			want := read("^/subscriptions/[^/]+(/resourceGroups/[^/]+)?")
+			for _, refused := range []string{"", "^/subscriptions/[^/]+"} {
+				if got := read(refused); !reflect.DeepEqual(got.Own, want.Own) || !reflect.DeepEqual(got.Rights, want.Rights) {
+					t.Errorf("%s, refused %q:\n%+v\n%+v\nwant\n%+v\n%+v", as.Name, refused, got.Own, got.Rights, want.Own, want.Rights)
+				}
+			}
+			for i, may := range []bool{true, true, as.Name != guest.Name, false, false} {
+				if own := want.Own[scopes[i].Key()]; own.Failed != "" || own.Undenied != "" || own.May(writeTable) != may {
+					t.Errorf("%s at %s: %+v", as.Name, scopes[i], own)
+				}
+			}
 		}
 	})
 }
@@ -198,25 +281,10 @@ func TestRightsReadOnce(t *testing.T) {
 func TestRightsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
-		identity := w.group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-id"
-		w.put(identity, "2023-01-31", map[string]any{"location": "westeurope"})
-		cluster := w.group + "/providers/Microsoft.ContainerService/managedClusters/shop"
-		w.put(cluster, "2025-10-01", map[string]any{"location": "westeurope",
-			"identity": map[string]any{"type": "UserAssigned", "userAssignedIdentities": map[string]any{string(identity): map[string]any{}}},
-			"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet"},
-				"nodeResourceGroupProfile": map[string]any{"restrictionLevel": "ReadOnly"},
-				"agentPoolProfiles":        []any{map[string]any{"name": "np", "count": 1}}}})
+		locked, who := w.lockedDown()
 		w.assign("/subscriptions/"+sub, networkContributor)
 		c := emulatortest.Client(t, w.e, emulatortest.Keeper)
 		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{cluster}}); err != nil {
-			t.Fatal(err)
-		}
-		who := s.Cluster(cluster).PrincipalIDs
-		if len(who) != 1 {
-			t.Fatalf("the cluster's identity is %v", who)
-		}
-		locked := s.Cluster(cluster).NodeGroup()
 		if err := c.ReadRights(t.Context(), s, []network.ID{locked, w.group}, append(who, guest.ObjectID)); err != nil {
 			t.Fatal(err)
 		}

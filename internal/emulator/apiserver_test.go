@@ -325,6 +325,23 @@ func TestKubeconfig(t *testing.T) {
 	if private := fqdn("privateFQDN"); fqdn("fqdn") != "" || private == "" || !strings.Contains(config("listClusterUserCredential"), "server: https://"+private+":443") {
 		t.Errorf("fqdn %q, private %q", fqdn("fqdn"), private)
 	}
+
+	// Over plain HTTP clients send no token: it names the other port.
+	b.put(aks, clusterBody(``, ``))
+	server, err := b.e.Start(t.TempDir(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if plain := config("listClusterUserCredential"); !strings.Contains(plain, "server: "+apiServerURL(server.Info.HTTPS, aks)+"\n") {
+		t.Errorf("asked for over HTTP: %s", plain)
+	}
+	b.e.server.HTTPS = "[::]:8443"
+	for base, want := range map[string]string{"http://azure.example:8080": "https://azure.example:8443", "http://[::1]:8080": "https://[::1]:8443", "https://azure.example": "https://azure.example"} {
+		if got := b.e.overTLS(base); got != want {
+			t.Errorf("%s is %s", base, got)
+		}
+	}
 }
 
 // TestKubernetesRestart keeps what the API server shows, and its tokens, over a restart.

@@ -4,7 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -35,6 +39,21 @@ func showAPIServer(cluster network.ID, properties object) {
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
+// overTLS is the same server's address with HTTPS, for somebody who has called the port without: over plain HTTP client-go sends no token.
+// It is left as it is where nothing listens.
+func (e *Emulator) overTLS(base string) string {
+	called, err := url.Parse(base)
+	at, parsed := netip.ParseAddrPort(e.server.HTTPS)
+	if err != nil || parsed != nil || called.Scheme == "https" {
+		return base
+	}
+	host := at.Addr().String()
+	if at.Addr().IsUnspecified() { // it listens under every name that the caller can have
+		host = called.Hostname()
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
+}
+
 // credential answers with a kubeconfig. Its server is an address at which the local Azure answers for the cluster, or a private
 // cluster's name; the certificate that the server shows is for the cluster's name.
 func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
@@ -47,7 +66,7 @@ func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failu
 		if err != nil {
 			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError", "Making a certificate authority: %v", err)
 		}
-		server := apiServerURL(c.base, r.id) + "\n    tls-server-name: " + apiServerName(r.id, properties)
+		server := apiServerURL(e.overTLS(c.base), r.id) + "\n    tls-server-name: " + apiServerName(r.id, properties)
 		if isPrivate(properties) {
 			server = "https://" + privateName(r.id, properties) + ":443"
 		}

@@ -51,9 +51,9 @@ func TestContext(t *testing.T) {
 		"through a tunnel":                    {[]string{other, "bastion https://localhost:44443 " + shopHost}, Options{Cluster: cluster}, "bastion"},
 		"named":                               {[]string{mine, other}, Options{Cluster: cluster, Context: "other"}, "other"},
 		"none leads there":                    {[]string{other}, Options{Cluster: cluster}, "!no kubeconfig leads to the cluster: "},
-		"another host that begins the same":   {[]string{"evil https://" + shopHost + ".example"}, Options{Cluster: cluster}, "!az aks get-credentials -g shop-rg -n shop"},
+		"another host that begins the same":   {[]string{"evil https://" + shopHost + ".example"}, Options{Cluster: cluster}, "!az aks get-credentials -g shop-rg -n shop --subscription "},
 		"named, and not there":                {[]string{mine, other}, Options{Context: "prod"}, `!has no context "prod" (of shop, other)`},
-		"stopped":                             {[]string{mine}, Options{Cluster: &network.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop"},
+		"stopped":                             {[]string{mine}, Options{Cluster: &network.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription() + ")"},
 		"a file that is not there, among two": {[]string{"", mine}, Options{Cluster: cluster}, "shop"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	_, err := Load(Options{Cluster: shop(t, shopHost)})
-	says(t, err, "az aks get-credentials -g shop-rg -n shop")
+	says(t, err, "az aks get-credentials -g shop-rg -n shop --subscription 5ab00000-0000-4000-8000-000000000001 --overwrite-existing")
 	if !errors.Is(err, ErrNoContext) {
 		t.Errorf("%v is not ErrNoContext", err)
 	}

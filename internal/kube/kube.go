@@ -71,7 +71,7 @@ var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandl
 func Load(o Options) (*Client, error) {
 	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
-		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start -g %s -n %[1]s)", o.Cluster.ID.Name(), o.Cluster.ID.ResourceGroup())
+		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start%s)", o.Cluster.ID.Name(), named(o.Cluster.ID))
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -181,9 +181,14 @@ func among(names []string) string {
 
 // getCredentials is the command that gets a kubeconfig.
 func getCredentials(c *network.Cluster) string {
-	group, name := "GROUP", "NAME"
+	which := " -g GROUP -n NAME"
 	if c != nil {
-		group, name = c.ID.ResourceGroup(), c.ID.Name()
+		which = named(c.ID)
 	}
-	return "az aks get-credentials -g " + group + " -n " + name + " --overwrite-existing"
+	return "az aks get-credentials" + which + " --overwrite-existing"
+}
+
+// named are the arguments by which az finds a cluster, with the subscription: names repeat in others.
+func named(id network.ID) string {
+	return " -g " + id.ResourceGroup() + " -n " + id.Name() + " --subscription " + id.Subscription()
 }

@@ -64,7 +64,11 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	word := kinds[at].word
 	switch {
 	case len(all) == 0 && word == "pod":
-		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, which was not read: give the pod's address", text)
+		why := "which was not read"
+		if unseen := t.unseenKubernetes(func(*network.Cluster) bool { return true }); len(unseen) > 0 {
+			why += " (" + strings.Join(unseen, "; ") + ")"
+		}
+		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
 	case len(found) == 0:
 		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, near(name, names))
 	case len(found) > 1:
@@ -139,16 +143,21 @@ func (t *Tracer) podPlace(cluster *network.Cluster, p network.Pod) (behind, subn
 	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() || cluster.Overlay()) {
 		return cluster.ID, ""
 	}
+	if s := subnetOf(t.s, t.clusterSubnets(cluster), p.Addresses[0]); s != nil {
+		return "", s.ID
+	}
+	return "", ""
+}
+
+// clusterSubnets are those of a cluster's nodes and of its pods.
+func (t *Tracer) clusterSubnets(cluster *network.Cluster) []network.ID {
 	ids := t.s.NodeSubnetIDs(cluster)
 	for _, pool := range cluster.Pools {
 		if pool.PodSubnet != "" {
 			ids = append(ids, pool.PodSubnet)
 		}
 	}
-	if s := subnetOf(t.s, ids, p.Addresses[0]); s != nil {
-		return "", s.ID
-	}
-	return "", ""
+	return ids
 }
 
 // nodeNames are the nodes, each once: of a dual-stack node its first address.
@@ -166,6 +175,9 @@ func (t *Tracer) nodeNames() []named {
 		}
 		seen[key] = true
 		n := named{name: name, place: "cluster " + node.Cluster.Name(), Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
+		if node.lost {
+			n.missing = "is somewhere else than its route leads to, " + node.Addr.String() + ": its address is not known"
+		}
 		if node.subnet != nil {
 			n.Subnet = node.subnet.ID
 		}

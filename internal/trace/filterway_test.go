@@ -70,8 +70,7 @@ func TestFilteredWays(t *testing.T) {
 		"IP forwarding of another node":                 {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Delivered, Delivered, ""},
 		"an appliance that forwards nothing": {"10.0.1.4", "20.1.2.3", func(s *network.Snapshot) {
 			id := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/fw")
-			fw := vnet + "/subnets/fw"
-			s.Subnets[fw.Key()] = &network.Subnet{Document: network.Document{ID: fw}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.9.0/24")}}
+			fw := vnet + "/subnets/firewall"
 			s.Interfaces[id.Key()] = &network.Interface{Document: network.Document{ID: id}, Configs: []network.IPConfig{{Address: netip.MustParseAddr("10.0.9.4"), Subnet: fw}}}
 		}, Options{}, Dropped, Unknown, "IP forwarding is off on the network interface of 10.0.9.4 (fw)"},
 		"a network that lets nothing forwarded in": {"10.244.0.7", "10.70.0.4", func(s *network.Snapshot) { // no source NAT between pods of two clusters

@@ -80,17 +80,17 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Unknown, "the peered network of the next hop %s was not read", route.Hop)
 		case v != Delivered:
 			return j.end(v, "%s is in no network that subnet %s reaches directly", j.calledHop(route.Hop), subnet.ID.Short())
-		case route.Hop == to && near != nil:
-			return j.arrive(subnet, near)
+		case near == nil:
+			return j.end(Dropped, "no subnet of the network has the address of %s", j.calledHop(route.Hop))
 		case route.Hop == to:
-			return j.end(Delivered, "the next hop is the destination")
+			return j.arrive(subnet, near)
+		case j.nobody(route.Hop, near):
+			return j.end(Dropped, "nobody has the address of %s: no network interface in subnet %s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
 		}
-		if near != nil {
-			if why := j.enter(subnet, near, route.Hop); why != "" {
-				return j.end(Dropped, "%s", why)
-			}
+		if why := j.enter(subnet, near, route.Hop); why != "" {
+			return j.end(Dropped, "%s", why)
 		}
-		if near == nil || len(j.nodesAt(route.Hop, near)) == 0 {
+		if len(j.nodesAt(route.Hop, near)) == 0 {
 			return j.end(Leaves, "%s is no node of a cluster: what it does with the packet is its own", route.Hop)
 		}
 		at, subnet = route.Hop, near
@@ -153,7 +153,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, do
 	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
 	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
 	if node.subnet == nil {
-		return ended(j.end(Unknown, "the subnet of the node %s was not read", node.Addr))
+		return ended(j.end(Unknown, "the node %s is in none of the node subnets that were read", node))
 	}
 	j.step(a, "pod *", "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
 	switch {

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -21,7 +20,8 @@ type Matrix struct {
 	Unknown int `json:"unknown"`
 	// Broken are the pairs that are not delivered, those of one cause together: what is dropped first, then by their number.
 	Broken []Break `json:"broken"`
-	// Unseen says of which nodes nothing is said, because where their pods are is not known.
+	// Unseen says of which nodes nothing is said, because where their pods are is not known, and what Kubernetes did not show. Of
+	// many nodes for the same reason it names a few.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
@@ -57,6 +57,7 @@ func (t *Tracer) All(clusters ...network.ID) Matrix {
 			continue
 		}
 		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
+		m.Unseen = append(m.Unseen, t.unseenKubernetes(func(c *network.Cluster) bool { return c == cluster })...)
 		m.Unseen = append(m.Unseen, g.place()...)
 		g.trace(&m)
 	}
@@ -78,25 +79,6 @@ type grid struct {
 	causes  map[cause]*gathered
 }
 
-// sender is where packets come from.
-type sender struct {
-	kind string
-	name string
-	node int // index of its receiver, -1 for a subnet
-	Endpoint
-	at     netip.Addr      // of the interface it leaves by
-	subnet *network.Subnet // of at
-	plain  bool            // nothing else has its address
-}
-
-// receiver is a node's pods, by one of their addresses.
-type receiver struct {
-	node Node
-	name string
-	Endpoint
-	plain bool // no other node has its address
-}
-
 // cause is what pairs that fail in the same way have in common.
 type cause struct {
 	kind    string
@@ -110,88 +92,6 @@ type gathered struct {
 	from, to []bool // by the index of the sender and the receiver
 }
 
-// place finds who sends and who receives, and says of which nodes it is not known.
-func (g *grid) place() (unseen []string) {
-	flat := g.podsByNode()
-	for _, n := range g.nodes {
-		if !n.Cluster.Equal(g.cluster.ID) {
-			continue
-		}
-		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
-		switch {
-		case n.subnet == nil:
-			unseen = append(unseen, fmt.Sprintf("node %s: its subnet was not read", n))
-			continue
-		case n.Pods.IsValid():
-			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
-		case flat[n.Name].Addr.IsValid():
-			r.Endpoint = flat[n.Name]
-		case g.cluster.Kubenet():
-			unseen = append(unseen, fmt.Sprintf("node %s: no route leads to its pods, and which they are only Kubernetes says", n))
-			continue
-		default:
-			unseen = append(unseen, fmt.Sprintf("node %s: which pods it has only Kubernetes says", n))
-			continue
-		}
-		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
-		i := len(g.to)
-		g.to = append(g.to, r)
-		g.from = append(g.from,
-			sender{kind: podToPod, name: r.name, node: i, Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain},
-			sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
-	}
-	for _, subnet := range g.targets() {
-		a := network.FirstUsable(subnet.Prefixes[0])
-		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
-	}
-	return unseen
-}
-
-// podsByNode is one pod of each node that has an address of the network, where Kubernetes knows them.
-func (g *grid) podsByNode() map[string]Endpoint {
-	out := map[string]Endpoint{}
-	kube := g.s.Kubernetes[g.cluster.ID.Key()]
-	if kube == nil || g.cluster.Kubenet() || g.cluster.Overlay() {
-		return out
-	}
-	for _, p := range kube.Pods {
-		if !p.HostNetwork && !p.Ended() && len(p.Addresses) > 0 && !out[p.Node].Addr.IsValid() {
-			e := Endpoint{Addr: p.Addresses[0]}
-			e.Cluster, e.Subnet = g.podPlace(g.cluster, p)
-			out[p.Node] = e
-		}
-	}
-	return out
-}
-
-// targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
-// in the same network or one that is peered with it.
-func (g *grid) targets() []*network.Subnet {
-	own := g.s.NodeSubnetIDs(g.cluster)
-	prefixes := g.s.NodePrefixes(g.cluster)
-	near := map[string]bool{}
-	for _, id := range own {
-		near[id.Parent().Key()] = true
-		if vnet := g.s.VNets[id.Parent().Key()]; vnet != nil {
-			for _, peer := range vnet.Peers() {
-				near[peer.Key()] = true
-			}
-		}
-	}
-	var out []*network.Subnet
-	for _, key := range slices.Sorted(maps.Keys(g.s.Subnets)) {
-		subnet := g.s.Subnets[key]
-		table := g.s.Table(subnet.RouteTable)
-		switch {
-		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
-		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
-			out = append(out, subnet)
-		}
-	}
-	return out
-}
-
 func (g *grid) trace(m *Matrix) {
 	q := newQuick(g)
 	for i := range g.from {
@@ -202,8 +102,10 @@ func (g *grid) trace(m *Matrix) {
 				continue
 			}
 			m.Pairs++
-			delivered, broken := q.delivers(i, j)
-			if !delivered && broken == nil {
+			delivered, broken := false, (*gathered)(nil)
+			if to.doubt != "" {
+				broken = g.cause(from, to, Way{Verdict: Unknown, Why: to.doubt}, false)
+			} else if delivered, broken = q.delivers(i, j); !delivered && broken == nil {
 				broken = g.follow(from, to)
 			}
 			if broken == nil {

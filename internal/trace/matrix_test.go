@@ -135,6 +135,12 @@ func TestAllAgrees(t *testing.T) {
 				s.Interfaces[key].SecurityGroup = nicGroup
 			}
 		}
+		if rapid.Bool().Draw(t, "all interfaces read") {
+			s.InterfacesOf = []network.ID{"/subscriptions/s"}
+			if key := slices.Sorted(maps.Keys(s.Interfaces))[0]; rapid.Bool().Draw(t, "a node is gone") {
+				delete(s.Interfaces, key)
+			}
+		}
 		for _, id := range []network.ID{nicGroup, nodesGroup} {
 			var rules []string
 			for i := range rapid.IntRange(0, 3).Draw(t, "rules") {
@@ -244,4 +250,47 @@ func BenchmarkAll(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few are named.
+func TestAllUnseen(t *testing.T) {
+	s := crowd(300)
+	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
+	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
+	m := New(s, Options{}).All()
+	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not take the login (401 Unauthorized)" ||
+		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: which pods it has only Kubernetes says" {
+		t.Errorf("%d pairs, not seen %q", m.Pairs, m.Unseen)
+	}
+	if m := New(s, Options{}).All("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/another"); len(m.Unseen) != 0 {
+		t.Errorf("of another cluster: %q", m.Unseen)
+	}
+}
+
+// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one does not.
+func TestWaysUnseen(t *testing.T) {
+	s := namedShop(t)
+	k := s.Kubernetes[cluster.Key()]
+	k.Pods, k.Note = nil, "pods are not shown (403)"
+	tracer := New(s, Options{})
+	unseen := func(from, to string) []string {
+		there, back := tracer.Ways(Endpoint{Addr: netip.MustParseAddr(from)}, Endpoint{Addr: netip.MustParseAddr(to)})
+		return slices.DeleteFunc(append(there.Unseen, back.Unseen...), func(line string) bool { return !strings.HasPrefix(line, "nodes and pods") })
+	}
+	want := []string{"nodes and pods of cluster shop: pods are not shown (403)"}
+	for _, ends := range [][2]string{{"10.244.0.7", "10.0.3.9"}, {"10.0.3.9", "10.244.9.7"}, {"10.0.3.9", "10.0.1.4"}} {
+		if got := unseen(ends[0], ends[1]); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", ends, got)
+		}
+	}
+	if got := unseen("10.0.3.9", "20.1.2.3"); len(got) != 0 {
+		t.Errorf("what is not the cluster's: %q", got)
+	}
+	if _, err := tracer.Resolve("shop/web-0"); err == nil || !strings.Contains(err.Error(), "pods are not shown (403)") {
+		t.Error(err)
+	}
+	k.Note = ""
+	if got := unseen("10.244.0.7", "10.0.3.9"); len(got) != 0 {
+		t.Errorf("all is read: %q", got)
+	}
 }

@@ -17,7 +17,10 @@ type Node struct {
 	Addr    netip.Addr
 	Pods    netip.Prefix // zero where nothing says it, and where pods have addresses of the network
 
-	subnet *network.Subnet // nil where it was not read
+	subnet *network.Subnet // nil where it was not read, or lost is set
+	// lost is set where the route to its pods leads out of the node subnets, to Addr, and nothing else says where it is; bare where only
+	// its network interface shows it.
+	lost, bare bool
 }
 
 // Nodes finds the nodes of all clusters: as Kubernetes knows them; where it was not asked, by the routes to their pods, and by the
@@ -37,7 +40,9 @@ func Nodes(s *network.Snapshot) []Node {
 		}
 		subnets := s.NodeSubnetIDs(cluster)
 		for i := range nodes {
-			nodes[i].subnet = subnetOf(s, subnets, nodes[i].Addr)
+			if !nodes[i].lost {
+				nodes[i].subnet = subnetOf(s, subnets, nodes[i].Addr)
+			}
 		}
 		all = append(all, nodes...)
 	}
@@ -77,19 +82,99 @@ func kubernetesNodes(cluster *network.Cluster, known []network.Node) []Node {
 }
 
 // routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the pod CIDR by way of a node
-// subnet's address, in the tables of the node subnets. Where those show none, as when the association is lost, any table will do.
+// subnet's address, in the tables of the node subnets. Where those show none, as when the association is lost, any table will do. A
+// route to anywhere else may be a node's as well: its name tells.
 func routedNodes(s *network.Snapshot, cluster *network.Cluster) []Node {
-	var own []*network.RouteTable
-	for _, id := range s.NodeSubnetIDs(cluster) {
-		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil {
-			own = append(own, s.Table(subnet.RouteTable))
-		}
-	}
+	own := ownTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
 	if len(nodes) == 0 {
 		nodes = nodesIn(tablesFor(s, cluster), cluster, s.NodePrefixes(cluster))
 	}
+	return misrouted(s, own, cluster, nodes)
+}
+
+// ownTables are the tables of a cluster's node subnets, each once.
+func ownTables(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTable {
+	var own []*network.RouteTable
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil && !slices.Contains(own, s.Table(subnet.RouteTable)) {
+			own = append(own, s.Table(subnet.RouteTable))
+		}
+	}
+	return own
+}
+
+// misrouted adds to the nodes those whose routes lead elsewhere than to a node subnet, and gives all the addresses that the interfaces
+// of the machines show which the routes are named after. A route that is named after a machine that is gone shows no node.
+func misrouted(s *network.Snapshot, own []*network.RouteTable, cluster *network.Cluster, nodes []Node) []Node {
+	machines := map[string]*network.Interface{}
+	for _, nic := range s.Interfaces {
+		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) && holds(cluster, nic) {
+			machines[strings.ToLower(machineName(nic.ID))] = nic
+			if nic.Machine.Is("Microsoft.Compute/virtualMachines") {
+				machines[strings.ToLower(nic.Machine.Name())] = nic
+			}
+		}
+	}
+	subnets := s.NodePrefixes(cluster)
+	address := func(name string, pods netip.Prefix) (netip.Addr, bool) {
+		if nic := machines[strings.ToLower(name)]; nic != nil {
+			for _, c := range nic.Configs {
+				if c.Address.IsValid() && c.Address.Is4() == pods.Addr().Is4() && contains(subnets, c.Address) {
+					return c.Address, true
+				}
+			}
+		}
+		return netip.Addr{}, false
+	}
+	seen := map[netip.Prefix]bool{}
+	for i := range nodes {
+		seen[nodes[i].Pods] = true
+		if at, found := address(nodes[i].Name, nodes[i].Pods); found {
+			nodes[i].Addr = at
+		}
+	}
+	for _, table := range own {
+		for _, r := range table.Routes {
+			name := network.RouteNode(r.Name)
+			if seen[r.Prefix] || !isNodes(r.Prefix, cluster.PodCIDRs) || !poolHolds(cluster, name) {
+				continue
+			}
+			at, found := address(name, r.Prefix)
+			if !found && (!r.Hop.IsValid() || nicsRead(s, cluster)) {
+				continue
+			}
+			if !found {
+				at = r.Hop
+			}
+			seen[r.Prefix] = true
+			nodes = append(nodes, Node{Cluster: cluster.ID, Name: name, Addr: at, Pods: r.Prefix, lost: !found})
+		}
+	}
 	return nodes
+}
+
+// nicsRead reports whether all network interfaces of a cluster's machines were read.
+func nicsRead(s *network.Snapshot, cluster *network.Cluster) bool {
+	group := cluster.NodeGroup()
+	return cluster.NodeResourceGroup != "" && slices.ContainsFunc(s.InterfacesOf, func(scope network.ID) bool {
+		return scope.Equal(group) || scope.Equal(network.ID("/subscriptions/"+group.Subscription()))
+	})
+}
+
+// holds reports whether an interface is that of a machine of one of the cluster's pools: others in the node resource group are private
+// endpoints and what people have put there.
+func holds(cluster *network.Cluster, nic *network.Interface) bool {
+	return (nic.Machine != "" || nic.ID.Is(network.TypeScaleSetInterface)) && poolHolds(cluster, machineName(nic.ID))
+}
+
+// podsOf reports whether pods of the address's family are routed: they have a pod CIDR.
+func podsOf(cluster *network.Cluster, a netip.Addr) bool {
+	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
+}
+
+func poolHolds(cluster *network.Cluster, machine string) bool {
+	return slices.ContainsFunc(cluster.Pools, func(p network.Pool) bool { return p.Holds(machine) })
 }
 
 // tablesFor are all tables but those that lead to other nodes of the same addresses.
@@ -153,7 +238,7 @@ func interfaceNodes(s *network.Snapshot, cluster *network.Cluster, nodes []Node)
 				}
 			}
 			if !found {
-				nodes = append(nodes, Node{Cluster: cluster.ID, Name: machineName(nic.ID), Addr: c.Address})
+				nodes = append(nodes, Node{Cluster: cluster.ID, Name: machineName(nic.ID), Addr: c.Address, bare: holds(cluster, nic) && podsOf(cluster, c.Address)})
 			}
 		}
 	}

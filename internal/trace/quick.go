@@ -67,7 +67,10 @@ func newQuick(g *grid) *quick {
 	}
 	for i := range g.to {
 		var e entry
-		e.gate, e.forwards = q.door(g.to[i].node.Addr, g.to[i].node.subnet, true)
+		if node := &g.to[i].node; node.subnet != nil {
+			e.gate, e.forwards = q.door(node.Addr, node.subnet, true)
+			e.forwards = e.forwards && !q.nobody(node.Addr, node.subnet)
+		}
 		q.to = append(q.to, e)
 	}
 	return q
@@ -78,7 +81,7 @@ func newQuick(g *grid) *quick {
 func (q *quick) delivers(i, j int) (bool, *gathered) {
 	from, to, exit, entry := &q.grid.from[i], &q.grid.to[j], &q.from[i], &q.to[j]
 	pod := from.kind == podToPod
-	if !from.plain || !pod && !to.plain || from.at == to.node.Addr || !to.node.Pods.IsValid() || q.overlay && from.kind == subnetToPod {
+	if !from.plain || !pod && !to.plain || from.at == to.node.Addr || !to.node.Pods.IsValid() && !to.node.bare || q.overlay && from.kind == subnetToPod {
 		return false, nil
 	}
 	if !q.overlay {
@@ -93,7 +96,7 @@ func (q *quick) delivers(i, j int) (bool, *gathered) {
 		switch {
 		case route.HopType == HopNone:
 			return false, q.dropped(drop{exit.routes, at, from.kind}, from, to)
-		case route.Hop != to.node.Addr || !entry.forwards || pod && !exit.forwards || !q.linked(link{from.subnet, to.node.subnet, pod}, from, to):
+		case to.node.subnet == nil || route.Hop != to.node.Addr || !entry.forwards || pod && !exit.forwards || !q.linked(link{from.subnet, to.node.subnet, pod}, from, to):
 			return false, nil
 		}
 	}

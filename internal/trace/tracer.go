@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -29,6 +30,7 @@ type Tracer struct {
 	nics    map[netip.Addr][]*nicPlace // by every address of theirs
 	routes  map[string]*Routes         // by the subnet's key
 	filters map[string]*Filters        // by the subnet's key
+	plain   map[*network.Subnet]bool   // whose addresses are all known
 }
 
 // nicPlace is an interface with one of its addresses.
@@ -40,7 +42,7 @@ type nicPlace struct {
 
 // New makes a Tracer.
 func New(s *network.Snapshot, o Options) *Tracer {
-	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}}
+	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*network.Subnet]bool{}}
 	for _, n := range t.nodes {
 		t.at[n.Addr] = append(t.at[n.Addr], n)
 		if n.Pods.IsValid() {
@@ -97,6 +99,22 @@ func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *network.Cluster {
 	return nil
 }
 
+// unseenKubernetes says of the clusters that are meant why their API did not show nodes and pods, or not all: a line each.
+func (t *Tracer) unseenKubernetes(meant func(*network.Cluster) bool) (lines []string) {
+	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
+		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
+		if why := cmp.Or(kube.Failed, kube.Note); why != "" && cluster != nil && meant(cluster) {
+			lines = append(lines, "nodes and pods of cluster "+cluster.ID.Name()+": "+why)
+		}
+	}
+	return lines
+}
+
+// concerns reports whether an address is, or may be, that of one of a cluster's nodes or pods.
+func (t *Tracer) concerns(cluster *network.Cluster, a netip.Addr) bool {
+	return contains(cluster.PodCIDRs, a) || subnetOf(t.s, t.clusterSubnets(cluster), a) != nil
+}
+
 // nicAt is the interface with an address in a subnet, or nil where it was not read.
 func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
 	for _, nic := range t.nics[a] {
@@ -105,6 +123,31 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
 		}
 	}
 	return nil
+}
+
+// nobody reports whether it is certain that nothing in a subnet has an address.
+func (t *Tracer) nobody(a netip.Addr, subnet *network.Subnet) bool {
+	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
+}
+
+// allSeen reports whether all that has addresses in a subnet is known: network interfaces that were all read, and nothing else, such as
+// the frontend of a load balancer, a firewall, a gateway or a service that the subnet is delegated to.
+func (t *Tracer) allSeen(subnet *network.Subnet) bool {
+	seen, done := t.plain[subnet]
+	if done {
+		return seen
+	}
+	whole := network.ID("/subscriptions/" + subnet.ID.Subscription())
+	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope network.ID) bool {
+		// A smaller scope is enough where the subnet shows what is in it, and that was read.
+		return scope.Equal(whole) || len(subnet.Configurations) > 0
+	})
+	for _, id := range subnet.Configurations {
+		nic := t.s.Interfaces[id.Parent().Key()]
+		seen = seen && nic != nil && !nic.Unreadable
+	}
+	t.plain[subnet] = seen
+	return seen
 }
 
 // subnetsOf are the subnets that an address lies in: several where networks overlap.

@@ -48,8 +48,12 @@ type Hop struct {
 }
 
 // Ways follows a packet there, and the answer back: to the address that the packet seemed to come from. Of an answer network security
-// groups are only asked where the packet has not passed: they are stateful.
-func (t *Tracer) Ways(from, to Endpoint) (there, back Way) { return t.ways(from, to, false) }
+// groups are only asked where the packet has not passed: they are stateful. What Kubernetes did not show is said with the first, of both.
+func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
+	there, back = t.ways(from, to, false)
+	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *network.Cluster) bool { return t.concerns(c, there.From) || t.concerns(c, there.To) })...)
+	return there, back
+}
 
 // ways is Ways; general leaves the ends' addresses out of what it says at the end, so that many pairs say the same.
 func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {

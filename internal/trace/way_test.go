@@ -23,6 +23,8 @@ func shop() *network.Snapshot {
 	s.Subnets[nodes.Key()].Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")}
 	s.Subnets[gateway.Key()] = &network.Subnet{Document: network.Document{ID: gateway}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")}, RouteTable: copied}
 	s.Subnets[bare.Key()] = &network.Subnet{Document: network.Document{ID: bare}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.3.0/24")}}
+	firewall := vnet.Child("subnets", "firewall")
+	s.Subnets[firewall.Key()] = &network.Subnet{Document: network.Document{ID: firewall}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.9.0/24")}}
 	s.Tables[copied.Key()] = &network.RouteTable{Document: network.Document{ID: copied}, Routes: []network.Route{first, second}}
 	s.Clusters[cluster.Key()] = &network.Cluster{Document: network.Document{ID: cluster}, Plugin: "kubenet", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, Pools: []network.Pool{{Name: "np", Subnet: nodes, Count: 2}}}
 	return s

@@ -1,0 +1,123 @@
+package azure
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const authorizationVersion = "2022-04-01"
+
+// areas are those that a list of Microsoft.Authorization can be asked of for a scope, the largest first. One without a filter, or with
+// assignedTo, has what is said at the area, above and below it (deny-assignments-rest, role-assignments-list-rest).
+var areas = []func(network.ID) network.ID{wholeOf, groupOf, func(scope network.ID) network.ID { return scope }}
+
+// wholeOf is the subscription of a scope, and groupOf its resource group, or the subscription of what is in none.
+func wholeOf(scope network.ID) network.ID {
+	return network.ID("/subscriptions/" + scope.Subscription())
+}
+func groupOf(scope network.ID) network.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
+
+// listed is what a list showed of an area. Failed says why it is not all.
+type listed[T any] struct {
+	area    network.ID
+	items   []T
+	failed  string
+	smaller bool // where that may not hold for a smaller area
+}
+
+// listOver reads a list for many scopes, once for each filter: of the largest areas that the caller may read it in, by its own rights
+// there. Where that is refused, smaller ones are asked. The answers are by the scopes' keys; without the smallest area some lack.
+func listOver[T any](ctx context.Context, c *Client, scopes []network.ID, own map[string]network.Rights, areas []func(network.ID) network.ID, list string, filters ...string) ([]map[string]*listed[T], error) {
+	found := make([]map[string]*listed[T], len(filters))
+	for i := range found {
+		found[i] = map[string]*listed[T]{}
+	}
+	for _, areaOf := range areas {
+		type call struct {
+			*listed[T]
+			filter string
+		}
+		var calls []call
+		for i, filter := range filters {
+			asked := map[string]*listed[T]{}
+			for _, scope := range scopes {
+				area, before := areaOf(scope), found[i][scope.Key()]
+				if before != nil && (!before.smaller || before.area.Equal(area)) || !area.Equal(scope) && !own[area.Key()].May(mayList(list)) {
+					continue
+				}
+				if asked[area.Key()] == nil {
+					asked[area.Key()] = &listed[T]{area: area}
+					calls = append(calls, call{asked[area.Key()], filter})
+				}
+				found[i][scope.Key()] = asked[area.Key()]
+			}
+		}
+		if err := atOnce(calls, func(l call) error { return listRights(ctx, c, l.listed, list, l.filter) }); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// mayList is the action of reading a list.
+func mayList(list string) string { return "Microsoft.Authorization/" + list + "/read" }
+
+// assignedTo filters role assignments by who has them: also by groups that the principal is in, directly or not
+// (role-assignments-list-rest).
+func assignedTo(who string) string { return "assignedTo('" + strings.ReplaceAll(who, "'", "''") + "')" }
+
+// listRights reads a list in its area.
+func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filter string) error {
+	address := c.address(l.area, "/providers/Microsoft.Authorization/"+list, authorizationVersion)
+	if filter != "" {
+		address += "&$filter=" + url.QueryEscape(filter)
+	}
+	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
+		var item T
+		if json.Unmarshal(raw, &item) != nil {
+			l.smaller, l.failed = true, "GET "+string(idOf(address))+": an item of the list is not understood"
+			return true
+		}
+		l.items = append(l.items, item)
+		return true
+	})
+	fault, fatal := asFault(err)
+	if fault != nil {
+		l.failed, l.smaller = fault.Error(), fault.Status == http.StatusForbidden
+	}
+	return fatal
+}
+
+// permissionsAt reads what the caller may do at each scope, by its key, before deny assignments.
+func (c *Client) permissionsAt(ctx context.Context, scopes []network.ID) (map[string]network.Rights, error) {
+	all := map[string]network.Rights{}
+	var mu sync.Mutex
+	err := atOnce(scopes, func(scope network.ID) error {
+		l := &listed[network.Permission]{area: scope}
+		err := listRights(ctx, c, l, "permissions", "")
+		mu.Lock()
+		defer mu.Unlock()
+		all[scope.Key()] = network.Rights{Permissions: l.items, Failed: l.failed}
+		return err
+	})
+	return all, err
+}
+
+// atOnce does something to all items, several at a time.
+func atOnce[T any](items []T, do func(T) error) error {
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for _, item := range items {
+		g.Go(func() error { return do(item) })
+	}
+	return g.Wait()
+}

@@ -1,0 +1,198 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// sender is where packets come from.
+type sender struct {
+	kind string
+	name string
+	node int // index of its receiver, -1 for a subnet
+	Endpoint
+	at     netip.Addr      // of the interface it leaves by
+	subnet *network.Subnet // of at
+	plain  bool            // nothing else has its address
+}
+
+// receiver is a node's pods, by one of their addresses.
+type receiver struct {
+	node Node
+	name string
+	Endpoint
+	plain bool // no other node has its address
+	// doubt says why nothing can be followed to its pods; Addr is the node's own then.
+	doubt string
+}
+
+// place finds who sends and who receives, and says of which nodes it is not known.
+func (g *grid) place() (unseen []string) {
+	flat := g.podsByNode()
+	unrouted, doubts := map[bool]netip.Addr{}, map[bool]string{} // by whether it is IPv4
+	var reasons []string
+	missing := map[string][]string{} // nodes by the reason
+	skip := func(n Node, why string) {
+		if missing[why] == nil {
+			reasons = append(reasons, why)
+		}
+		missing[why] = append(missing[why], n.String())
+	}
+	for _, n := range g.nodes {
+		if !n.Cluster.Equal(g.cluster.ID) {
+			continue
+		}
+		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
+		switch {
+		case n.lost:
+			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
+		case n.subnet == nil:
+			skip(n, "its subnet was not read")
+			continue
+		case n.Pods.IsValid():
+			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
+		case flat[n.Name].Addr.IsValid():
+			r.Endpoint = flat[n.Name]
+		case n.bare && g.cluster.Kubenet():
+			r.Endpoint = Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}
+			v4 := n.Addr.Is4()
+			if _, known := unrouted[v4]; !known {
+				unrouted[v4], doubts[v4] = g.unrouted(v4)
+			}
+			if r.doubt = doubts[v4]; r.doubt == "" {
+				r.Endpoint = Endpoint{Addr: unrouted[v4], Cluster: n.Cluster}
+			}
+		case g.cluster.Kubenet():
+			skip(n, "no route leads to its pods, and which they are only Kubernetes says")
+			continue
+		default:
+			skip(n, "which pods it has only Kubernetes says")
+			continue
+		}
+		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
+		i := len(g.to)
+		g.to = append(g.to, r)
+		if n.lost { // it receives, but where what it sends sets out is not known
+			continue
+		}
+		if n.Pods.IsValid() || flat[n.Name].Addr.IsValid() {
+			g.from = append(g.from, sender{kind: podToPod, name: r.name, node: i, Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain})
+		}
+		g.from = append(g.from, sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
+	}
+	for _, subnet := range g.targets() {
+		a := network.FirstUsable(subnet.Prefixes[0])
+		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
+	}
+	for _, why := range reasons {
+		const most = 4
+		nodes := missing[why]
+		more := len(nodes) - most
+		if more > 0 {
+			nodes = nodes[:most]
+		}
+		for _, n := range nodes {
+			unseen = append(unseen, "node "+n+": "+why)
+		}
+		if more > 0 {
+			unseen = append(unseen, fmt.Sprintf("and %d more nodes: %s", more, why))
+		}
+	}
+	return unseen
+}
+
+// unrouted is an address that stands for the pods of a node to which no route leads: any of the pod CIDR that none leads to. Where one of
+// the routes may be the node's after all, that is the doubt.
+func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
+	taken := map[netip.Prefix]bool{}
+	for _, other := range g.nodes {
+		taken[other.Pods] = taken[other.Pods] || other.Cluster.Equal(g.cluster.ID)
+	}
+	tables := ownTables(g.s, g.cluster)
+	for _, subnet := range g.targets() {
+		if table := g.s.Table(subnet.RouteTable); table != nil {
+			tables = append(tables, table)
+		}
+	}
+	for _, whole := range g.cluster.PodCIDRs {
+		if whole.Addr().Is4() != v4 {
+			continue
+		}
+		for _, table := range tables {
+			for _, r := range table.Routes {
+				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) && r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
+					return pods, fmt.Sprintf("which pods the node has only Kubernetes says: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
+				}
+			}
+		}
+		for p := netip.PrefixFrom(whole.Masked().Addr(), network.NodeMask(whole)); whole.Contains(p.Addr()); p = next(p) {
+			if !taken[p] {
+				return network.FirstUsable(p), ""
+			}
+		}
+	}
+	return pods, "no route leads to the pods of the node, and which they are only Kubernetes says"
+}
+
+// next is the prefix of the same length that follows.
+func next(p netip.Prefix) netip.Prefix {
+	bytes := p.Addr().AsSlice()
+	for at := p.Bits() - 1; at >= 0; at-- {
+		bit := byte(0x80) >> (at % 8)
+		if bytes[at/8] ^= bit; bytes[at/8]&bit != 0 {
+			break // nothing to carry
+		}
+	}
+	a, _ := netip.AddrFromSlice(bytes)
+	return netip.PrefixFrom(a, p.Bits())
+}
+
+// podsByNode is one pod of each node that has an address of the network, where Kubernetes knows them.
+func (g *grid) podsByNode() map[string]Endpoint {
+	out := map[string]Endpoint{}
+	kube := g.s.Kubernetes[g.cluster.ID.Key()]
+	if kube == nil || g.cluster.Kubenet() || g.cluster.Overlay() {
+		return out
+	}
+	for _, p := range kube.Pods {
+		if !p.HostNetwork && !p.Ended() && len(p.Addresses) > 0 && !out[p.Node].Addr.IsValid() {
+			e := Endpoint{Addr: p.Addresses[0]}
+			e.Cluster, e.Subnet = g.podPlace(g.cluster, p)
+			out[p.Node] = e
+		}
+	}
+	return out
+}
+
+// targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
+// in the same network or one that is peered with it.
+func (g *grid) targets() []*network.Subnet {
+	own := g.s.NodeSubnetIDs(g.cluster)
+	prefixes := g.s.NodePrefixes(g.cluster)
+	near := map[string]bool{}
+	for _, id := range own {
+		near[id.Parent().Key()] = true
+		if vnet := g.s.VNets[id.Parent().Key()]; vnet != nil {
+			for _, peer := range vnet.Peers() {
+				near[peer.Key()] = true
+			}
+		}
+	}
+	var out []*network.Subnet
+	for _, key := range slices.Sorted(maps.Keys(g.s.Subnets)) {
+		subnet := g.s.Subnets[key]
+		table := g.s.Table(subnet.RouteTable)
+		switch {
+		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
+		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
+			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
+			out = append(out, subnet)
+		}
+	}
+	return out
+}
