@@ -68,8 +68,13 @@ func (j *judge) azapi(r *tfResource) {
 		return
 	}
 	id := r.before().ID
-	if v.ResourceID != "" {
+	switch {
+	case v.ResourceID != "":
 		id = v.ResourceID
+	case id == "" && subnet && v.ParentID != "" && v.Name != "":
+		id = v.ParentID.Child("subnets", v.Name)
+	case id == "" && v.ParentID != "" && v.Name != "":
+		id = v.ParentID.Child("providers/"+network.TypeVNet, v.Name)
 	}
 	switch {
 	case r.Type == tfAzapiUpdate && r.deletes(), vnet && r.deletes():
@@ -79,6 +84,14 @@ func (j *judge) azapi(r *tfResource) {
 		return
 	case subnet && r.Type == tfAzapi && (r.deletes() || r.replaces()):
 		j.recreated(id, j.tables[id.Key()], r, "it is deleted")
+		return
+	case vnet && r.Type == tfAzapi && r.replaces():
+		if body, err := r.before().body(); err == nil && body.network.Properties.Subnets != nil {
+			for _, s := range *body.network.Properties.Subnets {
+				j.recreated(id.Child("subnets", s.Name), s.table(), r, "its network is replaced")
+			}
+		}
+		j.goneWith(r, id)
 		return
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
@@ -139,9 +152,17 @@ func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armS
 
 // bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
 func (j *judge) bodyWithout(r *tfResource, vnet network.ID, version string) {
+	if len(j.subnets[vnet.Key()]) == 0 {
+		j.notes = append(j.notes, listsNone(r.place(), version))
+	}
 	for _, s := range j.subnets[vnet.Key()] {
 		j.recreated(s.id, j.tables[s.id.Key()], r, "the body lists no subnets, which at api-version "+version+" deletes them: use "+subnetsKept+" or later")
 	}
+}
+
+// listsNone says of a network, of whose subnets nothing is known, that its body deletes them.
+func listsNone(at Place, version string) Note {
+	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version + " deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
 }
 
 // bodySubnet judges a subnet that a body writes.

@@ -54,6 +54,7 @@ func (s *Source) reading() *Reading {
 			case tfAzapi, tfAzapiUpdate:
 				if !ignored.whole("body") {
 					r.Effects = append(r.Effects, azapiBlock(res)...)
+					r.Notes = append(r.Notes, azapiListsNone(res)...)
 				}
 			case tfCluster, tfPool:
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
@@ -177,7 +178,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		})
 	}
 	for _, b := range blocks(res.Body, "subnet") {
-		if b.Body.Attributes["route_table_id"] == nil {
+		if a := b.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
 			add(literal(b.Body, "name"))
 		}
 	}
@@ -186,7 +187,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 			continue
 		}
 		for _, content := range blocks(d.Body, "content") {
-			if content.Body.Attributes["route_table_id"] == nil {
+			if a := content.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
 				add(literal(content.Body, "name"))
 			}
 		}
@@ -195,7 +196,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		if list, diagnostics := hcl.ExprList(a.Expr); !diagnostics.HasErrors() {
 			for _, item := range list {
 				object, ok := item.(*hclsyntax.ObjectConsExpr)
-				if ok && member(object, "route_table_id") == nil {
+				if ok && empty(member(object, "route_table_id")) {
 					name := ""
 					if n := member(object, "name"); n != nil {
 						name = text(n)

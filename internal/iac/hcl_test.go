@@ -19,6 +19,11 @@ func TestConfiguration(t *testing.T) {
 	for _, c := range []struct{ name, code, want string }{
 		{"a block without a table", vnet(nodes), "may-lose hub/nodes"},
 		{"a block with one", vnet(strings.Replace(nodes, "\"nodes\"", "\"nodes\"\n route_table_id = azurerm_route_table.rt.id", 1)), ""},
+		{"a block that says null", vnet(strings.Replace(nodes, "\"nodes\"", "\"nodes\"\n route_table_id = null", 1)), "may-lose hub/nodes"},
+		{"a block that says nothing", vnet(strings.Replace(nodes, "\"nodes\"", "\"nodes\"\n route_table_id = \"\"", 1)), "may-lose hub/nodes"},
+		{"an attribute that says null", vnet(`subnet = [{ name = "nodes", route_table_id = null }]`), "may-lose hub/nodes"},
+		{"a dynamic block that says null", vnet("dynamic \"subnet\" {\n for_each = var.subnets\n content {\n name = subnet.key\n route_table_id = null\n }\n }"), "may-lose azurerm_virtual_network.hub"},
+		{"a dynamic block that names what it is given", vnet("dynamic \"subnet\" {\n for_each = var.subnets\n content {\n name = subnet.key\n route_table_id = try(subnet.value.rt, null)\n }\n }"), ""},
 		{"a dynamic block", vnet("dynamic \"subnet\" {\n for_each = var.subnets\n content {\n name = subnet.key\n }\n }"), "may-lose azurerm_virtual_network.hub"},
 		{"an attribute", vnet(`subnet = [{ name = "nodes" }, { name = "edge", route_table_id = var.x }]`), "may-lose hub/nodes"},
 		{"protected", vnet(nodes + "\nlifecycle {\n ignore_changes = [tags, subnet]\n}"), ""},
@@ -35,6 +40,8 @@ func TestConfiguration(t *testing.T) {
 		{"no inline routes", "resource \"azurerm_route_table\" \"rt\" {\n name = \"rt\"\n}", ""},
 		{"an azapi subnet", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = {\n properties = {\n addressPrefix = \"10.0.0.0/24\"\n }\n }\n}", "may-lose nodes"},
 		{"an azapi subnet with a table", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = jsonencode({\n properties = {\n routeTable = { id = var.rt }\n }\n })\n}", ""},
+		{"an azapi subnet that says null", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = {\n properties = {\n routeTable = null\n }\n }\n}", "may-lose nodes"},
+		{"an azapi subnet with a table without ID", "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"nodes\"\n body = {\n properties = {\n routeTable = { id = null }\n }\n }\n}", "may-lose nodes"},
 		{"an azapi network", "resource \"azapi_resource\" \"n\" {\n type = \"" + vnetType + "\"\n name = \"hub\"\n body = jsonencode({\n properties = {\n subnets = [{ name = \"nodes\", properties = {} }]\n }\n })\n}", "may-lose hub/nodes"},
 	} {
 		r, err := Read("main.tf", strings.NewReader(c.code))
@@ -51,6 +58,36 @@ func TestConfiguration(t *testing.T) {
 		}
 		if strings.Join(have, ", ") != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, strings.Join(have, ", "), c.want)
+		}
+	}
+}
+
+// TestAzapiListsNone: a network without subnets, at an api-version that takes this for "there are none", in the code and in a plan that knows none.
+func TestAzapiListsNone(t *testing.T) {
+	code := func(version, properties string) string {
+		return "resource \"azapi_resource\" \"hub\" {\n type = \"Microsoft.Network/virtualNetworks@" + version + "\"\n body = {\n properties = {\n " + properties + "\n }\n }\n}"
+	}
+	plan := func(version string) string {
+		b := body("Microsoft.Network/virtualNetworks@"+version, netID, `{"properties":{}}`)
+		return `{"format_version":"1.2","resource_changes":[` + changes(tfAzapi, "hub", "update", b, b) + `]}`
+	}
+	for _, c := range []struct {
+		name, file, text string
+		want             bool
+	}{
+		{"code, old", "main.tf", code("2022-01-01", "x = 1"), true},
+		{"code, old, with subnets", "main.tf", code("2022-01-01", "subnets = var.subnets"), false},
+		{"code, new", "main.tf", code("2023-09-01", "x = 1"), false},
+		{"plan, old", "plan", plan("2022-01-01"), true},
+		{"plan, new", "plan", plan("2023-09-01"), false},
+	} {
+		r, err := Read(c.file, strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if noted := len(r.Notes) == 1 && r.Notes[0].Unknown && strings.Contains(r.Notes[0].Text, "lists no subnets"); noted != c.want || len(r.Effects) != 0 {
+			t.Errorf("%s: %+v, %+v", c.name, r.Notes, r.Effects)
 		}
 	}
 }

@@ -100,8 +100,11 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
 	case tfAzapi:
-		if body, err := v.body(); err == nil && strings.Contains(strings.ToLower(v.AzapiType), "/subnets@") {
+		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(network.TypeSubnet)+"@") {
 			p.has(v.ID, body.table())
+			if r.Mode != "data" && v.ID != "" {
+				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
+			}
 		}
 	case tfTable:
 		for _, subnet := range v.Subnets {

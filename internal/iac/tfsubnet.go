@@ -19,6 +19,7 @@ func (j *judge) vnet(r *tfResource) {
 		for _, b := range before.Subnet {
 			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r, "its network is replaced")
 		}
+		j.goneWith(r, before.ID)
 		return
 	case !r.updates():
 		return
@@ -122,6 +123,16 @@ func (j *judge) forgotten(r *tfResource) {
 		had, _ := block(before.Subnet, subnet.id.Name())
 		if listed == nil && had == nil && !subnet.changes {
 			j.recreated(subnet.id, "", r, "the network's inline blocks are written without it")
+		}
+	}
+}
+
+// goneWith judges the subnets that have a resource of their own, in a network that is replaced: Terraform keeps them in the state where the
+// network's name stays, and Azure deletes them with it.
+func (j *judge) goneWith(r *tfResource, vnet network.ID) {
+	for _, subnet := range j.subnets[vnet.Key()] {
+		if !subnet.changes {
+			j.recreated(subnet.id, "", r, "its network is replaced")
 		}
 	}
 }

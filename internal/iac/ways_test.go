@@ -88,6 +88,7 @@ func TestWays(t *testing.T) {
 			changes(tfSubnet, "nodes", "no-op", subnetOf(`,"route_table_id":`+q(rtID)), "null"),
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("edge", `""`, "")), vnetOf(inlineBlock("edge", q(otherID), "")))}, "recreated nodes"},
 		{"the network is replaced", []string{changes(tfVNet, "hub", "delete,create", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(inlineBlock("nodes", q(rtID), "")))}, "recreated nodes"},
+		{"the network is replaced, and its name stays", []string{here, changes(tfSubnet, "nodes", "no-op", subnetOf(""), "null"), changes(tfVNet, "hub", "delete,create", vnetOf(), vnetOf())}, "recreated nodes"},
 		{"the whole network is destroyed", []string{here, changes(tfVNet, "hub", "delete", vnetOf(inlineBlock("nodes", q(rtID), "")), "null"),
 			changes(tfSubnet, "nodes", "delete", subnetOf(`,"route_table_id":`+q(rtID)), "null"), changes(tfAssociation, "other", "delete", association(rtID), "null")}, ""},
 
@@ -146,6 +147,14 @@ func TestWays(t *testing.T) {
 		{"an azapi network that lists none, long ago", []string{here, changes(tfSubnet, "nodes", "no-op", subnetOf(""), "null"),
 			changes(tfAzapi, "hub", "update", body("Microsoft.Network/virtualNetworks@2022-01-01", netID, `{}`), body("Microsoft.Network/virtualNetworks@2022-01-01", netID, `{"properties":{}}`))}, "recreated nodes"},
 		{"azapi_update_resource reads a subnet first", []string{here, changes(tfAzapiUpdate, "nodes", "update", body(subnetType, nodesID, `{}`), body(subnetType, nodesID, `{"properties":{"x":1}}`))}, ""},
+		{"azapi_update_resource that names its subnet by network and name", []string{here, changes(tfAzapiUpdate, "nodes", "create", "null",
+			`{"name":"nodes","parent_id":"`+netID+`","type":"`+subnetType+`","body":{"properties":{"routeTable":null}}}`)}, "loses nodes"},
+		{"azapi_update_resource that names its network by group and name", []string{here, changes(tfAzapiUpdate, "hub", "create", "null",
+			`{"name":"hub","parent_id":"/subscriptions/s/resourceGroups/g","type":"`+vnetType+`","body":{"properties":{"subnets":[{"name":"nodes","properties":{}}]}}}`)}, "loses nodes"},
+		{"an azapi network that is replaced", []string{here, changes(tfAzapi, "nodes", "no-op", body(subnetType, nodesID, `{}`), "null"),
+			changes(tfAzapi, "hub", "delete,create", body(vnetType, netID, `{"properties":{"subnets":[{"name":"edge","properties":{}}]}}`), body(vnetType, netID, `{}`))}, "recreated edge, recreated nodes"},
+		{"an azapi network that lists none, long ago, beside an azapi subnet", []string{here, changes(tfAzapi, "nodes", "no-op", body(subnetType, nodesID, `{}`), "null"),
+			changes(tfAzapi, "hub", "update", body("Microsoft.Network/virtualNetworks@2022-01-01", netID, `{}`), body("Microsoft.Network/virtualNetworks@2022-01-01", netID, `{"properties":{}}`))}, "recreated nodes"},
 		{"azapi of something else", []string{here, changes(tfAzapi, "nodes", "update", body("Microsoft.Storage/storageAccounts@2023-01-01", nodesID, `{}`), body("Microsoft.Storage/storageAccounts@2023-01-01", nodesID, `{"a":1}`))}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
