@@ -42,7 +42,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 		return nil, errors.New("it is the log of terraform plan -json: write the plan with -out FILE, and then terraform show -json FILE")
 	case keys["serial"] || keys["lineage"]:
 		return readState(s)
-	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"]:
+	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"] || keys["configuration"] || keys["planned_values"]:
 		plan, err := readTerraform(s)
 		if err != nil {
 			return nil, err

@@ -3,7 +3,6 @@ package iac
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -107,7 +106,12 @@ func (j *judge) note(r *tfResource, format string, args ...any) {
 func (j *judge) association(r *tfResource) {
 	before, after := r.before(), r.after()
 	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(), Before: string(before.table())}
-	keep := fmt.Sprintf("keep %s, or take it out of the state only: removed { from = %s  lifecycle { destroy = false } }", r.Address, strings.TrimPrefix(withoutKeys(r.Address), "module."))
+	keep := fmt.Sprintf("keep %s, or take it out of the state only: ", r.Address)
+	if r.Address == withoutKeys(r.Address) {
+		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
+	} else { // a removed block is for all instances
+		keep += fmt.Sprintf("terraform state rm '%s'", r.Address)
+	}
 	switch {
 	case r.deletes():
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep

@@ -2,6 +2,7 @@ package iac
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -190,6 +191,31 @@ func TestWays(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKeepAssociation: how an association is kept is said for the address that it has: a removed block takes no instance keys.
+func TestKeepAssociation(t *testing.T) {
+	for address, want := range map[string]string{
+		tfAssociation + ".n":                    "removed { from = " + tfAssociation + ".n  lifecycle { destroy = false } }",
+		"module.net." + tfAssociation + ".n":    "removed { from = module.net." + tfAssociation + ".n  lifecycle { destroy = false } }",
+		tfAssociation + `.n["a"]`:               "terraform state rm '" + tfAssociation + `.n["a"]'`,
+		`module.net[0].` + tfAssociation + ".n": "terraform state rm 'module.net[0]." + tfAssociation + ".n'",
+	} {
+		change := strings.Replace(changes(tfAssociation, "n", "delete", association(rtID), "null"), `"`+tfAssociation+`.n"`, strconv.Quote(address), 1)
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+change+`]}`))
+		if err != nil || len(r.Effects) != 1 || !strings.HasSuffix(r.Effects[0].Fix, want) {
+			t.Errorf("%s: %v, %+v", address, err, r.Effects)
+		}
+	}
+}
+
+// TestSortedPlan: a plan whose keys somebody sorted, with more configuration than is looked at to tell what it is.
+func TestSortedPlan(t *testing.T) {
+	big := strings.Repeat("x", 2*peekSize)
+	r, err := Read("plan", strings.NewReader(`{"applyable":true,"configuration":{"x":"`+big+`"},"format_version":"1.2","resource_changes":[`+changes(tfAssociation, "n", "delete", association(rtID), "null")+`]}`))
+	if err != nil || r.Format != TerraformPlan || len(r.Effects) != 1 {
+		t.Errorf("%v: %+v", err, r)
 	}
 }
 
