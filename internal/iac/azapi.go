@@ -41,11 +41,7 @@ type armBody struct {
 // body reads the body of an azapi resource: an object, or text with one before azapi 2.0.
 func (v *tfValues) body() (armBody, error) {
 	var b armBody
-	raw := v.Body
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		raw = []byte(text)
-	}
+	raw := v.bodyText()
 	if len(raw) == 0 || string(raw) == "null" {
 		return b, nil
 	}
@@ -53,6 +49,15 @@ func (v *tfValues) body() (armBody, error) {
 		return b, err
 	}
 	return b, json.Unmarshal(raw, &b.armSubnet)
+}
+
+// bodyText is the body's JSON: of an object as it stands, of text what it says.
+func (v *tfValues) bodyText() []byte {
+	var text string
+	if json.Unmarshal(v.Body, &text) == nil {
+		return []byte(text)
+	}
+	return v.Body
 }
 
 // azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The first PUTs its body as it stands; the second reads

@@ -30,7 +30,7 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 			continue
 		}
 		for _, f := range known.finding(e) {
-			if f.Severity >= from {
+			if f.Severity >= from && f.Code != finding.IaCNote {
 				findings, repairs = append(findings, f), append(repairs, e.Repair)
 			}
 		}

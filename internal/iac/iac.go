@@ -86,6 +86,8 @@ type Effect struct {
 	Fix string
 	// Repair is the same for a program, nil where a person has to decide.
 	Repair *Repair
+	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then, unless somebody says so.
+	Left string
 }
 
 // Repair is a change of Terraform code that keeps what an effect would take away.
@@ -115,6 +117,8 @@ type Route struct {
 type Carrier struct {
 	Place
 	Why string
+	// Named is set where somebody names it. What is seen in Azure or in a state still stands there when a plan destroys it.
+	Named bool
 }
 
 // Note is something to know, where it stands.

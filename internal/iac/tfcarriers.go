@@ -21,11 +21,14 @@ func (p *tfPlan) uses() []use {
 	var goes []*tfResource
 	for _, r := range p.changes {
 		switch {
-		case !usesSubnets[r.Type]:
 		case r.deletes():
-			goes = append(goes, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.before()})
+			if u := r.user(r.before()); u != nil {
+				goes = append(goes, u)
+			}
 		default:
-			stays = append(stays, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.after()})
+			if u := r.user(r.after()); u != nil {
+				stays = append(stays, u)
+			}
 		}
 	}
 	all := slices.Concat(stays, goes)
@@ -57,7 +60,17 @@ func (p *tfPlan) uses() []use {
 	return out
 }
 
-var usesSubnets = map[string]bool{tfCluster: true, tfPool: true, tfGateway: true}
+// user is a resource with some values as one that is in subnets: a cluster, a pool or a gateway. Nil for all others.
+func (r *tfResource) user(v *tfValues) *tfResource {
+	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name, Index: r.Index, Values: v}
+	switch r.Type {
+	case tfCluster, tfPool, tfGateway:
+		return u
+	case tfAzapi:
+		return u.ofAzapi()
+	}
+	return nil
+}
 
 // clusterOf finds a pool's cluster, nil where the file does not show it.
 func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {

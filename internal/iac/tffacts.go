@@ -53,8 +53,8 @@ func (p *tfPlan) stands(r *tfResource) {
 	if r.Mode != "data" {
 		p.picture(r, r.Values, r.Values)
 	}
-	if slices.Contains([]string{tfCluster, tfPool, tfGateway}, r.Type) {
-		p.users = append(p.users, r)
+	if u := r.user(r.Values); u != nil {
+		p.users = append(p.users, u)
 	}
 }
 

@@ -82,10 +82,7 @@ func (j *judge) add(e Effect) {
 			return
 		}
 		key := e.What.ID.Key()
-		if who := j.left[key]; who != "" {
-			j.notes = append(j.notes, Note{Place: e.What, Text: e.How + "; nothing more is said of it, because " + who + ", which is in it, is destroyed, too"})
-			return
-		}
+		e.Left = j.left[key]
 		if i, known := j.at[key]; known {
 			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
 				j.effects[i] = e

@@ -127,19 +127,22 @@ var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 // podCIDRs are those of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
-	add := func(v *tfValues) {
-		for _, profile := range v.orEmpty().Profile {
+	add := func(r *tfResource) {
+		if r == nil {
+			return
+		}
+		for _, profile := range r.Values.Profile {
 			if cidr, err := netip.ParsePrefix(profile.PodCIDR); err == nil {
 				cidrs = append(cidrs, cidr)
 			}
 		}
 	}
 	for _, r := range p.users {
-		add(r.Values)
+		add(r)
 	}
 	for _, r := range p.changes {
-		add(r.Change.Before)
-		add(r.Change.After)
+		add(r.user(r.before()))
+		add(r.user(r.after()))
 	}
 	return cidrs
 }

@@ -61,31 +61,37 @@ type tfValues struct {
 	} `json:"delegation"`
 
 	// Of a cluster, a pool and a gateway.
-	Profile []struct {
-		Plugin      string `json:"network_plugin"`
-		Mode        string `json:"network_plugin_mode"`
-		PodCIDR     string `json:"pod_cidr"`
-		ServiceCIDR string `json:"service_cidr"`
-		Outbound    string `json:"outbound_type"`
-	} `json:"network_profile"`
-	DefaultPool []struct {
-		Name     string     `json:"name"`
-		SubnetID network.ID `json:"vnet_subnet_id"`
-		Count    int        `json:"node_count"`
-	} `json:"default_node_pool"`
-	NodeGroup  string     `json:"node_resource_group"`
-	Count      int        `json:"node_count"`
-	PoolSubnet network.ID `json:"vnet_subnet_id"`
-	ClusterID  network.ID `json:"kubernetes_cluster_id"`
-	GatewayIPs []struct {
-		SubnetID network.ID `json:"subnet_id"`
-	} `json:"gateway_ip_configuration"`
+	Profile     []tfProfile     `json:"network_profile"`
+	DefaultPool []tfDefaultPool `json:"default_node_pool"`
+	NodeGroup   string          `json:"node_resource_group"`
+	Count       int             `json:"node_count"`
+	PoolSubnet  network.ID      `json:"vnet_subnet_id"`
+	ClusterID   network.ID      `json:"kubernetes_cluster_id"`
+	GatewayIPs  []tfGatewayIP   `json:"gateway_ip_configuration"`
 
 	// Of azapi: the type with its api-version; the body, which is text before azapi 2.0.
 	AzapiType  string          `json:"type"`
 	ParentID   network.ID      `json:"parent_id"`
 	ResourceID network.ID      `json:"resource_id"`
 	Body       json.RawMessage `json:"body"`
+}
+
+type tfProfile struct {
+	Plugin      string `json:"network_plugin"`
+	Mode        string `json:"network_plugin_mode"`
+	PodCIDR     string `json:"pod_cidr"`
+	ServiceCIDR string `json:"service_cidr"`
+	Outbound    string `json:"outbound_type"`
+}
+
+type tfDefaultPool struct {
+	Name     string     `json:"name"`
+	SubnetID network.ID `json:"vnet_subnet_id"`
+	Count    int        `json:"node_count"`
+}
+
+type tfGatewayIP struct {
+	SubnetID network.ID `json:"subnet_id"`
 }
 
 // tfRouteValues are a route's, inline or on its own.

@@ -9,6 +9,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
+// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note, unless somebody names the subnet.
+func TestLeft(t *testing.T) {
+	plan := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null") +
+		"," + changes(tfAssociation, "nodes", "delete", association(rtID), "null")
+	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+plan+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := Named(nodesID, "seen in Azure")
+	seen.Named = false
+	for _, c := range []struct {
+		name  string
+		known Known
+		want  finding.Severity
+	}{
+		{"nobody names it", Known{}, finding.Info},
+		{"Azure has it still", Known{Carriers: []Carrier{seen}, Tables: map[string]string{network.ID(rtID).Key(): "x"}}, finding.Info},
+		{"somebody names it", Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}, finding.Error},
+	} {
+		found := r.Findings(c.known)
+		if len(found) != 1 || found[0].Severity != c.want {
+			t.Errorf("%s: %+v", c.name, found)
+		}
+		if _, repairs := r.Repairs(c.known, finding.Info); (len(repairs) > 0) != (c.want > finding.Info) {
+			t.Errorf("%s: %d repairs", c.name, len(repairs))
+		}
+	}
+}
+
 // real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it and one of its own; edge has the table pods, a copy;
 // spare has a table without pod routes, and bare none.
 func real(t *testing.T) *network.Snapshot {

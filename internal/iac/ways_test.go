@@ -102,7 +102,7 @@ func TestWays(t *testing.T) {
 
 		{"an association that goes with the cluster", []string{
 			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
-			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, ""},
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "loses nodes"},
 		{"an association that goes while another cluster stays", []string{
 			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
 			changes(tfCluster, "other", "no-op", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
@@ -224,6 +224,9 @@ func TestCarriers(t *testing.T) {
 	cluster := func(plugin, outbound string) string {
 		return changes(tfCluster, "shop", "no-op", fmt.Sprintf(`{"id":"/c","network_profile":[{"network_plugin":%q,"outbound_type":%q}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, plugin, outbound, nodesID), "null")
 	}
+	azapiCluster := func(plugin, outbound string) string {
+		return changes(tfAzapi, "shop", "no-op", fmt.Sprintf(`{"id":"/c","type":"Microsoft.ContainerService/managedClusters@2024-05-01","body":{"properties":{"networkProfile":{"networkPlugin":%q,"outboundType":%q},"agentPoolProfiles":[{"vnetSubnetID":%q}]}}}`, plugin, outbound, nodesID), "null")
+	}
 	for _, c := range []struct{ name, parts, want string }{
 		{"kubenet", cluster("kubenet", "loadBalancer"), "nodes"},
 		{"overlay needs none", cluster("azure", "loadBalancer"), ""},
@@ -231,6 +234,11 @@ func TestCarriers(t *testing.T) {
 		{"a pool of a kubenet cluster", cluster("kubenet", "") + "," + changes(tfPool, "two", "no-op", fmt.Sprintf(`{"vnet_subnet_id":%q,"kubernetes_cluster_id":"/c"}`, edgeID), "null"), "nodes edge"},
 		{"a pool of another", cluster("azure", "") + "," + changes(tfPool, "two", "no-op", fmt.Sprintf(`{"vnet_subnet_id":%q,"kubernetes_cluster_id":"/c"}`, edgeID), "null"), ""},
 		{"a gateway", changes(tfGateway, "gw", "no-op", fmt.Sprintf(`{"gateway_ip_configuration":[{"subnet_id":%q}]}`, edgeID), "null"), "edge"},
+		{"kubenet by azapi", azapiCluster("kubenet", "") + "," + changes(tfAzapi, "two", "no-op", fmt.Sprintf(`{"id":"/c/agentPools/two","parent_id":"/c","type":"Microsoft.ContainerService/managedClusters/agentPools@2024-05-01","body":{"properties":{"vnetSubnetID":%q}}}`, edgeID), "null"), "nodes edge"},
+		{"overlay by azapi needs none", azapiCluster("azure", ""), ""},
+		{"but leaves through it, by azapi", azapiCluster("azure", "userDefinedRouting"), "nodes"},
+		{"a gateway by azapi", changes(tfAzapi, "gw", "no-op", fmt.Sprintf(`{"id":"/g","type":"Microsoft.Network/applicationGateways@2024-05-01","body":{"properties":{"gatewayIPConfigurations":[{"properties":{"subnet":{"id":%q}}}]}}}`, edgeID), "null"), "edge"},
+		{"a cluster that goes, by azapi", strings.ReplaceAll(azapiCluster("kubenet", ""), "no-op", "delete"), ""},
 		{"a cluster that goes", strings.ReplaceAll(cluster("kubenet", ""), "no-op", "delete"), ""},
 	} {
 		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.parts+`]}`))
