@@ -22,7 +22,8 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make.
+// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make. Notes with a
+// repair are among them whatever the severity: without it the apply fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding, repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	for _, e := range r.Effects {
@@ -33,6 +34,11 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 			if f.Severity >= from && f.Code != finding.IaCNote {
 				findings, repairs = append(findings, f), append(repairs, e.Repair)
 			}
+		}
+	}
+	for _, n := range r.Notes {
+		if n.Repair != nil {
+			findings, repairs = append(findings, n.finding()), append(repairs, n.Repair)
 		}
 	}
 	return findings, repairs
@@ -158,8 +164,11 @@ func (x *fixer) resource(address string) (*hclwrite.Block, string) {
 
 // repair makes one, and says why it cannot.
 func (x *fixer) repair(r Repair) string {
-	if r.Add {
+	switch {
+	case r.Add:
 		return x.add(r)
+	case r.Import != "":
+		return x.imports(r)
 	}
 	block, file := x.resource(r.Address)
 	if block == nil {
@@ -196,7 +205,7 @@ func (x *fixer) claim(file string, r Repair) string {
 	keyed := r.Address != withoutKeys(r.Address)
 	for _, s := range r.Set {
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
-		if other, known := x.set[key]; known && other != s.Expression || keyed && strings.HasPrefix(s.Expression, `"/`) {
+		if other, known := x.set[key]; known && other != s.Expression || keyed && strings.HasPrefix(s.Expression, `"/`) || r.Shared {
 			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
 		}
 		x.set[key] = s.Expression

@@ -2,8 +2,10 @@ package iac
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -149,6 +151,77 @@ func TestFixLeaves(t *testing.T) {
 	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
 	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
 		t.Errorf("blocks that are not written out: %s", after)
+	}
+}
+
+// TestFixImport: an association that Azure has and the state has not is imported, from the root module, once.
+func TestFixImport(t *testing.T) {
+	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = azurerm_subnet.n.id # keep\n}\n"
+	for _, c := range []struct{ name, address, table, want string }{
+		{"in the root module", "azurerm_subnet_route_table_association.n", rtID, "main.tf: " + link + "\nimport {\n  to = azurerm_subnet_route_table_association.n\n  id = \"" + nodesID + "\"\n}\n"},
+		{"an instance", `azurerm_subnet_route_table_association.n["a"]`, rtID, "import {\n  to = azurerm_subnet_route_table_association.n[\"a\"]\n"},
+		{"in a module", `module.net["a"].azurerm_subnet_route_table_association.n`, rtID, "net.tf: module \"net\" {\n  source = \"./net\"\n}\n\nimport {\n  to = module.net[\"a\"].azurerm_subnet_route_table_association.n\n"},
+		{"in a module that is not here", "module.far.azurerm_subnet_route_table_association.n", rtID, ""},
+		{"with another table", "azurerm_subnet_route_table_association.n", otherID, ""},
+	} {
+		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(link)}, "net.tf": {Data: []byte("module \"net\" {\n  source = \"./net\"\n}\n")}, "net/main.tf": {Data: []byte(link)}}, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+changes(tfSubnet, "n", "no-op", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")+
+			`,{"address":`+strconv.Quote(c.address)+`,"module_address":`+strconv.Quote(moduleOf(c.address))+`,"type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":["create"],"before":null,"after":`+association(c.table)+`}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, repairs := r.Repairs(Known{}, finding.Warning)
+		edits, _ := s.Fix(repairs)
+		have := ""
+		for _, e := range edits {
+			have += e.File + ": " + string(e.After)
+		}
+		if !strings.Contains(have, c.want) || c.want == "" && have != "" {
+			t.Errorf("%s: %q is not in %s", c.name, c.want, have)
+		}
+		after, err := s.Apply(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := after.Fix(repairs); len(again) != 0 {
+			t.Errorf("%s: it is not idempotent: %s", c.name, again[0].After)
+		}
+	}
+}
+
+// TestFixShared: what belongs to one instance is not written into the code of all, and no table is named that the same plan destroys.
+func TestFixShared(t *testing.T) {
+	link := func(key, subnet, action, before, after string) string {
+		return fmt.Sprintf(`{"address":"azurerm_subnet_route_table_association.n[\"%s\"]","type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":[%q],"before":{"id":%q,"subnet_id":%q,"route_table_id":%q},"after":{"id":%q,"subnet_id":%q,"route_table_id":%q}}}`,
+			key, action, subnet, subnet, before, subnet, subnet, after)
+	}
+	table := func(name, id, action string) string {
+		return changes(tfTable, name, action, fmt.Sprintf(`{"id":%q,"name":%q}`, id, name), "null")
+	}
+	const code = "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n}\n\nresource \"azurerm_subnet_route_table_association\" \"n\" {\n  for_each       = var.x\n  route_table_id = each.value\n}\n"
+	for _, c := range []struct {
+		name  string
+		parts []string
+		want  string // what is left, "" where it is repaired
+	}{
+		{"the other one has another table", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID, otherID)}, "several instances share the code"},
+		{"the other one has the same", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", rtID, rtID)}, ""},
+		{"there is no other", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID)}, ""},
+		{"the table goes", []string{table("rt", rtID, "delete"), link("a", nodesID, "update", rtID, otherID)}, "a person has to decide"},
+		{"the table goes with its association", []string{table("rt", rtID, "delete"), changes(tfSubnet, "n", "no-op", subnetOf(""), "null"), changes(tfAssociation, "gone", "delete", association(rtID), "null")}, "a person has to decide"},
+	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+strings.Join(c.parts, ",")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, repairs := r.Repairs(Known{}, finding.Warning)
+		after, why := fixed(t, sourceOf(t, code), repairs)
+		if left := strings.Join(why, ""); len(why) != 1 || (c.want == "") != (left == "") || !strings.Contains(left, c.want) || (after == code) != (c.want != "") {
+			t.Errorf("%s: %q, expected %q: %s", c.name, why, c.want, after)
+		}
 	}
 }
 

@@ -98,9 +98,13 @@ type Repair struct {
 	Set []Setting
 	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
 	Ignore, Drop string
+	// Shared is set where other instances of the same block are to have another table than the one that is set.
+	Shared bool
 	// Add is set where the resource is not there, and is added beside the resource Beside.
 	Add    bool
 	Beside string
+	// Import is the ID in Azure that the resource gets by an import block.
+	Import string
 }
 
 // Setting is an attribute and its expression as it is written in HCL.
@@ -127,4 +131,6 @@ type Note struct {
 	Text string
 	// Unknown is set where a part of the file was not understood, so that something may have been missed.
 	Unknown bool
+	// Repair is a change of the code that makes what is noted untrue, nil where there is none.
+	Repair *Repair
 }

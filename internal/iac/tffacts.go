@@ -34,6 +34,7 @@ type standing struct {
 	// becomes is its name where it is created or replaced, "" where it stays what it is.
 	becomes string
 	changes bool
+	goes    bool // it is destroyed, and the code has it no more
 }
 
 type bareBlock struct {
@@ -68,7 +69,7 @@ func (p *tfPlan) changed(r *tfResource) {
 		p.changes = append(p.changes, r)
 	}
 	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
-		s.changes = true
+		s.changes, s.goes = true, r.deletes()
 		if r.creates() || r.replaces() {
 			s.becomes = r.after().Name
 		}

@@ -57,11 +57,37 @@ func (p *tfPlan) judge() *Reading {
 	if p.format == TerraformState {
 		j.outdated()
 	}
+	for i := range j.effects {
+		e := &j.effects[i]
+		if e.Repair == nil || len(e.Repair.Set) == 0 {
+			continue
+		}
+		e.Repair.Shared = j.shared(*e)
+		if table := j.byID[network.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
+			e.Repair = nil
+			e.Fix += "; and keep its table " + table.address + ", which is destroyed, too"
+		}
+	}
 	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
 	if p.format == TerraformPlan {
 		reading.Before, reading.After = j.snapshots()
 	}
 	return reading
+}
+
+// shared reports whether the block that a repair edits has other instances, to which the table that is set does not belong.
+func (j *judge) shared(e Effect) bool {
+	table := j.reference(network.ID(e.Before), moduleOf(e.Repair.Address))
+	for _, s := range j.instances[withoutKeys(e.Repair.Address)] {
+		id := s.id
+		if id.Is(network.TypeVNet) {
+			id = id.Child("subnets", e.Repair.Subnet)
+		}
+		if s.address != e.Repair.Address && !s.goes && j.reference(j.tables[id.Key()], moduleOf(s.address)) != table {
+			return true
+		}
+	}
+	return false
 }
 
 // outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
@@ -136,8 +162,20 @@ func (j *judge) association(r *tfResource) {
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
 			j.note(r, "its creation fails, because subnet %s has the table %s already: import { to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address, after.SubnetID)
+			if j.names(r, table) { // imported with another, it would get that one then
+				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address, Import: string(after.SubnetID)}
+			}
 		}
 	}
+}
+
+// names reports whether an association that is created names a table which is there.
+func (j *judge) names(r *tfResource, table network.ID) bool {
+	if after := r.after().table(); after != "" {
+		return after.Equal(table)
+	}
+	t := j.refers(r, "route_table_id", tfTable)
+	return t != nil && t.becomes == "" && t.id.Equal(table)
 }
 
 // freed reports whether another change takes the subnet's table away first.
