@@ -3,6 +3,7 @@ package iac
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -115,6 +116,8 @@ func (j *judge) azapi(r *tfResource) {
 	switch {
 	case subnet && (r.Type == tfAzapi || r.clears()):
 		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
+	case vnet && properties.of("subnets").all:
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "which subnets its body lists is known only after apply, and so not which of them keep a table", Unknown: true})
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -151,6 +154,11 @@ func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armS
 		if !listed {
 			id := vnet.Child("subnets", old.Name)
 			j.recreated(id, j.tables[id.Key()], r, "the body lists it no more")
+		}
+	}
+	for _, subnet := range j.subnets[vnet.Key()] {
+		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool { return strings.EqualFold(s.Name, subnet.id.Name()) }) {
+			j.recreated(subnet.id, "", r, "the body lists others, and not it")
 		}
 	}
 }
