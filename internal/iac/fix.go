@@ -200,12 +200,16 @@ func (x *fixer) repair(r Repair) string {
 	return ""
 }
 
-// claim notes what is set where. Instances of one block cannot have tables of their own.
+// claim notes what is set where. Instances of one block cannot have tables of their own, and a module has none that its callers do not give it.
 func (x *fixer) claim(file string, r Repair) string {
-	keyed := r.Address != withoutKeys(r.Address)
+	keyed, inModule := r.Address != withoutKeys(r.Address), moduleOf(r.Address) != ""
 	for _, s := range r.Set {
+		byID := strings.Contains(s.Expression, `"/`)
+		if byID && inModule && !keyed {
+			return "the code of " + r.Address + " is a module's, and the table is not: it has to come from a variable"
+		}
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
-		if other, known := x.set[key]; known && other != s.Expression || keyed && strings.HasPrefix(s.Expression, `"/`) || r.Shared {
+		if other, known := x.set[key]; known && other != s.Expression || keyed && byID || r.Shared {
 			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
 		}
 		x.set[key] = s.Expression
@@ -269,6 +273,9 @@ func (x *fixer) add(r Repair) string {
 	f := x.file(place.File)
 	if f == nil {
 		return fmt.Sprintf("%s cannot be edited", place.File)
+	}
+	if conflict := x.claim(place.File, r); conflict != "" {
+		return conflict
 	}
 	parts := strings.Split(r.Address, ".")
 	f.Body().AppendNewline()

@@ -138,6 +138,7 @@ func TestFixLeaves(t *testing.T) {
 	}{
 		{"code that is not here", vnet, []*Repair{inlineRepair("azurerm_virtual_network.other", "x")}, "is not here"},
 		{"instances that share their code", vnet, []*Repair{inlineRepair("azurerm_virtual_network.v[0]", `"/subscriptions/a"`)}, "share the code"},
+		{"instances that share their body", "resource \"azapi_resource\" \"n\" {\n  body = { properties = {} }\n}\n", []*Repair{{Address: "azapi_resource.n[0]", Subnet: "nodes", Set: []Setting{{"routeTable", `{ id = "/subscriptions/a" }`}}}}, "share the code"},
 		{"a block on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet { name = \"nodes\" }\n}\n", []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}, "on one line"},
 		{"a resource on one line", "resource \"azurerm_virtual_network\" \"v\" {}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "on one line"},
 		{"an expression", "resource \"azurerm_virtual_network\" \"v\" {\n  lifecycle {\n    ignore_changes = local.x\n  }\n}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "no plain list"},
@@ -151,6 +152,34 @@ func TestFixLeaves(t *testing.T) {
 	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
 	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
 		t.Errorf("blocks that are not written out: %s", after)
+	}
+}
+
+// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere; a table of its own is named.
+func TestFixModule(t *testing.T) {
+	files := fstest.MapFS{"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  source = \"./m\"\n}\n")}, "m/main.tf": {Data: []byte("resource \"azurerm_subnet_route_table_association\" \"n\" {\n  route_table_id = var.table\n}\n")}}
+	s, err := ReadSource(files, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		table string
+		add   bool
+		want  string
+	}{
+		{`"/subscriptions/a"`, false, "has to come from a variable"},
+		{`"/subscriptions/a"`, true, "has to come from a variable"},
+		{"azurerm_route_table.rt.id", false, ""},
+		{"azurerm_route_table.rt.id", true, ""},
+	} {
+		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n", Set: []Setting{{"route_table_id", c.table}}}
+		if c.add {
+			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new", r.Address, true
+		}
+		edits, why := s.Fix([]*Repair{r})
+		if !strings.Contains(why[0], c.want) || (len(edits) == 0) != (c.want != "") {
+			t.Errorf("%+v: %q, %d edits", c, why, len(edits))
+		}
 	}
 }
 
