@@ -131,6 +131,15 @@ func (j *judge) azapi(r *tfResource) {
 	}
 }
 
+// action judges an azapi_resource_action: one that PUTs a subnet or a network writes it as it stands.
+func (j *judge) action(r *tfResource) {
+	v := r.after()
+	kind, _, _ := strings.Cut(v.AzapiType, "@")
+	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, network.TypeSubnet) || strings.EqualFold(kind, network.TypeVNet)) {
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and what it sends is not looked into: see that each subnet in it names its routeTable", Unknown: true})
+	}
+}
+
 // clears reports whether an update's body says that there is to be no table.
 func (r *tfResource) clears() bool {
 	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")

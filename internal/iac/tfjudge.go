@@ -50,6 +50,8 @@ func (p *tfPlan) judge() *Reading {
 			j.route(r)
 		case tfAzapi, tfAzapiUpdate:
 			j.azapi(r)
+		case tfAzapiAction:
+			j.action(r)
 		case tfDeployment:
 			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
 		}
@@ -181,7 +183,7 @@ func (j *judge) names(r *tfResource, table network.ID) bool {
 // freed reports whether another change takes the subnet's table away first.
 func (j *judge) freed(subnet network.ID) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
-		return r.Type == tfAssociation && r.deletes() && r.before().SubnetID.Equal(subnet)
+		return r.Type == tfAssociation && (r.deletes() || r.replaces()) && r.before().SubnetID.Equal(subnet)
 	})
 }
 

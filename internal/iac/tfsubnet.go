@@ -35,7 +35,13 @@ func (j *judge) vnet(r *tfResource) {
 		id := before.ID.Child("subnets", old.name())
 		now, i := block(after.Subnet, old.name())
 		if now == nil {
-			if !j.nameUnknown(r) {
+			if j.nameUnknown(r) {
+				j.add(Effect{
+					Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
+					How: "no inline block has its name, and that of one is known only after apply",
+					Fix: "apply what the name depends on first, and plan again",
+				})
+			} else {
 				j.recreated(id, old.table(), r, "its inline block is gone")
 			}
 			continue

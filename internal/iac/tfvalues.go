@@ -21,12 +21,13 @@ const (
 	tfGateway     = "azurerm_application_gateway"
 	tfAzapi       = "azapi_resource"
 	tfAzapiUpdate = "azapi_update_resource"
+	tfAzapiAction = "azapi_resource_action"
 	tfDeployment  = "azurerm_resource_group_template_deployment"
 )
 
 var kinds = map[string]bool{
 	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true, tfCluster: true, tfPool: true, tfGateway: true,
-	tfAzapi: true, tfAzapiUpdate: true, tfDeployment: true,
+	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
 }
 
 // tfValues are the attributes that matter, of all those kinds; an attribute stands for the kind that has it. Sources: the schemas of the
@@ -74,6 +75,9 @@ type tfValues struct {
 	ParentID   network.ID      `json:"parent_id"`
 	ResourceID network.ID      `json:"resource_id"`
 	Body       json.RawMessage `json:"body"`
+	// Of an azapi action: "" for the resource itself.
+	Action string `json:"action"`
+	Method string `json:"method"`
 }
 
 type tfProfile struct {

@@ -85,6 +85,8 @@ func TestWays(t *testing.T) {
 			changes(tfTable, "fresh", "create", "null", `{"name":"fresh"}`),
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(`{"name":"nodes"}`), `,"after_unknown":{"subnet":[{"route_table_id":true}]}`),
 			config + `{"resources":[{"type":"azurerm_virtual_network","name":"hub","expressions":{"subnet":{"references":["azurerm_route_table.fresh.id","azurerm_route_table.fresh"]}}}]}`}, "another nodes"},
+		{"a block whose name is known only after apply", []string{drift,
+			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")), vnetOf(`{"address_prefixes":["x"]}`), `,"after_unknown":{"subnet":[{"name":true}]}`)}, "may-lose nodes"},
 		{"a standalone subnet beside blocks that are written without it", []string{
 			changes(tfSubnet, "nodes", "no-op", subnetOf(`,"route_table_id":`+q(rtID)), "null"),
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("edge", `""`, "")), vnetOf(inlineBlock("edge", q(otherID), "")))}, "recreated nodes"},
@@ -134,6 +136,9 @@ func TestWays(t *testing.T) {
 		{"tags of a table that nobody refreshed", []string{changes(tfTable, "rt", "update", routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress", "0.0.0.0/0", "10.0.0.4")))}, ""},
 
 		{"a pod route of its own", []string{changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, "routes-gone rt"},
+		{"a pod route of its own that leads elsewhere", []string{changes(tfRoute, "p", "update", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), route("p", "10.244.1.0/24", "10.0.0.9"))}, "routes-gone rt"},
+		{"a pod route of its own that stays what it is", []string{changes(tfRoute, "p", "delete,create", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), route("q", "10.244.1.0/24", "10.0.0.4"))}, ""},
+		{"a pod route of its own whose hop is known only after apply", []string{changes(tfRoute, "p", "update", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), `{"address_prefix":"10.244.1.0/24"}`, `,"after_unknown":{"next_hop_in_ip_address":true}`)}, ""},
 		{"a pod route that goes with its table", []string{changes(tfTable, "rt", "delete", routes(""), "null"),
 			changes(tfRoute, "p", "delete", strings.Replace(route("p", "10.244.1.0/24", "10.0.0.4"), "{", `{"id":"`+rtID+`/routes/p",`, 1), "null")}, ""},
 
@@ -210,6 +215,38 @@ func TestKeepAssociation(t *testing.T) {
 		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+change+`]}`))
 		if err != nil || len(r.Effects) != 1 || !strings.HasSuffix(r.Effects[0].Fix, want) {
 			t.Errorf("%s: %v, %+v", address, err, r.Effects)
+		}
+	}
+}
+
+// TestNotes: what no effect can be told of is noted, once for each, and nothing beside it.
+func TestNotes(t *testing.T) {
+	table := func(action string) string {
+		return changes(tfTable, "rt", action, fmt.Sprintf(`{"id":%q,"subnets":[%q]}`, rtID, nodesID), "null")
+	}
+	action := func(method, kind, action string) string {
+		return changes(tfAzapiAction, "a", "create", "null", fmt.Sprintf(`{"method":%q,"type":%q,"action":%q,"resource_id":%q}`, method, kind, action, nodesID))
+	}
+	for _, c := range []struct {
+		name  string
+		parts []string
+		want  string // in the note
+	}{
+		{"a table that is destroyed while a subnet has it", []string{table("delete")}, "InUseRouteTableCannotBeDeleted"},
+		{"a table that is replaced while a subnet has it", []string{table("delete,create")}, "InUseRouteTableCannotBeDeleted"},
+		{"a table that is replaced with its association", []string{table("delete,create"), changes(tfAssociation, "n", "delete,create", association(rtID), association(otherID))}, ""},
+		{"a table that is destroyed with its subnet", []string{table("delete"), changes(tfSubnet, "n", "delete", subnetOf(""), "null")}, ""},
+		{"a PUT of a subnet", []string{action("PUT", subnetType, "")}, "it PUTs"},
+		{"a PUT of a network", []string{action("put", vnetType, "")}, "it PUTs"},
+		{"an action of a network", []string{action("POST", vnetType, "checkIpAddressAvailability")}, ""},
+		{"a PUT of something else", []string{action("PUT", "Microsoft.Storage/storageAccounts@2023-01-01", "")}, ""},
+	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+strings.Join(c.parts, ",")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Notes) > 1 || (len(r.Notes) == 1) != (c.want != "") || c.want != "" && !strings.Contains(r.Notes[0].Text, c.want) {
+			t.Errorf("%s: %+v", c.name, r.Notes)
 		}
 	}
 }
