@@ -103,7 +103,7 @@ func oneLine(b *hclwrite.Block) bool {
 func (s *Source) Apply(edits []Edit) (*Source, error) {
 	out := &Source{files: s.files}
 	for _, m := range s.modules {
-		n := &sourceModule{way: m.way, dir: m.dir}
+		n := &sourceModule{way: m.way, dir: m.dir, whole: out}
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
 			raw := m.files[name]
 			for _, e := range edits {

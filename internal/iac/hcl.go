@@ -18,10 +18,11 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 		return nil, err
 	}
 	m := &sourceModule{}
+	m.whole = &Source{modules: []*sourceModule{m}}
 	if err := m.parse(name, append(s.buf[s.pos:s.end:s.end], rest...)); err != nil {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), name+":"))
 	}
-	return (&Source{modules: []*sourceModule{m}}).reading(), nil
+	return m.whole.reading(), nil
 }
 
 // reading says what a configuration could do to tables and routes, whatever is there now.
@@ -217,13 +218,15 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	what := res.place
 	what.Name = literal(res.Body, "name")
 	var users []Place
-	for _, link := range m.resources {
-		table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
-		if link.kind != tfAssociation || table == nil || subnet == nil || m.refers(table.Expr, tfTable) != res {
-			continue
-		}
-		if user := m.refers(subnet.Expr, tfSubnet); user != nil {
-			users = append(users, user.subnet())
+	for _, other := range m.whole.modules {
+		for _, link := range other.resources {
+			table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
+			if link.kind != tfAssociation || table == nil || subnet == nil || other.refers(table.Expr, tfTable) != res {
+				continue
+			}
+			if user := other.refers(subnet.Expr, tfSubnet); user != nil {
+				users = append(users, user.subnet())
+			}
 		}
 	}
 	return []Effect{{

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -58,6 +59,35 @@ func TestConfiguration(t *testing.T) {
 		}
 		if strings.Join(have, ", ") != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, strings.Join(have, ", "), c.want)
+		}
+	}
+}
+
+// TestCarriersInCode: subnets without a resource of their own, and azapi's, count too.
+func TestCarriersInCode(t *testing.T) {
+	const vnet = "resource \"azurerm_virtual_network\" \"v\" {\n name = \"hub\"\n subnet {\n name = \"nodes\"\n }\n subnet {\n name = \"edge\"\n }\n}\n"
+	gateway := func(subnet string) string {
+		return "resource \"azurerm_application_gateway\" \"g\" {\n gateway_ip_configuration {\n subnet_id = " + subnet + "\n }\n}\n"
+	}
+	for _, c := range []struct{ name, code, want string }{
+		{"a block that is named", vnet + gateway(`one([for s in azurerm_virtual_network.v.subnet : s.id if s.name == "edge"])`), "hub/edge"},
+		{"a block that is not", vnet + gateway("tolist(azurerm_virtual_network.v.subnet)[0].id"), "hub/edge hub/nodes"},
+		{"by azapi", vnet + gateway("azapi_resource.n.id") + "resource \"azapi_resource\" \"n\" {\n type = \"" + subnetType + "\"\n name = \"gw\"\n body = {\n properties = {}\n }\n}\n", "gw"},
+		{"something else by azapi", vnet + gateway("azapi_resource.n.id") + "resource \"azapi_resource\" \"n\" {\n type = \"Microsoft.Storage/storageAccounts@2023-01-01\"\n}\n", ""},
+	} {
+		r, err := Read("main.tf", strings.NewReader(c.code))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []string
+		for _, e := range r.Effects {
+			if f := (&Reading{Effects: []Effect{e}, Carriers: r.Carriers}).Findings(Known{}); len(f) == 1 && f[0].Severity == finding.Warning {
+				have = append(have, e.What.subnetName())
+			}
+		}
+		slices.Sort(have)
+		if strings.Join(have, " ") != c.want {
+			t.Errorf("%s: %q, expected %q", c.name, have, c.want)
 		}
 	}
 }
@@ -134,6 +164,46 @@ resource "azurerm_subnet_route_table_association" "n" {
 	findings := s.Reading().Findings(Known{})
 	if len(findings) != 1 || findings[0].Code != finding.IaCMayRoutes || findings[0].Severity != finding.Warning {
 		t.Errorf("a table that the cluster's subnet has: %+v", findings)
+	}
+	// A cluster in one module, its subnet in another, its table in a third.
+	apart := fstest.MapFS{
+		"main.tf": {Data: []byte(`locals {
+  subnet = module.net["x"].subnet_id
+}
+
+module "net" {
+  source   = "./net"
+  for_each = var.x
+  table    = azurerm_route_table.rt.id
+}
+
+module "aks" {
+  source = "./outer"
+  subnet = local.subnet
+}
+
+resource "azurerm_route_table" "rt" {
+  name = "rt"
+  route = []
+}
+`)},
+		"outer/main.tf": {Data: []byte("module \"aks\" {\n source = \"../aks\"\n subnet = var.subnet\n}\n")},
+		"aks/main.tf":   {Data: []byte("resource \"azurerm_kubernetes_cluster\" \"c\" {\n default_node_pool {\n vnet_subnet_id = var.subnet\n }\n network_profile {\n network_plugin = \"kubenet\"\n }\n}\n")},
+		"net/main.tf":   {Data: []byte("resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n}\nresource \"azurerm_subnet_route_table_association\" \"n\" {\n subnet_id = azurerm_subnet.n.id\n route_table_id = var.table\n}\noutput \"subnet_id\" {\n value = azurerm_subnet.n.id\n}\n")},
+	}
+	if s, err = ReadSource(apart, "."); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Reading()
+	if len(r.Carriers) != 1 || r.Carriers[0].Name != "nodes" || r.Carriers[0].Address != "module.net.azurerm_subnet.n" {
+		t.Errorf("carriers: %+v", r.Carriers)
+	}
+	if findings := r.Findings(Known{}); len(findings) != 1 || findings[0].Severity != finding.Warning {
+		t.Errorf("a table that the cluster's subnet has by two modules: %+v", findings)
+	}
+	round := fstest.MapFS{"main.tf": {Data: []byte("locals {\n a = local.b\n b = [local.a, local.b]\n}\nresource \"azurerm_application_gateway\" \"g\" {\n gateway_ip_configuration {\n subnet_id = local.a\n }\n}\n")}}
+	if s, err = ReadSource(round, "."); err != nil || len(s.Reading().Carriers) != 0 {
+		t.Errorf("locals in a circle: %v", err)
 	}
 	loop := fstest.MapFS{"a/main.tf": {Data: []byte("module \"a\" {\n source = \"./../a\"\n}")}}
 	if _, err := ReadSource(loop, "a"); err == nil || !strings.Contains(err.Error(), "calls itself") {

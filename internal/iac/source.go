@@ -27,6 +27,9 @@ type sourceModule struct {
 	files     map[string][]byte // the content, by name
 	// versions are the constraints on the azurerm provider, as they are written.
 	versions []string
+	// outputs and locals are their expressions, by name; whole is the configuration that the module is a part of.
+	outputs, locals map[string]hclsyntax.Expression
+	whole           *Source
 }
 
 // sourceResource is a resource block.
@@ -53,7 +56,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	if err != nil {
 		return err
 	}
-	m := &sourceModule{way: way, dir: dir}
+	m := &sourceModule{way: way, dir: dir, whole: s}
 	s.modules = append(s.modules, m)
 	for _, name := range names {
 		raw, err := fs.ReadFile(files, name)
@@ -92,7 +95,7 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 		return fmt.Errorf("%s: it is no HCL: %s", name, d.Summary)
 	}
 	if m.files == nil {
-		m.files = map[string][]byte{}
+		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{}, map[string]hclsyntax.Expression{}
 	}
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
@@ -107,6 +110,12 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 			m.resources = append(m.resources, r)
 		case b.Type == "module" && len(b.Labels) == 1:
 			m.calls = append(m.calls, b)
+		case b.Type == "output" && len(b.Labels) == 1 && b.Body.Attributes["value"] != nil:
+			m.outputs[b.Labels[0]] = b.Body.Attributes["value"].Expr
+		case b.Type == "locals":
+			for name, a := range b.Body.Attributes {
+				m.locals[name] = a.Expr
+			}
 		case b.Type == "terraform":
 			m.versions = append(m.versions, versionsIn(b.Body)...)
 		}
@@ -211,20 +220,83 @@ func (s *Source) Empty() bool { return s.files == 0 }
 // Reading says what a configuration could do, without a plan.
 func (s *Source) Reading() *Reading { return s.reading() }
 
-// resource returns the module's resource that an expression refers to first, of a kind.
+// refers returns the resource of a kind that an expression refers to first: through locals, variables and outputs of modules, too.
 func (m *sourceModule) refers(expr hclsyntax.Expression, kind string) *sourceResource {
+	return m.follow(expr, kind, map[followed]bool{})
+}
+
+// followed is an expression of a module that was looked at: none is twice, wherever they lead to.
+type followed struct {
+	module *sourceModule
+	expr   hclsyntax.Expression
+}
+
+func (m *sourceModule) follow(expr hclsyntax.Expression, kind string, seen map[followed]bool) *sourceResource {
+	if expr == nil || seen[followed{m, expr}] {
+		return nil
+	}
+	seen[followed{m, expr}] = true
 	for _, t := range expr.Variables() {
-		if len(t) < 2 || t.RootName() != kind {
+		if len(t) < 2 {
 			continue
 		}
 		name, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
-		if i >= 0 {
-			return m.resources[i]
+		var found *sourceResource
+		switch t.RootName() {
+		case kind:
+			i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
+			if i >= 0 {
+				found = m.resources[i]
+			}
+		case "local":
+			found = m.follow(m.locals[name.Name], kind, seen)
+		case "var":
+			if caller, call := m.caller(); call != nil && call.Body.Attributes[name.Name] != nil {
+				found = caller.follow(call.Body.Attributes[name.Name].Expr, kind, seen)
+			}
+		case "module":
+			called := m.whole.called(strings.TrimPrefix(m.way+".module."+name.Name, "."))
+			for _, step := range t[2:] { // a key of count or for_each may stand before the output
+				if output, is := step.(hcl.TraverseAttr); is && called != nil {
+					found = called.follow(called.outputs[output.Name], kind, seen)
+					break
+				}
+			}
+		}
+		if found != nil {
+			return found
 		}
 	}
 	return nil
+}
+
+// called is the module that is called on a way from the root, nil where its code is not here.
+func (s *Source) called(way string) *sourceModule {
+	for _, m := range s.modules {
+		if m.way == way {
+			return m
+		}
+	}
+	return nil
+}
+
+// caller is the module that calls this one, and where; no call for the root.
+func (m *sourceModule) caller() (*sourceModule, *hclsyntax.Block) {
+	at := strings.LastIndex("."+m.way, ".module.")
+	if m.way == "" || at < 0 {
+		return nil, nil
+	}
+	caller := m.whole.called(m.way[:max(0, at-1)])
+	if caller == nil {
+		return nil, nil
+	}
+	for _, call := range caller.calls {
+		if call.Labels[0] == m.way[at+len("module."):] {
+			return caller, call
+		}
+	}
+	return nil, nil
 }
