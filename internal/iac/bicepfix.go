@@ -184,12 +184,16 @@ func (b *bicepFix) constant(written, label string) string {
 	case strings.HasPrefix(written, "'"):
 		return label
 	}
-	declared := regexp.MustCompile(`(?m)^(?:var|param)\s+` + regexp.QuoteMeta(written) + `(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
-	if found := declared.FindStringSubmatch(b.text); found != nil {
-		return found[1]
+	for _, found := range bicepConstant.FindAllStringSubmatch(b.text, -1) {
+		if found[1] == written {
+			return found[2]
+		}
 	}
 	return ""
 }
+
+// bicepConstant is a variable that is a plain text, or a parameter with one as its default.
+var bicepConstant = regexp.MustCompile(`(?m)^(?:var|param)\s+(\w+)(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
 
 func (b *bicepFix) wanted(name string) bool {
 	if len(b.carriers) == 0 {

@@ -155,6 +155,7 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 // FuzzFixBicep: nothing makes it panic, and a second repair changes nothing.
 func FuzzFixBicep(f *testing.F) {
 	f.Add(someBicep)
+	f.Add("resource r 'Microsoft.Network/virtualNetworks/subnets@0'={name:\x9c0")
 	f.Fuzz(func(t *testing.T, text string) {
 		fix := FixBicep(File{"x.bicep", []byte(text)}, nil)
 		if len(fix.Done) == 0 && string(fix.After) != text {

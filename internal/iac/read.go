@@ -79,7 +79,13 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 		return nil, nil
 	}
 	data, err := s.rest()
-	if err != nil || !IsParameters(data) {
+	if err != nil {
+		return nil, err
+	}
+	if !IsParameters(data) {
+		if topKeys(start)["$schema"] && !isTemplate(start) {
+			_, err = armtemplate.Parse(name, data) // it is broken
+		}
 		return nil, err
 	}
 	return &File{name, data}, nil

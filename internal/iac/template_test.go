@@ -215,3 +215,24 @@ func TestHostileTemplates(t *testing.T) {
 	r := readTemplate(t, File{"t.json", []byte(head + `"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}, "resources": [` + vnet + `{"subnets": [{"name": "n", "properties": {"routeTable": {"id": "[variables('a')]"}}}, {"name": "m", "properties": {}}]}}]}`)}, TemplateOptions{})
 	sameLines(t, "cycle", said(r), "may-lose a/m 1", "? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
 }
+
+// TestReadParameters: a parameter file is known by its schema, and a broken one is said to be broken; what else names the schema is none.
+func TestReadParameters(t *testing.T) {
+	const head = `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#", "parameters": {`
+	for _, c := range []struct {
+		name, text  string
+		is, refused bool
+	}{
+		{"one", head + `}}`, true, false},
+		{"a truncated one", head, false, true},
+		{"a compiled one, with its template", `{"templateJson": "{\"$schema\": \"deploymentTemplate.json#\"}", "parametersJson": "{\"$schema\": \"deploymentParameters.json#\", \"parameters\": {}}"}`, true, false},
+		{"a plan that names the schema", `{"format_version": "1.2", "variables": {"x": {"value": "deploymentParameters.json"}}, "resource_changes": [`, false, false},
+		{"a template that names it", `{"$schema": "deploymentTemplate.json#", "x": "deploymentParameters.json", `, false, false},
+		{"code that names it", "# deploymentParameters.json\n", false, false},
+	} {
+		f, err := ReadParameters("p", strings.NewReader(c.text))
+		if (f != nil) != c.is || (err != nil) != c.refused {
+			t.Errorf("%s: %v, %v", c.name, f != nil, err)
+		}
+	}
+}
