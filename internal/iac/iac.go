@@ -86,8 +86,10 @@ type Effect struct {
 	Fix string
 	// Repair is the same for a program, nil where a person has to decide.
 	Repair *Repair
-	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then, unless somebody says so.
+	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then. Where it is no whole cluster
+	// (Part), somebody may say that more is in it, which the file does not show.
 	Left string
+	Part bool
 }
 
 // Repair is a change of Terraform code that keeps what an effect would take away.

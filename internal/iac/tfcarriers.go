@@ -116,12 +116,12 @@ func (p *tfPlan) carriers(uses []use) []Carrier {
 	return out
 }
 
-// abandoned are the subnets, by their keys, that all users seen leave, with the address of one of them.
-func abandoned(uses []use) map[string]string {
-	out := map[string]string{}
+// abandoned are the subnets, by their keys, that all users seen leave, with one of them: the cluster, if there is one.
+func abandoned(uses []use) map[string]*tfResource {
+	out := map[string]*tfResource{}
 	for _, u := range uses {
-		if u.leaves {
-			out[u.subnet.Key()] = u.by.Address
+		if key := u.subnet.Key(); u.leaves && (out[key] == nil || out[key].Type != tfCluster) {
+			out[key] = u.by
 		}
 	}
 	for _, u := range uses {

@@ -14,8 +14,8 @@ type judge struct {
 	gone map[string]bool
 	// associates are the subnets that another change of the plan gives a table, by their keys.
 	associates map[string]*tfResource
-	// left are the subnets whose clusters are destroyed, by their keys, with the cluster.
-	left map[string]string
+	// left are the subnets whose users are destroyed, by their keys, with one of them: the cluster, if there is one.
+	left map[string]*tfResource
 
 	effects []Effect
 	at      map[string]int // the effect on a subnet, by its key
@@ -110,7 +110,9 @@ func (j *judge) add(e Effect) {
 			return
 		}
 		key := e.What.ID.Key()
-		e.Left = j.left[key]
+		if u := j.left[key]; u != nil {
+			e.Left, e.Part = u.Address, u.Type != tfCluster
+		}
 		if i, known := j.at[key]; known {
 			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
 				j.effects[i] = e

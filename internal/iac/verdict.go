@@ -101,10 +101,11 @@ func (k Known) find(p Place) network.ID {
 	return found
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" where it is not. Of a subnet that is left only what somebody says counts.
+// carries says why a subnet is known to carry pods or to reach them, "" where it is not. Of a subnet that is left only what somebody says counts,
+// and nothing where its cluster is gone.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
-		if c.same(e.What) && (e.Left == "" || c.Named) {
+		if c.same(e.What) && (e.Left == "" || e.Part && c.Named) {
 			return c.Why
 		}
 	}

@@ -9,25 +9,30 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note, unless somebody names the subnet.
+// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a gateway is, somebody may say that more is in it.
 func TestLeft(t *testing.T) {
-	plan := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null") +
-		"," + changes(tfAssociation, "nodes", "delete", association(rtID), "null")
-	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+plan+`]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
+	pool := changes(tfPool, "two", "delete", fmt.Sprintf(`{"vnet_subnet_id":%q}`, nodesID), "null")
+	gateway := changes(tfGateway, "gw", "delete", fmt.Sprintf(`{"gateway_ip_configuration":[{"subnet_id":%q}]}`, nodesID), "null")
 	seen := Named(nodesID, "seen in Azure")
 	seen.Named = false
+	named := Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}
 	for _, c := range []struct {
-		name  string
-		known Known
-		want  finding.Severity
+		name, goes string
+		known      Known
+		want       finding.Severity
 	}{
-		{"nobody names it", Known{}, finding.Info},
-		{"Azure has it still", Known{Carriers: []Carrier{seen}, Tables: map[string]string{network.ID(rtID).Key(): "x"}}, finding.Info},
-		{"somebody names it", Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}, finding.Error},
+		{"nobody names it", pool, Known{}, finding.Info},
+		{"Azure has it still", pool, Known{Carriers: []Carrier{seen}, Tables: map[string]string{network.ID(rtID).Key(): "x"}}, finding.Info},
+		{"somebody names it, and a pool goes", pool, named, finding.Error},
+		{"somebody names it, and a gateway goes", gateway, named, finding.Error},
+		{"somebody names it, and the cluster goes", cluster, named, finding.Info},
+		{"somebody names it, and the cluster goes with a pool", pool + "," + cluster, named, finding.Info},
 	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.goes+","+changes(tfAssociation, "nodes", "delete", association(rtID), "null")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
 		found := r.Findings(c.known)
 		if len(found) != 1 || found[0].Severity != c.want {
 			t.Errorf("%s: %+v", c.name, found)
