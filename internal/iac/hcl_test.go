@@ -165,6 +165,19 @@ resource "azurerm_subnet_route_table_association" "n" {
 	if len(findings) != 1 || findings[0].Code != finding.IaCMayRoutes || findings[0].Severity != finding.Warning {
 		t.Errorf("a table that the cluster's subnet has: %+v", findings)
 	}
+	// OpenTofu's files stand in for Terraform's.
+	tofu := fstest.MapFS{"a.tf": {Data: []byte("resource \"azurerm_subnet\" \"old\" {}\n")}, "a.tofu": {Data: []byte("resource \"azurerm_subnet\" \"new\" {}\n")}, "b.tf": {Data: []byte("resource \"azurerm_subnet\" \"b\" {}\n")}}
+	if s, err = ReadSource(tofu, "."); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{"azurerm_subnet.old": false, "azurerm_subnet.new": true, "azurerm_subnet.b": true} {
+		if _, is := s.find(address); is != want {
+			t.Errorf("%s: %v", address, is)
+		}
+	}
+	if r, err := Read("x.tofu", strings.NewReader("resource \"azurerm_subnet\" \"n\" {}\n")); err != nil || r.Format != TerraformConfig {
+		t.Errorf("a file alone: %v", err)
+	}
 	// A cluster in one module, its subnet in another, its table in a third.
 	apart := fstest.MapFS{
 		"main.tf": {Data: []byte(`locals {

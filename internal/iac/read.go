@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
@@ -26,7 +25,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(name, ".tf") {
+	if isCode(name) {
 		return readConfigFile(name, s)
 	}
 	switch keys := topKeys(start); {

@@ -52,7 +52,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	if len(s.modules) == maxModules {
 		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir, maxModules)
 	}
-	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
+	names, err := codeIn(files, dir)
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,22 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		}
 	}
 	return nil
+}
+
+// codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which stand in for a .tf file of the same name.
+func codeIn(files fs.FS, dir string) ([]string, error) {
+	tofu, err := fs.Glob(files, path.Join(dir, "*.tofu"))
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(tofu, strings.TrimSuffix(name, ".tf")+".tofu") })
+	return append(names, tofu...), err
+}
+
+// isCode reports whether a file is Terraform's or OpenTofu's by its name.
+func isCode(name string) bool {
+	return strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")
 }
 
 // parse reads a file into the module.
