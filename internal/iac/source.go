@@ -84,6 +84,20 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	return nil
 }
 
+// SyntaxError says which file is no HCL, and where: Line is 0 where that is not known.
+type SyntaxError struct {
+	File    string
+	Line    int
+	Summary string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: it is no HCL: %s", e.File, e.Summary)
+	}
+	return fmt.Sprintf("%s:%d: it is no HCL: %s", e.File, e.Line, e.Summary)
+}
+
 // codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which stand in for a .tf file of the same name.
 func codeIn(files fs.FS, dir string) ([]string, error) {
 	tofu, err := fs.Glob(files, path.Join(dir, "*.tofu"))
@@ -105,10 +119,11 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 	file, diagnostics := hclsyntax.ParseConfig(raw, name, hcl.InitialPos)
 	if diagnostics.HasErrors() {
 		d := diagnostics.Errs()[0].(*hcl.Diagnostic)
+		bad := &SyntaxError{File: name, Summary: d.Summary}
 		if d.Subject != nil {
-			return fmt.Errorf("%s:%d: it is no HCL: %s", name, d.Subject.Start.Line, d.Summary)
+			bad.Line = d.Subject.Start.Line
 		}
-		return fmt.Errorf("%s: it is no HCL: %s", name, d.Summary)
+		return bad
 	}
 	if m.files == nil {
 		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{}, map[string]hclsyntax.Expression{}

@@ -213,11 +213,12 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 		e.Verb, e.Repair = MayLose, nil
 		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
 	}
-	if e.Before == "" && e.Verb != MayLose {
-		if e.Verb == Another || j.refreshed {
+	if e.Before == "" {
+		if e.Verb == Another || j.refreshed { // it has none that could go
 			return
 		}
 		e.Verb = MayLose
+		e.Fix = fmt.Sprintf("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID)
 	}
 	j.add(e)
 }

@@ -126,6 +126,12 @@ func TestWays(t *testing.T) {
 			changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id_wo_version":1`), subnetOf(`,"route_table_id_wo_version":2`)),
 			config + `{"resources":[{"type":"azurerm_subnet","name":"nodes","expressions":{"route_table_id_wo":{"references":["var.table"]}}}]}`}, "may-lose nodes"},
 
+		{"a write-only table for a subnet that has none", []string{drift,
+			changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":"","route_table_id_wo_version":0`), subnetOf(`,"route_table_id":"","route_table_id_wo_version":1`)),
+			config + `{"resources":[{"type":"azurerm_subnet","name":"nodes","expressions":{"route_table_id_wo":{"references":["var.table"]}}}]}`}, ""},
+		{"a write-only table for a subnet that nobody refreshed", []string{
+			changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":"","route_table_id_wo_version":0`), subnetOf(`,"route_table_id":"","route_table_id_wo_version":1`)),
+			config + `{"resources":[{"type":"azurerm_subnet","name":"nodes","expressions":{"route_table_id_wo":{"references":["var.table"]}}}]}`}, "may-lose nodes"},
 		{"pod routes that are written away", []string{drift, changes(tfTable, "rt", "update", routes(route("aks-np-12345678-vmss000001____102441024", "10.244.1.0/24", "10.0.0.4")), routes(""))}, "routes-gone rt"},
 		{"pod routes that lead elsewhere", []string{drift, changes(tfTable, "rt", "update", routes(route("a", "10.244.1.0/24", "10.0.0.4")), routes(route("a", "10.244.1.0/24", "10.0.0.9")))}, "routes-gone rt"},
 		{"pod routes of a cluster with a pod CIDR of its own", []string{drift,
@@ -187,7 +193,7 @@ func TestWays(t *testing.T) {
 			var have []string
 			for _, e := range r.Effects {
 				have = append(have, string(e.Verb)+" "+e.What.Name)
-				if e.How == "" || e.Fix == "" || e.By.Address == "" {
+				if e.How == "" || e.Fix == "" || strings.Contains(e.Fix, `= ""`) || e.By.Address == "" {
 					t.Errorf("an effect without words: %+v", e)
 				}
 			}
