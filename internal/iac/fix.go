@@ -183,13 +183,17 @@ func (x *fixer) repair(r Repair) string {
 	case r.Ignore != "":
 		return ignore(block.Body(), r.Ignore)
 	}
+	kind := block.Labels()[0]
+	inline := writtenBlock(block.Body(), r.Subnet)
+	if kind == tfVNet && inline == nil { // it is not written out: the blocks are ignored instead
+		return ignore(block.Body(), "subnet")
+	}
 	if conflict := x.claim(file, r); conflict != "" {
 		return conflict
 	}
-	kind := block.Labels()[0]
 	switch {
 	case kind == tfVNet:
-		return inlineTable(block.Body(), r)
+		return inlineTable(inline, r)
 	case strings.HasPrefix(kind, "azapi_"):
 		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
 		return bodyTable(block.Body(), r, strings.EqualFold(kind, network.TypeVNet))
@@ -217,20 +221,25 @@ func (x *fixer) claim(file string, r Repair) string {
 	return ""
 }
 
-// inlineTable names the table in the inline block of a subnet. Where the block is not written out, the blocks are ignored instead.
-func inlineTable(body *hclwrite.Body, r Repair) string {
+// writtenBlock is the block of a subnet that is written out in its network, nil where there is none.
+func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
-		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), r.Subnet) {
-			if oneLine(b) {
-				return "the block of " + r.Subnet + " is written on one line: write it on several"
-			}
-			for _, s := range r.Set {
-				setAttribute(b.Body(), s)
-			}
-			return ""
+		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
+			return b
 		}
 	}
-	return ignore(body, "subnet")
+	return nil
+}
+
+// inlineTable names the table in the inline block of a subnet.
+func inlineTable(b *hclwrite.Block, r Repair) string {
+	if oneLine(b) {
+		return "the block of " + r.Subnet + " is written on one line: write it on several"
+	}
+	for _, s := range r.Set {
+		setAttribute(b.Body(), s)
+	}
+	return ""
 }
 
 // unquoted is the text of an attribute that is a constant, "" for any other and for none.

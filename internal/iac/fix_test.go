@@ -156,6 +156,14 @@ func TestFixLeaves(t *testing.T) {
 			t.Errorf("%s: %q, expected %q, and %s", c.name, why, c.want, after)
 		}
 	}
+	for _, address := range []string{`azurerm_virtual_network.v["a"]`, "azurerm_virtual_network.v"} { // ignored for all of them, whatever table each has
+		code := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
+		r := inlineRepair(address, `"/subscriptions/a"`)
+		r.Shared = true
+		if after, why := fixed(t, sourceOf(t, code), []*Repair{r}); !strings.Contains(after, "ignore_changes = [subnet]") || why[0] != "" {
+			t.Errorf("%s: %q: %s", address, why, after)
+		}
+	}
 	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
 	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
 		t.Errorf("blocks that are not written out: %s", after)
