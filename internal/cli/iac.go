@@ -215,6 +215,9 @@ func locate(r *iac.Reading, err error, asked, dir string) error {
 		return err
 	}
 	s, err := readSource(dir)
+	if err == nil && s.Empty() && asked != "" {
+		err = fmt.Errorf("there are no .tf files in %s", dir)
+	}
 	if err != nil {
 		if asked == "" {
 			return nil
@@ -238,6 +241,10 @@ func readSource(dir string) (*iac.Source, error) {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	var bad *iac.SyntaxError
+	if here, wd := filepath.Abs("."); errors.As(err, &bad) && wd == nil {
+		err = &iac.SyntaxError{File: relativeTo(here, filepath.Join(root, filepath.FromSlash(bad.File))), Line: bad.Line, Summary: bad.Summary}
 	}
 	return s, err
 }

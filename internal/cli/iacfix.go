@@ -91,6 +91,9 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	}
 	findings, repairs := reading.Repairs(known, from)
 	edits, why := source.Fix(repairs)
+	if _, err := source.Apply(edits); err != nil {
+		return fmt.Errorf("nothing is changed, because the repair would break the code: %w", err)
+	}
 	left := 0
 	for i, f := range findings {
 		if why[i] != "" {

@@ -3,6 +3,7 @@ package iac
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -41,11 +42,7 @@ type armBody struct {
 // body reads the body of an azapi resource: an object, or text with one before azapi 2.0.
 func (v *tfValues) body() (armBody, error) {
 	var b armBody
-	raw := v.Body
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		raw = []byte(text)
-	}
+	raw := v.bodyText()
 	if len(raw) == 0 || string(raw) == "null" {
 		return b, nil
 	}
@@ -53,6 +50,15 @@ func (v *tfValues) body() (armBody, error) {
 		return b, err
 	}
 	return b, json.Unmarshal(raw, &b.armSubnet)
+}
+
+// bodyText is the body's JSON: of an object as it stands, of text what it says.
+func (v *tfValues) bodyText() []byte {
+	var text string
+	if json.Unmarshal(v.Body, &text) == nil {
+		return []byte(text)
+	}
+	return v.Body
 }
 
 // azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The first PUTs its body as it stands; the second reads
@@ -68,8 +74,13 @@ func (j *judge) azapi(r *tfResource) {
 		return
 	}
 	id := r.before().ID
-	if v.ResourceID != "" {
+	switch {
+	case v.ResourceID != "":
 		id = v.ResourceID
+	case id == "" && subnet && v.ParentID != "" && v.Name != "":
+		id = v.ParentID.Child("subnets", v.Name)
+	case id == "" && v.ParentID != "" && v.Name != "":
+		id = v.ParentID.Child("providers/"+network.TypeVNet, v.Name)
 	}
 	switch {
 	case r.Type == tfAzapiUpdate && r.deletes(), vnet && r.deletes():
@@ -79,6 +90,14 @@ func (j *judge) azapi(r *tfResource) {
 		return
 	case subnet && r.Type == tfAzapi && (r.deletes() || r.replaces()):
 		j.recreated(id, j.tables[id.Key()], r, "it is deleted")
+		return
+	case vnet && r.Type == tfAzapi && r.replaces():
+		if body, err := r.before().body(); err == nil && body.network.Properties.Subnets != nil {
+			for _, s := range *body.network.Properties.Subnets {
+				j.recreated(id.Child("subnets", s.Name), s.table(), r, "its network is replaced")
+			}
+		}
+		j.goneWith(r, id)
 		return
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
@@ -97,6 +116,8 @@ func (j *judge) azapi(r *tfResource) {
 	switch {
 	case subnet && (r.Type == tfAzapi || r.clears()):
 		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
+	case vnet && properties.of("subnets").all:
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "which subnets its body lists is known only after apply, and so not which of them keep a table", Unknown: true})
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -107,6 +128,15 @@ func (j *judge) azapi(r *tfResource) {
 			old = *p
 		}
 		j.bodySubnets(r, id, old, *list, properties.of("subnets"))
+	}
+}
+
+// action judges an azapi_resource_action: one that PUTs a subnet or a network writes it as it stands.
+func (j *judge) action(r *tfResource) {
+	v := r.after()
+	kind, _, _ := strings.Cut(v.AzapiType, "@")
+	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, network.TypeSubnet) || strings.EqualFold(kind, network.TypeVNet)) {
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and what it sends is not looked into: see that each subnet in it names its routeTable", Unknown: true})
 	}
 }
 
@@ -135,13 +165,26 @@ func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armS
 			j.recreated(id, j.tables[id.Key()], r, "the body lists it no more")
 		}
 	}
+	for _, subnet := range j.subnets[vnet.Key()] {
+		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool { return strings.EqualFold(s.Name, subnet.id.Name()) }) {
+			j.recreated(subnet.id, "", r, "the body lists others, and not it")
+		}
+	}
 }
 
 // bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
 func (j *judge) bodyWithout(r *tfResource, vnet network.ID, version string) {
+	if len(j.subnets[vnet.Key()]) == 0 {
+		j.notes = append(j.notes, listsNone(r.place(), version))
+	}
 	for _, s := range j.subnets[vnet.Key()] {
 		j.recreated(s.id, j.tables[s.id.Key()], r, "the body lists no subnets, which at api-version "+version+" deletes them: use "+subnetsKept+" or later")
 	}
+}
+
+// listsNone says of a network, of whose subnets nothing is known, that its body deletes them.
+func listsNone(at Place, version string) Note {
+	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version + " deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
 }
 
 // bodySubnet judges a subnet that a body writes.

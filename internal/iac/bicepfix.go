@@ -14,7 +14,7 @@ import (
 func FixBicep(file File, carriers []Carrier) *TemplateFix {
 	b := &bicepFix{
 		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{text: file.Data},
-		fix: &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data}},
+		fix: &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data}}, made: map[string]string{},
 	}
 	for _, r := range b.resources {
 		switch {
@@ -34,6 +34,7 @@ type bicepFix struct {
 	carriers []Carrier
 	edit     *textEdit
 	fix      *TemplateFix
+	made     map[string]string // the names that existing subnets were declared with, by their symbol
 }
 
 func (b *bicepFix) line(at int) int { return 1 + strings.Count(b.text[:at], "\n") }
@@ -103,9 +104,11 @@ var bicepSymbol = regexp.MustCompile(`\W+`)
 
 // subnet gives an object of a subnet the table that it has at present. Name is that of the subnet, with its network, as it is to be written.
 func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
-	label := strings.Trim(b.raw(b.member(item, "name")), "'")
+	written := b.raw(b.member(item, "name"))
+	label := strings.Trim(written, "'")
 	label = label[strings.LastIndexByte(label, '/')+1:]
-	if !b.wanted(label) {
+	plain := b.constant(written, label)
+	if plain != "" && !b.wanted(plain) {
 		return
 	}
 	properties := b.member(item, "properties")
@@ -121,12 +124,19 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 		b.left(item.from, "%s is made by a loop: give its properties a routeTable", r.symbol)
 		return
 	}
+	if plain == "" && len(b.carriers) > 0 {
+		b.left(item.from, "which subnet %s is, is not written here: give its properties a routeTable where pods need it", label)
+		return
+	}
 	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
 	for _, other := range b.resources {
 		if other.symbol == symbol {
 			b.left(item.from, "%s is declared already: pass its routeTable on", symbol)
 			return
 		}
+	}
+	if other := b.made[symbol]; other != "" && other != name {
+		symbol += "_" + r.symbol
 	}
 	value := symbol + ".properties.?routeTable"
 	if table != nil {
@@ -138,9 +148,17 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	} else {
 		b.edit.replace(first, first, "routeTable: "+value+", ")
 	}
+	if b.made[symbol] != name {
+		b.declare(r, symbol, name)
+	}
+	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on the route table that it has at present (line %d). Both it and its network must be there already", label, b.line(item.from)))
+}
+
+// declare writes an existing subnet above a resource.
+func (b *bicepFix) declare(r *bicepResource, symbol, name string) {
+	b.made[symbol] = name
 	at := b.aboveDecorators(r.at)
 	b.edit.replace(at, at, fmt.Sprintf("// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
-	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on the route table that it has at present (line %d). Both it and its network must be there already", label, b.line(item.from)))
 }
 
 // aboveDecorators returns the start of the lines of decorators and comments that stand directly above a declaration.
@@ -156,6 +174,26 @@ func (b *bicepFix) aboveDecorators(at int) int {
 	}
 	return start
 }
+
+// constant is the text of a subnet's name: as it is written, or that of the variable or the parameter's default that it is. "" where that is an
+// expression.
+func (b *bicepFix) constant(written, label string) string {
+	switch {
+	case strings.Contains(label, "${"):
+		return ""
+	case strings.HasPrefix(written, "'"):
+		return label
+	}
+	for _, found := range bicepConstant.FindAllStringSubmatch(b.text, -1) {
+		if found[1] == written {
+			return found[2]
+		}
+	}
+	return ""
+}
+
+// bicepConstant is a variable that is a plain text, or a parameter with one as its default.
+var bicepConstant = regexp.MustCompile(`(?m)^(?:var|param)\s+(\w+)(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
 
 func (b *bicepFix) wanted(name string) bool {
 	if len(b.carriers) == 0 {

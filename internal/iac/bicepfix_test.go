@@ -84,6 +84,57 @@ resource own`,
 	// Only what is known to carry pods.
 	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
 	sameLines(t, "named", fix.Done, "pods passes on the route table that it has at present (line 34). Both it and its network must be there already")
+	// A name that is a variable, or a parameter with a default; what is an expression may be the subnet, and is for a person.
+	const named = `param nodes string = 'aks-nodes'
+var other = 'other'
+resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {
+  name: 'v'
+  properties: {
+    subnets: [
+      { name: nodes, properties: {} }
+      { name: other, properties: {} }
+      { name: '${nodes}-2', properties: {} }
+    ]
+  }
+}
+resource all 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for s in subnets: {
+  name: 'v/${s.name}'
+  properties: {}
+}]
+`
+	fix = FixBicep(File{"main.bicep", []byte(named)}, []Carrier{Named("aks-nodes", "")})
+	sameLines(t, "expressions", append(fix.Done, fix.Left...), "nodes passes on the route table that it has at present (line 7). Both it and its network must be there already",
+		"line 9: which subnet ${nodes}-2 is, is not written here: give its properties a routeTable where pods need it", "line 13: all is made by a loop: give its properties a routeTable")
+	// One subnet that is written twice is declared once, and two of one name in two networks twice.
+	const twice = `resource a 'Microsoft.Network/virtualNetworks@2024-05-01' = {
+  name: 'a'
+  properties: {
+    subnets: [
+      { name: 'pods', properties: {} }
+    ]
+  }
+}
+resource own 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = {
+  name: 'a/pods'
+  properties: {}
+}
+resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
+  name: 'b'
+  properties: {
+    subnets: [
+      { name: 'pods', properties: {} }
+    ]
+  }
+}
+`
+	fix = FixBicep(File{"main.bicep", []byte(twice)}, nil)
+	for want, n := range map[string]int{
+		"resource keepRouteTable_pods ": 1, "resource keepRouteTable_pods_b ": 1, "keepRouteTable_pods.properties": 2, "keepRouteTable_pods_b.properties": 1, "existing = {\n  name: 'b/pods'\n}": 1,
+	} {
+		if have := strings.Count(string(fix.After), want); have != n {
+			t.Errorf("%d of %q, expected %d:\n%s", have, want, n, fix.After)
+		}
+	}
 	// The api-version that leaves subnets alone, and what is for a person.
 	for text, want := range map[string]string{
 		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "v gets the api-version 2023-09-01, which leaves the subnets alone that it does not list",
@@ -104,6 +155,7 @@ resource own`,
 // FuzzFixBicep: nothing makes it panic, and a second repair changes nothing.
 func FuzzFixBicep(f *testing.F) {
 	f.Add(someBicep)
+	f.Add("resource r 'Microsoft.Network/virtualNetworks/subnets@0'={name:\x9c0")
 	f.Fuzz(func(t *testing.T, text string) {
 		fix := FixBicep(File{"x.bicep", []byte(text)}, nil)
 		if len(fix.Done) == 0 && string(fix.After) != text {

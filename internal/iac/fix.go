@@ -22,7 +22,8 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make.
+// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make. Notes with a
+// repair are among them whatever the severity: without it the apply fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding, repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	for _, e := range r.Effects {
@@ -30,9 +31,14 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 			continue
 		}
 		for _, f := range known.finding(e) {
-			if f.Severity >= from {
+			if f.Severity >= from && f.Code != finding.IaCNote {
 				findings, repairs = append(findings, f), append(repairs, e.Repair)
 			}
+		}
+	}
+	for _, n := range r.Notes {
+		if n.Repair != nil {
+			findings, repairs = append(findings, n.finding()), append(repairs, n.Repair)
 		}
 	}
 	return findings, repairs
@@ -97,7 +103,7 @@ func oneLine(b *hclwrite.Block) bool {
 func (s *Source) Apply(edits []Edit) (*Source, error) {
 	out := &Source{files: s.files}
 	for _, m := range s.modules {
-		n := &sourceModule{way: m.way, dir: m.dir}
+		n := &sourceModule{way: m.way, dir: m.dir, whole: out}
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
 			raw := m.files[name]
 			for _, e := range edits {
@@ -158,8 +164,11 @@ func (x *fixer) resource(address string) (*hclwrite.Block, string) {
 
 // repair makes one, and says why it cannot.
 func (x *fixer) repair(r Repair) string {
-	if r.Add {
+	switch {
+	case r.Add:
 		return x.add(r)
+	case r.Import != "":
+		return x.imports(r)
 	}
 	block, file := x.resource(r.Address)
 	if block == nil {
@@ -174,13 +183,17 @@ func (x *fixer) repair(r Repair) string {
 	case r.Ignore != "":
 		return ignore(block.Body(), r.Ignore)
 	}
+	kind := block.Labels()[0]
+	inline := writtenBlock(block.Body(), r.Subnet)
+	if kind == tfVNet && inline == nil { // it is not written out: the blocks are ignored instead
+		return ignore(block.Body(), "subnet")
+	}
 	if conflict := x.claim(file, r); conflict != "" {
 		return conflict
 	}
-	kind := block.Labels()[0]
 	switch {
 	case kind == tfVNet:
-		return inlineTable(block.Body(), r)
+		return inlineTable(inline, r)
 	case strings.HasPrefix(kind, "azapi_"):
 		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
 		return bodyTable(block.Body(), r, strings.EqualFold(kind, network.TypeVNet))
@@ -191,12 +204,16 @@ func (x *fixer) repair(r Repair) string {
 	return ""
 }
 
-// claim notes what is set where. Instances of one block cannot have tables of their own.
+// claim notes what is set where. Instances of one block cannot have tables of their own, and a module has none that its callers do not give it.
 func (x *fixer) claim(file string, r Repair) string {
-	keyed := r.Address != withoutKeys(r.Address)
+	keyed, inModule := r.Address != withoutKeys(r.Address), moduleOf(r.Address) != ""
 	for _, s := range r.Set {
+		byID := strings.Contains(s.Expression, `"/`)
+		if byID && inModule && !keyed {
+			return "the code of " + r.Address + " is a module's, and the table is not: it has to come from a variable"
+		}
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
-		if other, known := x.set[key]; known && other != s.Expression || keyed && strings.HasPrefix(s.Expression, `"/`) {
+		if other, known := x.set[key]; known && other != s.Expression || keyed && byID || r.Shared {
 			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
 		}
 		x.set[key] = s.Expression
@@ -204,20 +221,25 @@ func (x *fixer) claim(file string, r Repair) string {
 	return ""
 }
 
-// inlineTable names the table in the inline block of a subnet. Where the block is not written out, the blocks are ignored instead.
-func inlineTable(body *hclwrite.Body, r Repair) string {
+// writtenBlock is the block of a subnet that is written out in its network, nil where there is none.
+func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
-		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), r.Subnet) {
-			if oneLine(b) {
-				return "the block of " + r.Subnet + " is written on one line: write it on several"
-			}
-			for _, s := range r.Set {
-				setAttribute(b.Body(), s)
-			}
-			return ""
+		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
+			return b
 		}
 	}
-	return ignore(body, "subnet")
+	return nil
+}
+
+// inlineTable names the table in the inline block of a subnet.
+func inlineTable(b *hclwrite.Block, r Repair) string {
+	if oneLine(b) {
+		return "the block of " + r.Subnet + " is written on one line: write it on several"
+	}
+	for _, s := range r.Set {
+		setAttribute(b.Body(), s)
+	}
+	return ""
 }
 
 // unquoted is the text of an attribute that is a constant, "" for any other and for none.
@@ -260,6 +282,9 @@ func (x *fixer) add(r Repair) string {
 	f := x.file(place.File)
 	if f == nil {
 		return fmt.Sprintf("%s cannot be edited", place.File)
+	}
+	if conflict := x.claim(place.File, r); conflict != "" {
+		return conflict
 	}
 	parts := strings.Split(r.Address, ".")
 	f.Body().AppendNewline()

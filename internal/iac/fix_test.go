@@ -2,8 +2,10 @@ package iac
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -83,7 +85,14 @@ func TestFixConfiguration(t *testing.T) {
 		{"a list of lines without the last comma", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet\n    ]\n"},
 		{"an empty list", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = []\n  }\n}\n", "ignore_changes = [subnet]\n"},
 		{"a lifecycle for something else", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n", "    prevent_destroy = true\n    ignore_changes  = [subnet]\n"},
-		{"a part of the set", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [tags, subnet[0].route_table_id]\n  }\n}\n", "ignore_changes = [subnet, tags]\n"},
+		{"a part of the set", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [tags, subnet[0].route_table_id]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
+		{"parts of the set, with comments", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      # first\n      tags, # by policy\n      subnet[0].route_table_id, # by others\n      subnet[1], # too\n      # last\n    ]\n  }\n}\n", "    ignore_changes = [\n      # first\n      tags, # by policy\n      subnet, # by others\n      # last\n    ]\n"},
+		{"parts of the set, on a line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [subnet[0], tags[\"a\"], subnet[1]] # why\n  }\n}\n", "    ignore_changes = [subnet, tags[\"a\"]] # why\n"},
+		{"a lifecycle on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle { prevent_destroy = true } # why\n}\n", "  lifecycle {\n    prevent_destroy = true\n    ignore_changes  = [subnet]\n  } # why\n}\n"},
+		{"an empty lifecycle", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {}\n}\n", "  lifecycle {\n    ignore_changes = [subnet]\n  }\n}\n"},
+		{"a list on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle { ignore_changes = [tags] }\n}\n", "  lifecycle { ignore_changes = [tags, subnet] }\n}\n"},
+		{"a protection of nothing among others, with comments", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [\n      route_table_id, # by others\n      delegation, # by a service\n    ]\n  }\n}\n", "    ignore_changes = [\n      delegation, # by a service\n    ]\n"},
+		{"a protection of nothing, the last of several", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [delegation, route_table_id]\n  }\n}\n", "ignore_changes = [delegation]\n"},
 		{"a protection of nothing", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n  lifecycle {\n    ignore_changes = [route_table_id]\n  }\n}\n", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n}\n"},
 		{"a protection of nothing beside one of something", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
 		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = [subnet]\n  }\n}\n"},
@@ -136,6 +145,7 @@ func TestFixLeaves(t *testing.T) {
 	}{
 		{"code that is not here", vnet, []*Repair{inlineRepair("azurerm_virtual_network.other", "x")}, "is not here"},
 		{"instances that share their code", vnet, []*Repair{inlineRepair("azurerm_virtual_network.v[0]", `"/subscriptions/a"`)}, "share the code"},
+		{"instances that share their body", "resource \"azapi_resource\" \"n\" {\n  body = { properties = {} }\n}\n", []*Repair{{Address: "azapi_resource.n[0]", Subnet: "nodes", Set: []Setting{{"routeTable", `{ id = "/subscriptions/a" }`}}}}, "share the code"},
 		{"a block on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet { name = \"nodes\" }\n}\n", []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}, "on one line"},
 		{"a resource on one line", "resource \"azurerm_virtual_network\" \"v\" {}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "on one line"},
 		{"an expression", "resource \"azurerm_virtual_network\" \"v\" {\n  lifecycle {\n    ignore_changes = local.x\n  }\n}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "no plain list"},
@@ -146,9 +156,116 @@ func TestFixLeaves(t *testing.T) {
 			t.Errorf("%s: %q, expected %q, and %s", c.name, why, c.want, after)
 		}
 	}
+	for _, address := range []string{`azurerm_virtual_network.v["a"]`, "azurerm_virtual_network.v"} { // ignored for all of them, whatever table each has
+		code := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
+		r := inlineRepair(address, `"/subscriptions/a"`)
+		r.Shared = true
+		if after, why := fixed(t, sourceOf(t, code), []*Repair{r}); !strings.Contains(after, "ignore_changes = [subnet]") || why[0] != "" {
+			t.Errorf("%s: %q: %s", address, why, after)
+		}
+	}
 	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
 	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
 		t.Errorf("blocks that are not written out: %s", after)
+	}
+}
+
+// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere; a table of its own is named.
+func TestFixModule(t *testing.T) {
+	files := fstest.MapFS{"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  source = \"./m\"\n}\n")}, "m/main.tf": {Data: []byte("resource \"azurerm_subnet_route_table_association\" \"n\" {\n  route_table_id = var.table\n}\n")}}
+	s, err := ReadSource(files, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		table string
+		add   bool
+		want  string
+	}{
+		{`"/subscriptions/a"`, false, "has to come from a variable"},
+		{`"/subscriptions/a"`, true, "has to come from a variable"},
+		{"azurerm_route_table.rt.id", false, ""},
+		{"azurerm_route_table.rt.id", true, ""},
+	} {
+		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n", Set: []Setting{{"route_table_id", c.table}}}
+		if c.add {
+			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new", r.Address, true
+		}
+		edits, why := s.Fix([]*Repair{r})
+		if !strings.Contains(why[0], c.want) || (len(edits) == 0) != (c.want != "") {
+			t.Errorf("%+v: %q, %d edits", c, why, len(edits))
+		}
+	}
+}
+
+// TestFixImport: an association that Azure has and the state has not is imported, from the root module, once.
+func TestFixImport(t *testing.T) {
+	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = azurerm_subnet.n.id # keep\n}\n"
+	for _, c := range []struct{ name, address, table, want string }{
+		{"in the root module", "azurerm_subnet_route_table_association.n", rtID, "main.tf: " + link + "\nimport {\n  to = azurerm_subnet_route_table_association.n\n  id = \"" + nodesID + "\"\n}\n"},
+		{"an instance", `azurerm_subnet_route_table_association.n["a"]`, rtID, "import {\n  to = azurerm_subnet_route_table_association.n[\"a\"]\n"},
+		{"in a module", `module.net["a"].azurerm_subnet_route_table_association.n`, rtID, "net.tf: module \"net\" {\n  source = \"./net\"\n}\n\nimport {\n  to = module.net[\"a\"].azurerm_subnet_route_table_association.n\n"},
+		{"in a module that is not here", "module.far.azurerm_subnet_route_table_association.n", rtID, ""},
+		{"with another table", "azurerm_subnet_route_table_association.n", otherID, ""},
+	} {
+		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(link)}, "net.tf": {Data: []byte("module \"net\" {\n  source = \"./net\"\n}\n")}, "net/main.tf": {Data: []byte(link)}}, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+changes(tfSubnet, "n", "no-op", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")+
+			`,{"address":`+strconv.Quote(c.address)+`,"module_address":`+strconv.Quote(moduleOf(c.address))+`,"type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":["create"],"before":null,"after":`+association(c.table)+`}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, repairs := r.Repairs(Known{}, finding.Warning)
+		edits, _ := s.Fix(repairs)
+		have := ""
+		for _, e := range edits {
+			have += e.File + ": " + string(e.After)
+		}
+		if !strings.Contains(have, c.want) || c.want == "" && have != "" {
+			t.Errorf("%s: %q is not in %s", c.name, c.want, have)
+		}
+		after, err := s.Apply(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := after.Fix(repairs); len(again) != 0 {
+			t.Errorf("%s: it is not idempotent: %s", c.name, again[0].After)
+		}
+	}
+}
+
+// TestFixShared: what belongs to one instance is not written into the code of all, and no table is named that the same plan destroys.
+func TestFixShared(t *testing.T) {
+	link := func(key, subnet, action, before, after string) string {
+		return fmt.Sprintf(`{"address":"azurerm_subnet_route_table_association.n[\"%s\"]","type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":[%q],"before":{"id":%q,"subnet_id":%q,"route_table_id":%q},"after":{"id":%q,"subnet_id":%q,"route_table_id":%q}}}`,
+			key, action, subnet, subnet, before, subnet, subnet, after)
+	}
+	table := func(name, id, action string) string {
+		return changes(tfTable, name, action, fmt.Sprintf(`{"id":%q,"name":%q}`, id, name), "null")
+	}
+	const code = "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n}\n\nresource \"azurerm_subnet_route_table_association\" \"n\" {\n  for_each       = var.x\n  route_table_id = each.value\n}\n"
+	for _, c := range []struct {
+		name  string
+		parts []string
+		want  string // what is left, "" where it is repaired
+	}{
+		{"the other one has another table", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID, otherID)}, "several instances share the code"},
+		{"the other one has the same", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", rtID, rtID)}, ""},
+		{"there is no other", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID)}, ""},
+		{"the table goes", []string{table("rt", rtID, "delete"), link("a", nodesID, "update", rtID, otherID)}, "a person has to decide"},
+		{"the table goes with its association", []string{table("rt", rtID, "delete"), changes(tfSubnet, "n", "no-op", subnetOf(""), "null"), changes(tfAssociation, "gone", "delete", association(rtID), "null")}, "a person has to decide"},
+	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+strings.Join(c.parts, ",")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, repairs := r.Repairs(Known{}, finding.Warning)
+		after, why := fixed(t, sourceOf(t, code), repairs)
+		if left := strings.Join(why, ""); len(why) != 1 || (c.want == "") != (left == "") || !strings.Contains(left, c.want) || (after == code) != (c.want != "") {
+			t.Errorf("%s: %q, expected %q: %s", c.name, why, c.want, after)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ func ignore(body *hclwrite.Body, attribute string) string {
 	}
 	list := lifecycle.Body().GetAttribute("ignore_changes")
 	if list == nil {
+		openUp(lifecycle)
 		setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + attribute + "]"})
 		return ""
 	}
@@ -40,14 +41,24 @@ func ignore(body *hclwrite.Body, attribute string) string {
 		lifecycle.Body().SetAttributeRaw("ignore_changes", appended(list.Expr().BuildTokens(nil), attribute))
 		return ""
 	}
-	kept := []string{attribute}
-	for _, item := range items {
-		if rootOf(item) != attribute {
-			kept = append(kept, item)
-		}
-	}
-	setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + strings.Join(kept, ", ") + "]"})
+	lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil), attribute, attribute))
 	return ""
+}
+
+// openUp writes a block that is on one line on several.
+func openUp(b *hclwrite.Block) {
+	if !oneLine(b) {
+		return
+	}
+	set := map[string]hclwrite.Tokens{} // one at most: HCL takes no second one on a line
+	for name, a := range b.Body().Attributes() {
+		set[name] = a.Expr().BuildTokens(nil)
+		b.Body().RemoveAttribute(name)
+	}
+	b.Body().AppendNewline()
+	for name, expression := range set {
+		b.Body().SetAttributeRaw(name, expression)
+	}
 }
 
 // unignore takes an attribute out of ignore_changes, and what is empty then.
@@ -64,16 +75,16 @@ func unignore(body *hclwrite.Body, attribute string) {
 	if all || !known {
 		return
 	}
-	var kept []string
+	kept := 0
 	for _, item := range items {
 		if rootOf(item) != attribute {
-			kept = append(kept, item)
+			kept++
 		}
 	}
 	switch {
-	case len(kept) == len(items):
-	case len(kept) > 0:
-		setAttribute(lifecycle.Body(), Setting{"ignore_changes", "[" + strings.Join(kept, ", ") + "]"})
+	case kept == len(items):
+	case kept > 0:
+		lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil), attribute, ""))
 	default:
 		lifecycle.Body().RemoveAttribute("ignore_changes")
 		if len(lifecycle.Body().Attributes())+len(lifecycle.Body().Blocks()) == 0 {
@@ -110,6 +121,55 @@ func rootOf(item string) string {
 		return item[:end]
 	}
 	return item
+}
+
+// without takes the items that begin with an attribute out of a list that is written out, with the comments behind them, and leaves the other lines
+// as they are. The first of them becomes instead, where that is not "".
+func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
+	space := func(i int) bool {
+		return list[i].Type == hclsyntax.TokenNewline || list[i].Type == hclsyntax.TokenComment
+	}
+	out := hclwrite.Tokens{list[0]}
+	last := len(list) - 1 // the closing bracket
+	for i := 1; i < last; {
+		if space(i) {
+			out = append(out, list[i])
+			i++
+			continue
+		}
+		start, depth := i, 0
+		for ; i < last && (depth > 0 || list[i].Type != hclsyntax.TokenComma && !space(i)); i++ {
+			switch list[i].Type {
+			case hclsyntax.TokenOBrack:
+				depth++
+			case hclsyntax.TokenCBrack:
+				depth--
+			}
+		}
+		item := list[start:i]
+		comma := i < last && list[i].Type == hclsyntax.TokenComma
+		if comma {
+			i++
+		}
+		switch {
+		case rootOf(strings.TrimSpace(string(item.Bytes()))) != attribute:
+			out = append(out, list[start:i]...)
+		case instead != "":
+			out = append(out, &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(instead), SpacesBefore: item[0].SpacesBefore})
+			if comma {
+				out = append(out, list[i-1])
+			}
+			instead = ""
+		default:
+			if !comma && out[len(out)-1].Type == hclsyntax.TokenComma { // the last one on a line of several
+				out = out[:len(out)-1]
+			}
+			if before := out[len(out)-1]; i < last && space(i) && strings.HasSuffix(string(before.Bytes), "\n") { // it had the line for itself
+				i++
+			}
+		}
+	}
+	return append(out, list[last])
 }
 
 // appended adds an item to a list that is written out, and leaves its lines and comments as they are.

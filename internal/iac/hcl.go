@@ -18,10 +18,11 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 		return nil, err
 	}
 	m := &sourceModule{}
+	m.whole = &Source{modules: []*sourceModule{m}}
 	if err := m.parse(name, append(s.buf[s.pos:s.end:s.end], rest...)); err != nil {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), name+":"))
 	}
-	return (&Source{modules: []*sourceModule{m}}).reading(), nil
+	return m.whole.reading(), nil
 }
 
 // reading says what a configuration could do to tables and routes, whatever is there now.
@@ -54,6 +55,7 @@ func (s *Source) reading() *Reading {
 			case tfAzapi, tfAzapiUpdate:
 				if !ignored.whole("body") {
 					r.Effects = append(r.Effects, azapiBlock(res)...)
+					r.Notes = append(r.Notes, azapiListsNone(res)...)
 				}
 			case tfCluster, tfPool:
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
@@ -177,7 +179,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		})
 	}
 	for _, b := range blocks(res.Body, "subnet") {
-		if b.Body.Attributes["route_table_id"] == nil {
+		if a := b.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
 			add(literal(b.Body, "name"))
 		}
 	}
@@ -186,7 +188,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 			continue
 		}
 		for _, content := range blocks(d.Body, "content") {
-			if content.Body.Attributes["route_table_id"] == nil {
+			if a := content.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
 				add(literal(content.Body, "name"))
 			}
 		}
@@ -195,7 +197,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		if list, diagnostics := hcl.ExprList(a.Expr); !diagnostics.HasErrors() {
 			for _, item := range list {
 				object, ok := item.(*hclsyntax.ObjectConsExpr)
-				if ok && member(object, "route_table_id") == nil {
+				if ok && empty(member(object, "route_table_id")) {
 					name := ""
 					if n := member(object, "name"); n != nil {
 						name = text(n)
@@ -216,13 +218,15 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	what := res.place
 	what.Name = literal(res.Body, "name")
 	var users []Place
-	for _, link := range m.resources {
-		table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
-		if link.kind != tfAssociation || table == nil || subnet == nil || m.refers(table.Expr, tfTable) != res {
-			continue
-		}
-		if user := m.refers(subnet.Expr, tfSubnet); user != nil {
-			users = append(users, user.subnet())
+	for _, other := range m.whole.modules {
+		for _, link := range other.resources {
+			table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
+			if link.kind != tfAssociation || table == nil || subnet == nil || other.refers(table.Expr, tfTable) != res {
+				continue
+			}
+			if user := other.refers(subnet.Expr, tfSubnet); user != nil {
+				users = append(users, user.subnet())
+			}
 		}
 	}
 	return []Effect{{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -22,6 +23,24 @@ func member(object *hclsyntax.ObjectConsExpr, name string) hclsyntax.Expression 
 		}
 	}
 	return nil
+}
+
+// empty reports whether an expression is none, or null or "" as it is written.
+func empty(expr hclsyntax.Expression) bool {
+	if expr == nil {
+		return true
+	}
+	v, diagnostics := expr.Value(nil)
+	return !diagnostics.HasErrors() && v.IsKnown() && (v.IsNull() || v.Type() == cty.String && v.AsString() == "")
+}
+
+// noTable reports whether the properties of a subnet name no table.
+func noTable(properties *hclsyntax.ObjectConsExpr) bool {
+	table := member(properties, "routeTable")
+	if object, written := table.(*hclsyntax.ObjectConsExpr); written {
+		return empty(member(object, "id"))
+	}
+	return empty(table)
 }
 
 // azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. What is written otherwise is not known.
@@ -44,7 +63,7 @@ func azapiBlock(res *sourceResource) []Effect {
 		}
 	}
 	if subnet {
-		if member(properties, "routeTable") != nil {
+		if !noTable(properties) {
 			return nil
 		}
 		what.Name = literal(res.Body, "name")
@@ -61,7 +80,7 @@ func azapiBlock(res *sourceResource) []Effect {
 			continue
 		}
 		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
-		if ok && member(inner, "routeTable") == nil {
+		if ok && noTable(inner) {
 			what.VNet, what.Name = literal(res.Body, "name"), ""
 			if n := member(object, "name"); n != nil {
 				what.Name = text(n)
@@ -70,6 +89,19 @@ func azapiBlock(res *sourceResource) []Effect {
 		}
 	}
 	return out
+}
+
+// azapiListsNone notes a network whose body lists no subnets, at an api-version that takes this for "there are none".
+func azapiListsNone(res *sourceResource) []Note {
+	kind, version, _ := strings.Cut(literal(res.Body, "type"), "@")
+	a := res.Body.Attributes["body"]
+	if res.kind != tfAzapi || !strings.EqualFold(kind, network.TypeVNet) || !plainVersion(version) || version >= subnetsKept || a == nil {
+		return nil
+	}
+	if properties := propertiesOf(a.Expr); properties == nil || member(properties, "subnets") != nil {
+		return nil
+	}
+	return []Note{listsNone(res.place, version)}
 }
 
 func orNothing(expr hclsyntax.Expression) hclsyntax.Expression {

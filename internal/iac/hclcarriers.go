@@ -1,6 +1,14 @@
 package iac
 
-import "github.com/hashicorp/hcl/v2/hclsyntax"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
 
 // poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
 func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
@@ -35,7 +43,7 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	return out
 }
 
-// carrier is the subnet that an attribute refers to.
+// carrier is the subnet that an attribute refers to: one of its own, or inline blocks of a network, of which the expression may say a name.
 func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
 	a := b.Body.Attributes[attribute]
 	if a == nil {
@@ -44,5 +52,21 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 	if subnet := m.refers(a.Expr, tfSubnet); subnet != nil {
 		return []Carrier{{Place: subnet.subnet(), Why: why}}
 	}
-	return nil
+	if subnet := m.refers(a.Expr, tfAzapi); subnet != nil {
+		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind, network.TypeSubnet) {
+			return []Carrier{{Place: subnet.subnet(), Why: why}}
+		}
+	}
+	vnet := m.refers(a.Expr, tfVNet)
+	if vnet == nil {
+		return nil
+	}
+	place := vnet.place
+	said := a.Expr.Range().SliceBytes(m.files[a.Expr.Range().Filename])
+	for _, e := range inlineSubnets(vnet) {
+		if e.What.Name != "" && bytes.Contains(said, []byte(strconv.Quote(e.What.Name))) {
+			place = e.What
+		}
+	}
+	return []Carrier{{Place: place, Why: why}}
 }

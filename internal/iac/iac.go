@@ -86,6 +86,10 @@ type Effect struct {
 	Fix string
 	// Repair is the same for a program, nil where a person has to decide.
 	Repair *Repair
+	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then. Where it is no whole cluster
+	// (Part), somebody may say that more is in it, which the file does not show.
+	Left string
+	Part bool
 }
 
 // Repair is a change of Terraform code that keeps what an effect would take away.
@@ -96,9 +100,13 @@ type Repair struct {
 	Set []Setting
 	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
 	Ignore, Drop string
+	// Shared is set where other instances of the same block are to have another table than the one that is set.
+	Shared bool
 	// Add is set where the resource is not there, and is added beside the resource Beside.
 	Add    bool
 	Beside string
+	// Import is the ID in Azure that the resource gets by an import block.
+	Import string
 }
 
 // Setting is an attribute and its expression as it is written in HCL.
@@ -115,6 +123,8 @@ type Route struct {
 type Carrier struct {
 	Place
 	Why string
+	// Named is set where somebody names it. What is seen in Azure or in a state still stands there when a plan destroys it.
+	Named bool
 }
 
 // Note is something to know, where it stands.
@@ -123,4 +133,6 @@ type Note struct {
 	Text string
 	// Unknown is set where a part of the file was not understood, so that something may have been missed.
 	Unknown bool
+	// Repair is a change of the code that makes what is noted untrue, nil where there is none.
+	Repair *Repair
 }

@@ -34,7 +34,7 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription, ResourceGroup: w.group}}
 		for name, table := range w.tables() {
 			if table != "" {
-				o.Carriers = append(o.Carriers, Carrier{subnetPlace(string(w.subnet(name))), "it has a table"})
+				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))), Why: "it has a table"})
 			}
 		}
 		reading, err := ReadTemplate(file, o)
@@ -94,7 +94,7 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription, ResourceGroup: w.group}}
 		for name, table := range w.tables() {
 			if table != "" {
-				o.Carriers = append(o.Carriers, Carrier{subnetPlace(string(w.subnet(name))), "it has a table"})
+				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))), Why: "it has a table"})
 			}
 		}
 		fix, err := FixTemplate(File{"t.json", []byte(text)}, o)

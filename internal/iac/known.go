@@ -12,13 +12,13 @@ import (
 // Named is a carrier that somebody names: a subnet's ID, or its name alone or behind its network's.
 func Named(name, why string) Carrier {
 	if id, err := network.ParseID(name); err == nil {
-		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why}
+		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why, Named: true}
 	}
 	vnet, subnet, both := strings.Cut(name, "/")
 	if !both {
 		vnet, subnet = "", name
 	}
-	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why}
+	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why, Named: true}
 }
 
 // Observe takes in the real network: node subnets of kubenet clusters and of those that leave through their table, and tables that hold routes to
@@ -40,7 +40,7 @@ func (k *Known) Observe(s *network.Snapshot) {
 			continue
 		}
 		for _, id := range s.NodeSubnetIDs(c) {
-			k.Carriers = append(k.Carriers, Named(string(id), why))
+			k.Carriers = append(k.Carriers, Carrier{Place: Named(string(id), why).Place, Why: why})
 		}
 		for _, table := range s.Tables {
 			for _, route := range table.Routes {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
@@ -26,7 +25,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(name, ".tf") {
+	if isCode(name) {
 		return readConfigFile(name, s)
 	}
 	switch keys := topKeys(start); {
@@ -42,7 +41,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 		return nil, errors.New("it is the log of terraform plan -json: write the plan with -out FILE, and then terraform show -json FILE")
 	case keys["serial"] || keys["lineage"]:
 		return readState(s)
-	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"]:
+	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"] || keys["configuration"] || keys["planned_values"]:
 		plan, err := readTerraform(s)
 		if err != nil {
 			return nil, err
@@ -79,7 +78,13 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 		return nil, nil
 	}
 	data, err := s.rest()
-	if err != nil || !IsParameters(data) {
+	if err != nil {
+		return nil, err
+	}
+	if !IsParameters(data) {
+		if topKeys(start)["$schema"] && !isTemplate(start) {
+			_, err = armtemplate.Parse(name, data) // it is broken
+		}
 		return nil, err
 	}
 	return &File{name, data}, nil

@@ -27,6 +27,9 @@ type sourceModule struct {
 	files     map[string][]byte // the content, by name
 	// versions are the constraints on the azurerm provider, as they are written.
 	versions []string
+	// outputs and locals are their expressions, by name; whole is the configuration that the module is a part of.
+	outputs, locals map[string]hclsyntax.Expression
+	whole           *Source
 }
 
 // sourceResource is a resource block.
@@ -49,11 +52,11 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	if len(s.modules) == maxModules {
 		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir, maxModules)
 	}
-	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
+	names, err := codeIn(files, dir)
 	if err != nil {
 		return err
 	}
-	m := &sourceModule{way: way, dir: dir}
+	m := &sourceModule{way: way, dir: dir, whole: s}
 	s.modules = append(s.modules, m)
 	for _, name := range names {
 		raw, err := fs.ReadFile(files, name)
@@ -81,18 +84,49 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	return nil
 }
 
+// SyntaxError says which file is no HCL, and where: Line is 0 where that is not known.
+type SyntaxError struct {
+	File    string
+	Line    int
+	Summary string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: it is no HCL: %s", e.File, e.Summary)
+	}
+	return fmt.Sprintf("%s:%d: it is no HCL: %s", e.File, e.Line, e.Summary)
+}
+
+// codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which stand in for a .tf file of the same name.
+func codeIn(files fs.FS, dir string) ([]string, error) {
+	tofu, err := fs.Glob(files, path.Join(dir, "*.tofu"))
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(tofu, strings.TrimSuffix(name, ".tf")+".tofu") })
+	return append(names, tofu...), err
+}
+
+// isCode reports whether a file is Terraform's or OpenTofu's by its name.
+func isCode(name string) bool {
+	return strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")
+}
+
 // parse reads a file into the module.
 func (m *sourceModule) parse(name string, raw []byte) error {
 	file, diagnostics := hclsyntax.ParseConfig(raw, name, hcl.InitialPos)
 	if diagnostics.HasErrors() {
 		d := diagnostics.Errs()[0].(*hcl.Diagnostic)
+		bad := &SyntaxError{File: name, Summary: d.Summary}
 		if d.Subject != nil {
-			return fmt.Errorf("%s:%d: it is no HCL: %s", name, d.Subject.Start.Line, d.Summary)
+			bad.Line = d.Subject.Start.Line
 		}
-		return fmt.Errorf("%s: it is no HCL: %s", name, d.Summary)
+		return bad
 	}
 	if m.files == nil {
-		m.files = map[string][]byte{}
+		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{}, map[string]hclsyntax.Expression{}
 	}
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
@@ -107,6 +141,12 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 			m.resources = append(m.resources, r)
 		case b.Type == "module" && len(b.Labels) == 1:
 			m.calls = append(m.calls, b)
+		case b.Type == "output" && len(b.Labels) == 1 && b.Body.Attributes["value"] != nil:
+			m.outputs[b.Labels[0]] = b.Body.Attributes["value"].Expr
+		case b.Type == "locals":
+			for name, a := range b.Body.Attributes {
+				m.locals[name] = a.Expr
+			}
 		case b.Type == "terraform":
 			m.versions = append(m.versions, versionsIn(b.Body)...)
 		}
@@ -211,20 +251,83 @@ func (s *Source) Empty() bool { return s.files == 0 }
 // Reading says what a configuration could do, without a plan.
 func (s *Source) Reading() *Reading { return s.reading() }
 
-// resource returns the module's resource that an expression refers to first, of a kind.
+// refers returns the resource of a kind that an expression refers to first: through locals, variables and outputs of modules, too.
 func (m *sourceModule) refers(expr hclsyntax.Expression, kind string) *sourceResource {
+	return m.follow(expr, kind, map[followed]bool{})
+}
+
+// followed is an expression of a module that was looked at: none is twice, wherever they lead to.
+type followed struct {
+	module *sourceModule
+	expr   hclsyntax.Expression
+}
+
+func (m *sourceModule) follow(expr hclsyntax.Expression, kind string, seen map[followed]bool) *sourceResource {
+	if expr == nil || seen[followed{m, expr}] {
+		return nil
+	}
+	seen[followed{m, expr}] = true
 	for _, t := range expr.Variables() {
-		if len(t) < 2 || t.RootName() != kind {
+		if len(t) < 2 {
 			continue
 		}
 		name, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
-		if i >= 0 {
-			return m.resources[i]
+		var found *sourceResource
+		switch t.RootName() {
+		case kind:
+			i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
+			if i >= 0 {
+				found = m.resources[i]
+			}
+		case "local":
+			found = m.follow(m.locals[name.Name], kind, seen)
+		case "var":
+			if caller, call := m.caller(); call != nil && call.Body.Attributes[name.Name] != nil {
+				found = caller.follow(call.Body.Attributes[name.Name].Expr, kind, seen)
+			}
+		case "module":
+			called := m.whole.called(strings.TrimPrefix(m.way+".module."+name.Name, "."))
+			for _, step := range t[2:] { // a key of count or for_each may stand before the output
+				if output, is := step.(hcl.TraverseAttr); is && called != nil {
+					found = called.follow(called.outputs[output.Name], kind, seen)
+					break
+				}
+			}
+		}
+		if found != nil {
+			return found
 		}
 	}
 	return nil
+}
+
+// called is the module that is called on a way from the root, nil where its code is not here.
+func (s *Source) called(way string) *sourceModule {
+	for _, m := range s.modules {
+		if m.way == way {
+			return m
+		}
+	}
+	return nil
+}
+
+// caller is the module that calls this one, and where; no call for the root.
+func (m *sourceModule) caller() (*sourceModule, *hclsyntax.Block) {
+	at := strings.LastIndex("."+m.way, ".module.")
+	if m.way == "" || at < 0 {
+		return nil, nil
+	}
+	caller := m.whole.called(m.way[:max(0, at-1)])
+	if caller == nil {
+		return nil, nil
+	}
+	for _, call := range caller.calls {
+		if call.Labels[0] == m.way[at+len("module."):] {
+			return caller, call
+		}
+	}
+	return nil, nil
 }

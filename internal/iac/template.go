@@ -223,7 +223,7 @@ func (t *armReading) carriers() {
 			return
 		}
 		p.Address, p.File, p.Line = by.Address, by.File, by.Line
-		t.reading.Carriers = append(t.reading.Carriers, Carrier{p, why})
+		t.reading.Carriers = append(t.reading.Carriers, Carrier{Place: p, Why: why})
 	}
 	clusters := map[string]*armtemplate.Resource{}
 	t.each(network.TypeCluster, func(r *armtemplate.Resource) {

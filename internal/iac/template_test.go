@@ -119,6 +119,9 @@ func TestSymbolicSubnets(t *testing.T) {
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2023-06-01"`), TemplateOptions{})
+	sameLines(t, "an empty list", said(mustRead(t, File{"e.json", []byte(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
+		{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "hub", "properties": {"subnets": []}}]}`)}, TemplateOptions{})),
+		"? its list of subnets is empty: a deployment deletes the subnets that the network has, which Azure refuses while they are in use: leave them out, at api-version 2023-09-01 or later")
 	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 33", "recreated shop-vnet/appgw 33",
 		"? at api-version 2023-06-01 a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use 2023-09-01 or later")
 	// A network that lists one of them without a table takes it away for a moment, and deletes the other.
@@ -211,4 +214,25 @@ func TestHostileTemplates(t *testing.T) {
 	// What refers to itself is said to do so, and the rest goes on.
 	r := readTemplate(t, File{"t.json", []byte(head + `"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}, "resources": [` + vnet + `{"subnets": [{"name": "n", "properties": {"routeTable": {"id": "[variables('a')]"}}}, {"name": "m", "properties": {}}]}}]}`)}, TemplateOptions{})
 	sameLines(t, "cycle", said(r), "may-lose a/m 1", "? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
+}
+
+// TestReadParameters: a parameter file is known by its schema, and a broken one is said to be broken; what else names the schema is none.
+func TestReadParameters(t *testing.T) {
+	const head = `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#", "parameters": {`
+	for _, c := range []struct {
+		name, text  string
+		is, refused bool
+	}{
+		{"one", head + `}}`, true, false},
+		{"a truncated one", head, false, true},
+		{"a compiled one, with its template", `{"templateJson": "{\"$schema\": \"deploymentTemplate.json#\"}", "parametersJson": "{\"$schema\": \"deploymentParameters.json#\", \"parameters\": {}}"}`, true, false},
+		{"a plan that names the schema", `{"format_version": "1.2", "variables": {"x": {"value": "deploymentParameters.json"}}, "resource_changes": [`, false, false},
+		{"a template that names it", `{"$schema": "deploymentTemplate.json#", "x": "deploymentParameters.json", `, false, false},
+		{"code that names it", "# deploymentParameters.json\n", false, false},
+	} {
+		f, err := ReadParameters("p", strings.NewReader(c.text))
+		if (f != nil) != c.is || (err != nil) != c.refused {
+			t.Errorf("%s: %v, %v", c.name, f != nil, err)
+		}
+	}
 }

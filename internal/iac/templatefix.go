@@ -178,11 +178,14 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	if vnet == "" || name == "" || strings.Contains(vnet+name, "copyIndex") {
 		return fmt.Errorf("its name is not written plainly enough to read its table first")
 	}
-	label := plainName(s.place.Name)
-	deployment, symbol := "keep-route-table-"+label, ""
-	if i := strings.LastIndex(r.Address, "resources."); i >= 0 && !strings.HasSuffix(r.Address, "]") {
-		symbol = "keepRouteTable_" + strings.ReplaceAll(label, "-", "_")
-		deployment = symbol
+	i := strings.LastIndex(r.Address, "resources.")
+	symbolic := i >= 0 && !strings.HasSuffix(r.Address, "]")
+	deployment, symbol := deploymentName(s.place.Name, symbolic), ""
+	if bytes.Contains(edit.text, []byte(`"`+deployment+`"`)) { // for a subnet of that name in another network
+		deployment = deploymentName(s.place.VNet+"-"+s.place.Name, symbolic)
+	}
+	if symbolic {
+		symbol = deployment
 	}
 	condition := ""
 	if m := r.Source.Member("condition"); m != nil {
@@ -239,6 +242,18 @@ func halves(raw string) (vnet, name string) {
 	}
 	return quote(vnet), quote(name)
 }
+
+// deploymentName is the name of the deployment that reads a subnet, in a form that is a symbol, too, where that is wanted.
+func deploymentName(subnet string, symbolic bool) string {
+	name := "keep-route-table-" + plainName(subnet)
+	if symbolic {
+		name = "keepRouteTable_" + strings.ReplaceAll(plainName(subnet), "-", "_")
+	}
+	return strings.TrimRight(name[:min(len(name), maxDeploymentName)], "-_")
+}
+
+// maxDeploymentName is how long the name of a deployment may be.
+const maxDeploymentName = 64
 
 // plainName keeps of a name what the name of a deployment may hold.
 func plainName(name string) string {

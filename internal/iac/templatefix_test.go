@@ -94,6 +94,19 @@ func TestFixTemplate(t *testing.T) {
 		t.Errorf("%v\n%s", fix.Left, fix.After)
 	}
 
+	// Subnets of one name in two networks are read by deployments of two names, which are not too long.
+	long := strings.Repeat("n", 60)
+	two := strings.NewReplacer("NAME", long).Replace(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
+  {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "a", "properties": {"subnets": [{"name": "pods", "properties": {}}, {"name": "NAME", "properties": {}}]}},
+  {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "b", "properties": {"subnets": [{"name": "pods", "properties": {}}]}}
+]}`)
+	fix = fixedTemplate(t, File{"two.json", []byte(two)}, TemplateOptions{Carriers: []Carrier{Named("pods", ""), Named(long, "")}})
+	for _, want := range []string{`'keep-route-table-pods'`, `'keep-route-table-b-pods'`, `'keep-route-table-` + long[:47] + `'`} {
+		if !strings.Contains(string(fix.After), want) {
+			t.Errorf("no %s in %s", want, fix.After)
+		}
+	}
+
 	// A network without subnets gets the api-version that leaves them alone.
 	old := notCompiled(bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",

@@ -112,7 +112,10 @@ func (t *armReading) network(r *armtemplate.Resource) {
 			}
 		}
 	}
-	if value == nil {
+	switch {
+	case listed && len(list) == 0:
+		t.note(t.place(r), true, "its list of subnets is empty: a deployment deletes the subnets that the network has, which Azure refuses while they are in use: leave them out, at api-version "+subnetsKept+" or later")
+	case value == nil:
 		t.note(t.place(r), true, fmt.Sprintf("at api-version %s a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use %s or later", r.APIVersion, subnetsKept))
 	}
 }

@@ -21,11 +21,14 @@ func (p *tfPlan) uses() []use {
 	var goes []*tfResource
 	for _, r := range p.changes {
 		switch {
-		case !usesSubnets[r.Type]:
 		case r.deletes():
-			goes = append(goes, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.before()})
+			if u := r.user(r.before()); u != nil {
+				goes = append(goes, u)
+			}
 		default:
-			stays = append(stays, &tfResource{Address: r.Address, Module: r.Module, Type: r.Type, Name: r.Name, Index: r.Index, Values: r.after()})
+			if u := r.user(r.after()); u != nil {
+				stays = append(stays, u)
+			}
 		}
 	}
 	all := slices.Concat(stays, goes)
@@ -57,7 +60,17 @@ func (p *tfPlan) uses() []use {
 	return out
 }
 
-var usesSubnets = map[string]bool{tfCluster: true, tfPool: true, tfGateway: true}
+// user is a resource with some values as one that is in subnets: a cluster, a pool or a gateway. Nil for all others.
+func (r *tfResource) user(v *tfValues) *tfResource {
+	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name, Index: r.Index, Values: v}
+	switch r.Type {
+	case tfCluster, tfPool, tfGateway:
+		return u
+	case tfAzapi:
+		return u.ofAzapi()
+	}
+	return nil
+}
 
 // clusterOf finds a pool's cluster, nil where the file does not show it.
 func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
@@ -103,12 +116,12 @@ func (p *tfPlan) carriers(uses []use) []Carrier {
 	return out
 }
 
-// abandoned are the subnets, by their keys, that all users seen leave, with the address of one of them.
-func abandoned(uses []use) map[string]string {
-	out := map[string]string{}
+// abandoned are the subnets, by their keys, that all users seen leave, with one of them: the cluster, if there is one.
+func abandoned(uses []use) map[string]*tfResource {
+	out := map[string]*tfResource{}
 	for _, u := range uses {
-		if u.leaves {
-			out[u.subnet.Key()] = u.by.Address
+		if key := u.subnet.Key(); u.leaves && (out[key] == nil || out[key].Type != tfCluster) {
+			out[key] = u.by
 		}
 	}
 	for _, u := range uses {

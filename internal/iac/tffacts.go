@@ -34,6 +34,7 @@ type standing struct {
 	// becomes is its name where it is created or replaced, "" where it stays what it is.
 	becomes string
 	changes bool
+	goes    bool // it is destroyed, and the code has it no more
 }
 
 type bareBlock struct {
@@ -53,8 +54,8 @@ func (p *tfPlan) stands(r *tfResource) {
 	if r.Mode != "data" {
 		p.picture(r, r.Values, r.Values)
 	}
-	if slices.Contains([]string{tfCluster, tfPool, tfGateway}, r.Type) {
-		p.users = append(p.users, r)
+	if u := r.user(r.Values); u != nil {
+		p.users = append(p.users, u)
 	}
 }
 
@@ -68,7 +69,7 @@ func (p *tfPlan) changed(r *tfResource) {
 		p.changes = append(p.changes, r)
 	}
 	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
-		s.changes = true
+		s.changes, s.goes = true, r.deletes()
 		if r.creates() || r.replaces() {
 			s.becomes = r.after().Name
 		}
@@ -100,8 +101,11 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
 	case tfAzapi:
-		if body, err := v.body(); err == nil && strings.Contains(strings.ToLower(v.AzapiType), "/subnets@") {
+		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(network.TypeSubnet)+"@") {
 			p.has(v.ID, body.table())
+			if r.Mode != "data" && v.ID != "" {
+				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
+			}
 		}
 	case tfTable:
 		for _, subnet := range v.Subnets {

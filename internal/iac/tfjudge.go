@@ -3,7 +3,6 @@ package iac
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -15,8 +14,8 @@ type judge struct {
 	gone map[string]bool
 	// associates are the subnets that another change of the plan gives a table, by their keys.
 	associates map[string]*tfResource
-	// left are the subnets whose clusters are destroyed, by their keys, with the cluster.
-	left map[string]string
+	// left are the subnets whose users are destroyed, by their keys, with one of them: the cluster, if there is one.
+	left map[string]*tfResource
 
 	effects []Effect
 	at      map[string]int // the effect on a subnet, by its key
@@ -51,6 +50,8 @@ func (p *tfPlan) judge() *Reading {
 			j.route(r)
 		case tfAzapi, tfAzapiUpdate:
 			j.azapi(r)
+		case tfAzapiAction:
+			j.action(r)
 		case tfDeployment:
 			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
 		}
@@ -58,11 +59,37 @@ func (p *tfPlan) judge() *Reading {
 	if p.format == TerraformState {
 		j.outdated()
 	}
+	for i := range j.effects {
+		e := &j.effects[i]
+		if e.Repair == nil || len(e.Repair.Set) == 0 {
+			continue
+		}
+		e.Repair.Shared = j.shared(*e)
+		if table := j.byID[network.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
+			e.Repair = nil
+			e.Fix += "; and keep its table " + table.address + ", which is destroyed, too"
+		}
+	}
 	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
 	if p.format == TerraformPlan {
 		reading.Before, reading.After = j.snapshots()
 	}
 	return reading
+}
+
+// shared reports whether the block that a repair edits has other instances, to which the table that is set does not belong.
+func (j *judge) shared(e Effect) bool {
+	table := j.reference(network.ID(e.Before), moduleOf(e.Repair.Address))
+	for _, s := range j.instances[withoutKeys(e.Repair.Address)] {
+		id := s.id
+		if id.Is(network.TypeVNet) {
+			id = id.Child("subnets", e.Repair.Subnet)
+		}
+		if s.address != e.Repair.Address && !s.goes && j.reference(j.tables[id.Key()], moduleOf(s.address)) != table {
+			return true
+		}
+	}
+	return false
 }
 
 // outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
@@ -83,9 +110,8 @@ func (j *judge) add(e Effect) {
 			return
 		}
 		key := e.What.ID.Key()
-		if who := j.left[key]; who != "" {
-			j.notes = append(j.notes, Note{Place: e.What, Text: e.How + "; nothing more is said of it, because " + who + ", which is in it, is destroyed, too"})
-			return
+		if u := j.left[key]; u != nil {
+			e.Left, e.Part = u.Address, u.Type != tfCluster
 		}
 		if i, known := j.at[key]; known {
 			if ranks[e.Verb] > ranks[j.effects[i].Verb] {
@@ -107,7 +133,12 @@ func (j *judge) note(r *tfResource, format string, args ...any) {
 func (j *judge) association(r *tfResource) {
 	before, after := r.before(), r.after()
 	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(), Before: string(before.table())}
-	keep := fmt.Sprintf("keep %s, or take it out of the state only: removed { from = %s  lifecycle { destroy = false } }", r.Address, strings.TrimPrefix(withoutKeys(r.Address), "module."))
+	keep := fmt.Sprintf("keep %s, or take it out of the state only: ", r.Address)
+	if r.Address == withoutKeys(r.Address) {
+		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
+	} else { // a removed block is for all instances
+		keep += fmt.Sprintf("terraform state rm '%s'", r.Address)
+	}
 	switch {
 	case r.deletes():
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
@@ -135,14 +166,26 @@ func (j *judge) association(r *tfResource) {
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
 			j.note(r, "its creation fails, because subnet %s has the table %s already: import { to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address, after.SubnetID)
+			if j.names(r, table) { // imported with another, it would get that one then
+				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address, Import: string(after.SubnetID)}
+			}
 		}
 	}
+}
+
+// names reports whether an association that is created names a table which is there.
+func (j *judge) names(r *tfResource, table network.ID) bool {
+	if after := r.after().table(); after != "" {
+		return after.Equal(table)
+	}
+	t := j.refers(r, "route_table_id", tfTable)
+	return t != nil && t.becomes == "" && t.id.Equal(table)
 }
 
 // freed reports whether another change takes the subnet's table away first.
 func (j *judge) freed(subnet network.ID) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
-		return r.Type == tfAssociation && r.deletes() && r.before().SubnetID.Equal(subnet)
+		return r.Type == tfAssociation && (r.deletes() || r.replaces()) && r.before().SubnetID.Equal(subnet)
 	})
 }
 

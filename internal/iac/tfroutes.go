@@ -15,9 +15,9 @@ func (j *judge) routeTable(r *tfResource) {
 	before, after := r.before(), r.after()
 	what := Place{ID: before.ID, Name: before.Name, Address: r.Address}
 	switch {
-	case r.deletes():
+	case r.deletes(), r.replaces():
 		for _, subnet := range before.Subnets {
-			if !j.freed(subnet) && !j.gone[subnet.Parent().Key()] {
+			if s := j.byID[subnet.Key()]; !j.freed(subnet) && !j.gone[subnet.Parent().Key()] && (s == nil || !s.goes && s.becomes == "") {
 				j.note(r, "its deletion fails while subnet %s uses it (InUseRouteTableCannotBeDeleted)", subnet.Short())
 			}
 		}
@@ -83,12 +83,19 @@ func routesDiffer(before, after []tfRouteValues) bool {
 	return false
 }
 
-// route judges an azurerm_route that goes.
+// route judges an azurerm_route that goes, or leads elsewhere.
 func (j *judge) route(r *tfResource) {
-	if !r.deletes() {
+	before, after, how := r.before(), []tfRouteValues(nil), "the route is destroyed"
+	switch {
+	case r.deletes():
+	case r.updates(), r.replaces():
+		if r.Change.Unknown.of("address_prefix").all || r.Change.Unknown.of("next_hop_in_ip_address").all {
+			return
+		}
+		after, how = append(after, r.after().tfRouteValues), "the route leads elsewhere"
+	default:
 		return
 	}
-	before := r.before()
 	before.tfRouteValues.Name = before.Name
 	table := before.ID.Parent()
 	if slices.ContainsFunc(j.changes, func(t *tfResource) bool {
@@ -96,10 +103,10 @@ func (j *judge) route(r *tfResource) {
 	}) {
 		return // with its table
 	}
-	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, nil); len(gone) > 0 {
+	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, after); len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(), Address: r.Address}, By: r.place(), Routes: gone,
-			How: "the route is destroyed", Fix: "keep " + r.Address + ", or take it out of the state only (removed block with destroy = false)",
+			How: how, Fix: "keep " + r.Address + ", or take it out of the state only (removed block with destroy = false)",
 		})
 	}
 }
@@ -127,19 +134,22 @@ var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 // podCIDRs are those of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
-	add := func(v *tfValues) {
-		for _, profile := range v.orEmpty().Profile {
+	add := func(r *tfResource) {
+		if r == nil {
+			return
+		}
+		for _, profile := range r.Values.Profile {
 			if cidr, err := netip.ParsePrefix(profile.PodCIDR); err == nil {
 				cidrs = append(cidrs, cidr)
 			}
 		}
 	}
 	for _, r := range p.users {
-		add(r.Values)
+		add(r)
 	}
 	for _, r := range p.changes {
-		add(r.Change.Before)
-		add(r.Change.After)
+		add(r.user(r.before()))
+		add(r.user(r.after()))
 	}
 	return cidrs
 }

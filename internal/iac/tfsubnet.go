@@ -19,6 +19,7 @@ func (j *judge) vnet(r *tfResource) {
 		for _, b := range before.Subnet {
 			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r, "its network is replaced")
 		}
+		j.goneWith(r, before.ID)
 		return
 	case !r.updates():
 		return
@@ -34,7 +35,13 @@ func (j *judge) vnet(r *tfResource) {
 		id := before.ID.Child("subnets", old.name())
 		now, i := block(after.Subnet, old.name())
 		if now == nil {
-			if !j.nameUnknown(r) {
+			if j.nameUnknown(r) {
+				j.add(Effect{
+					Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
+					How: "no inline block has its name, and that of one is known only after apply",
+					Fix: "apply what the name depends on first, and plan again",
+				})
+			} else {
 				j.recreated(id, old.table(), r, "its inline block is gone")
 			}
 			continue
@@ -126,6 +133,16 @@ func (j *judge) forgotten(r *tfResource) {
 	}
 }
 
+// goneWith judges the subnets that have a resource of their own, in a network that is replaced: Terraform keeps them in the state where the
+// network's name stays, and Azure deletes them with it.
+func (j *judge) goneWith(r *tfResource, vnet network.ID) {
+	for _, subnet := range j.subnets[vnet.Key()] {
+		if !subnet.changes {
+			j.recreated(subnet.id, "", r, "its network is replaced")
+		}
+	}
+}
+
 // recreated judges a subnet that is deleted while its network stays. One that nothing is known of is of no interest.
 func (j *judge) recreated(id, table network.ID, r *tfResource, how string) {
 	if table == "" {
@@ -196,11 +213,12 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 		e.Verb, e.Repair = MayLose, nil
 		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
 	}
-	if e.Before == "" && e.Verb != MayLose {
-		if e.Verb == Another || j.refreshed {
+	if e.Before == "" {
+		if e.Verb == Another || j.refreshed { // it has none that could go
 			return
 		}
 		e.Verb = MayLose
+		e.Fix = fmt.Sprintf("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID)
 	}
 	j.add(e)
 }

@@ -21,12 +21,13 @@ const (
 	tfGateway     = "azurerm_application_gateway"
 	tfAzapi       = "azapi_resource"
 	tfAzapiUpdate = "azapi_update_resource"
+	tfAzapiAction = "azapi_resource_action"
 	tfDeployment  = "azurerm_resource_group_template_deployment"
 )
 
 var kinds = map[string]bool{
 	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true, tfCluster: true, tfPool: true, tfGateway: true,
-	tfAzapi: true, tfAzapiUpdate: true, tfDeployment: true,
+	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
 }
 
 // tfValues are the attributes that matter, of all those kinds; an attribute stands for the kind that has it. Sources: the schemas of the
@@ -61,31 +62,40 @@ type tfValues struct {
 	} `json:"delegation"`
 
 	// Of a cluster, a pool and a gateway.
-	Profile []struct {
-		Plugin      string `json:"network_plugin"`
-		Mode        string `json:"network_plugin_mode"`
-		PodCIDR     string `json:"pod_cidr"`
-		ServiceCIDR string `json:"service_cidr"`
-		Outbound    string `json:"outbound_type"`
-	} `json:"network_profile"`
-	DefaultPool []struct {
-		Name     string     `json:"name"`
-		SubnetID network.ID `json:"vnet_subnet_id"`
-		Count    int        `json:"node_count"`
-	} `json:"default_node_pool"`
-	NodeGroup  string     `json:"node_resource_group"`
-	Count      int        `json:"node_count"`
-	PoolSubnet network.ID `json:"vnet_subnet_id"`
-	ClusterID  network.ID `json:"kubernetes_cluster_id"`
-	GatewayIPs []struct {
-		SubnetID network.ID `json:"subnet_id"`
-	} `json:"gateway_ip_configuration"`
+	Profile     []tfProfile     `json:"network_profile"`
+	DefaultPool []tfDefaultPool `json:"default_node_pool"`
+	NodeGroup   string          `json:"node_resource_group"`
+	Count       int             `json:"node_count"`
+	PoolSubnet  network.ID      `json:"vnet_subnet_id"`
+	ClusterID   network.ID      `json:"kubernetes_cluster_id"`
+	GatewayIPs  []tfGatewayIP   `json:"gateway_ip_configuration"`
 
 	// Of azapi: the type with its api-version; the body, which is text before azapi 2.0.
 	AzapiType  string          `json:"type"`
 	ParentID   network.ID      `json:"parent_id"`
 	ResourceID network.ID      `json:"resource_id"`
 	Body       json.RawMessage `json:"body"`
+	// Of an azapi action: "" for the resource itself.
+	Action string `json:"action"`
+	Method string `json:"method"`
+}
+
+type tfProfile struct {
+	Plugin      string `json:"network_plugin"`
+	Mode        string `json:"network_plugin_mode"`
+	PodCIDR     string `json:"pod_cidr"`
+	ServiceCIDR string `json:"service_cidr"`
+	Outbound    string `json:"outbound_type"`
+}
+
+type tfDefaultPool struct {
+	Name     string     `json:"name"`
+	SubnetID network.ID `json:"vnet_subnet_id"`
+	Count    int        `json:"node_count"`
+}
+
+type tfGatewayIP struct {
+	SubnetID network.ID `json:"subnet_id"`
 }
 
 // tfRouteValues are a route's, inline or on its own.

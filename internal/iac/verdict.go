@@ -32,17 +32,21 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 		out = append(out, known.finding(e)...)
 	}
 	for _, n := range r.Notes {
-		code := finding.IaCNote
-		if n.Unknown {
-			code = finding.IaCUnknown
-		}
-		message := n.Text
-		if who := cmp.Or(n.Address, n.Name); who != "" {
-			message = who + ": " + message
-		}
-		out = append(out, finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line))
+		out = append(out, n.finding())
 	}
 	return finding.Sort(out)
+}
+
+func (n Note) finding() finding.Finding {
+	code := finding.IaCNote
+	if n.Unknown {
+		code = finding.IaCUnknown
+	}
+	message := n.Text
+	if who := cmp.Or(n.Address, n.Name); who != "" {
+		message = who + ": " + message
+	}
+	return finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line)
 }
 
 // settle makes definite with the real network what a file leaves open. No verb: it does not happen.
@@ -97,12 +101,16 @@ func (k Known) find(p Place) network.ID {
 	return found
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" where it is not.
+// carries says why a subnet is known to carry pods or to reach them, "" where it is not. Of a subnet that is left only what somebody says counts,
+// and nothing where its cluster is gone.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
-		if c.same(e.What) {
+		if c.same(e.What) && (e.Left == "" || e.Part && c.Named) {
 			return c.Why
 		}
+	}
+	if e.Left != "" {
+		return ""
 	}
 	return k.Tables[network.ID(e.Before).Key()]
 }
@@ -131,6 +139,10 @@ func (p Place) resource() string {
 
 func (k Known) finding(e Effect) []finding.Finding {
 	why := k.carries(e)
+	if e.Left != "" && why == "" {
+		text := e.How + "; nothing more is said of it, because " + e.Left + ", which is in it, is destroyed, too"
+		return []finding.Finding{Note{Place: e.What, Text: text}.finding()}
+	}
 	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {
 		return []finding.Finding{k.routes(e)}
 	}

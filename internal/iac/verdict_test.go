@@ -9,6 +9,40 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
+// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a gateway is, somebody may say that more is in it.
+func TestLeft(t *testing.T) {
+	cluster := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
+	pool := changes(tfPool, "two", "delete", fmt.Sprintf(`{"vnet_subnet_id":%q}`, nodesID), "null")
+	gateway := changes(tfGateway, "gw", "delete", fmt.Sprintf(`{"gateway_ip_configuration":[{"subnet_id":%q}]}`, nodesID), "null")
+	seen := Named(nodesID, "seen in Azure")
+	seen.Named = false
+	named := Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}
+	for _, c := range []struct {
+		name, goes string
+		known      Known
+		want       finding.Severity
+	}{
+		{"nobody names it", pool, Known{}, finding.Info},
+		{"Azure has it still", pool, Known{Carriers: []Carrier{seen}, Tables: map[string]string{network.ID(rtID).Key(): "x"}}, finding.Info},
+		{"somebody names it, and a pool goes", pool, named, finding.Error},
+		{"somebody names it, and a gateway goes", gateway, named, finding.Error},
+		{"somebody names it, and the cluster goes", cluster, named, finding.Info},
+		{"somebody names it, and the cluster goes with a pool", pool + "," + cluster, named, finding.Info},
+	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.goes+","+changes(tfAssociation, "nodes", "delete", association(rtID), "null")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := r.Findings(c.known)
+		if len(found) != 1 || found[0].Severity != c.want {
+			t.Errorf("%s: %+v", c.name, found)
+		}
+		if _, repairs := r.Repairs(c.known, finding.Info); (len(repairs) > 0) != (c.want > finding.Info) {
+			t.Errorf("%s: %d repairs", c.name, len(repairs))
+		}
+	}
+}
+
 // real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it and one of its own; edge has the table pods, a copy;
 // spare has a table without pod routes, and bare none.
 func real(t *testing.T) *network.Snapshot {

@@ -189,13 +189,13 @@ func (w *whatIf) collect() {
 			}
 			for _, id := range cluster.BroughtSubnets() {
 				if why != "" {
-					w.reading.Carriers = append(w.reading.Carriers, Carrier{subnetPlace(string(id)), why})
+					w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: why})
 				}
 			}
 		}
 		if gateway := s.Gateways[c.id.Key()]; gateway != nil {
 			for _, id := range gateway.Subnets {
-				w.reading.Carriers = append(w.reading.Carriers, Carrier{subnetPlace(string(id)), "the gateway " + c.id.Name() + " is in it, and has to reach pods"})
+				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it, and has to reach pods"})
 			}
 		}
 	}

@@ -1,0 +1,56 @@
+package iac
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// imports writes an import block: at the end of the file that the resource, or the call of its module, is in. Terraform takes such blocks in the
+// root module only, since 1.5.
+func (x *fixer) imports(r Repair) string {
+	name := x.rootFile(r.Address)
+	if name == "" {
+		return "the code of " + r.Address + " is not here"
+	}
+	for other := range x.source.modules[0].files {
+		if f := x.file(other); f != nil && importsInto(f.Body(), r.Address) {
+			return ""
+		}
+	}
+	f := x.file(name)
+	f.Body().AppendNewline()
+	block := f.Body().AppendNewBlock("import", nil)
+	setAttribute(block.Body(), Setting{"to", r.Address})
+	setAttribute(block.Body(), Setting{"id", strconv.Quote(r.Import)})
+	return ""
+}
+
+// rootFile is the file of the root module in which a resource is written, or the module called that it is in; "" where neither is here.
+func (x *fixer) rootFile(address string) string {
+	if len(x.source.modules) == 0 {
+		return ""
+	}
+	names := modulesOf(moduleOf(address))
+	if len(names) == 0 {
+		place, _ := x.source.find(address)
+		return place.File
+	}
+	for _, call := range x.source.modules[0].calls {
+		if call.Labels[0] == names[0] {
+			return call.TypeRange.Filename
+		}
+	}
+	return ""
+}
+
+// importsInto reports whether an import block for an address is there.
+func importsInto(body *hclwrite.Body, address string) bool {
+	for _, b := range body.Blocks() {
+		if to := b.Body().GetAttribute("to"); b.Type() == "import" && to != nil && strings.TrimSpace(string(to.Expr().BuildTokens(nil).Bytes())) == address {
+			return true
+		}
+	}
+	return false
+}
