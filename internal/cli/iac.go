@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,6 +132,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
 		return err
 	}
+	a.mistyped(o, readings)
 	checked.Findings = whole.Findings(known)
 	for _, r := range readings {
 		before, after := r.Before, r.After
@@ -149,6 +151,21 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		return attention
 	}
 	return nil
+}
+
+// mistyped says which subnets that were named with --subnet are in none of the files that show subnets: losing its table would be no more than a
+// warning then.
+func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
+	for _, name := range o.subnets {
+		shown := false // some subnet at all
+		if !slices.ContainsFunc(readings, func(r *iac.Reading) bool {
+			there, any := r.Shows(iac.Named(name, ""))
+			shown = shown || any
+			return there
+		}) && shown {
+			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n", name)
+		}
+	}
 }
 
 // splitParameters takes the parameter files for templates out of a list of files.

@@ -70,3 +70,28 @@ func (r *Reading) Subscriptions() []network.ID {
 	}
 	return network.SortIDs(ids)
 }
+
+// Shows reports whether a subnet is in what was read, and whether any is.
+func (r *Reading) Shows(c Carrier) (there, any bool) {
+	see := func(p Place) {
+		any = true
+		there = there || c.same(p)
+	}
+	for _, e := range r.Effects {
+		if e.What.VNet != "" {
+			see(e.What)
+		}
+	}
+	for _, other := range r.Carriers {
+		see(other.Place)
+	}
+	for _, s := range []*network.Snapshot{r.Before, r.After} {
+		if s == nil {
+			continue
+		}
+		for _, subnet := range s.Subnets {
+			see(Place{ID: subnet.ID, Name: subnet.ID.Name(), VNet: subnet.ID.Parent().Name()})
+		}
+	}
+	return there, any
+}
