@@ -57,6 +57,7 @@ type Keeper struct {
 	// of the round
 	began time.Time
 	woke  Cause
+	asked *Request                 // what a person wants of it, nil where nobody asked
 	part  []v1alpha1.ClusterRoutes // the clusters it looks at
 
 	standing []finding.Finding // of all clusters, when each was last looked at
@@ -141,7 +142,7 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)
-	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
+	err = k.carryOut(ctx, &round, s, k.replan(s, planner, k.part), p)
 	end()
 	k.note(&round)
 	k.record(&round, s, planner.Sources)
@@ -182,7 +183,7 @@ func (k *Keeper) count(round *Round) func() {
 }
 
 // carryOut does what was planned, or only tells of it. The error is the context's.
-func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p plan.Plan) error {
+func (k *Keeper) carryOut(ctx context.Context, round *Round, s *network.Snapshot, again replan, p plan.Plan) error {
 	round.Findings = p.Findings
 	pause := ""
 	if k.opts.Paused != nil {
@@ -191,14 +192,19 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 	if pause != "" {
 		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
-	if k.opts.DryRun || pause != "" {
-		for _, c := range p.Changes {
-			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
-		}
+	wanted := p
+	switch {
+	case k.asked != nil:
+		wanted, again = p.Only(k.asked.Verbs, s.Table), again.only(k.asked.Verbs)
+	case k.opts.DryRun || pause != "":
+		wanted.Changes = nil
+	}
+	round.Changes = planned(p.Changes, wanted.Changes)
+	if len(wanted.Changes) == 0 {
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, *round, again, p)
-	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
+	changes, findings, err := k.apply(ctx, *round, again, wanted)
+	round.Changes, round.Findings = append(changes, round.Changes...), finding.Sort(append(round.Findings, findings...))
 	return err
 }
 

@@ -15,7 +15,7 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	if err != nil {
 		return round, err
 	}
-	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
+	err = k.carryOut(ctx, &round, nil, pruning(pruner, look), pruner.Plan())
 	return round, err
 }
 
