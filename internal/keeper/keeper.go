@@ -35,6 +35,8 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Planned is told of a round that is about to change something, with its changes as planned. Nil: nobody is.
+	Planned func(Round)
 	// Recorder keeps what was done. Nil: nobody does.
 	Recorder Recorder
 	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
@@ -77,6 +79,8 @@ type Round struct {
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
+	// Seen is what was read, with what was written since as it read then. It is large, and not to be kept.
+	Seen *network.Snapshot
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -141,6 +145,8 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)
+	k.name(&round)
+	round.Seen = s.Fork()
 	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
 	end()
 	k.note(&round)
@@ -191,11 +197,14 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 	if pause != "" {
 		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
-	if k.opts.DryRun || pause != "" {
-		for _, c := range p.Changes {
-			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
-		}
+	for _, c := range p.Changes {
+		round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
+	}
+	if k.opts.DryRun || pause != "" || len(p.Changes) == 0 {
 		return nil
+	}
+	if k.opts.Planned != nil {
+		k.opts.Planned(*round)
 	}
 	changes, findings, err := k.apply(ctx, *round, again, p)
 	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
