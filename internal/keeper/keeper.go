@@ -68,6 +68,8 @@ type Keeper struct {
 type Round struct {
 	Started time.Time
 	Elapsed time.Duration
+	// Configs are all that are kept.
+	Configs []v1alpha1.ClusterRoutes
 	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
 	Kept []string
 	Of   []string

@@ -174,7 +174,7 @@ func slowed(s *network.Snapshot, cluster network.ID, rests []string) bool {
 
 // name says which clusters a round looks at.
 func (k *Keeper) name(round *Round) {
-	round.Kept = names(k.configs)
+	round.Configs, round.Kept = k.configs, names(k.configs)
 	if len(k.part) < len(k.configs) {
 		round.Of = names(k.part)
 	}
