@@ -35,6 +35,8 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Planned is told of a round that is about to change something, with its changes as planned. Nil: nobody is.
+	Planned func(Round)
 	// Recorder keeps what was done. Nil: nobody does.
 	Recorder Recorder
 	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
@@ -67,6 +69,8 @@ type Keeper struct {
 type Round struct {
 	Started time.Time
 	Elapsed time.Duration
+	// Configs are all that are kept.
+	Configs []v1alpha1.ClusterRoutes
 	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
 	Kept []string
 	Of   []string
@@ -78,6 +82,8 @@ type Round struct {
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
+	// Seen is what was read, with what was written since as it read then. It is large, and not to be kept.
+	Seen *network.Snapshot
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -142,7 +148,9 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)
-	err = k.carryOut(ctx, &round, s, k.replan(s, planner, k.part), p)
+	k.name(&round)
+	round.Seen = s.Fork()
+	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
 	end()
 	k.note(&round)
 	k.record(&round, s, planner.Sources)
@@ -183,7 +191,7 @@ func (k *Keeper) count(round *Round) func() {
 }
 
 // carryOut does what was planned, or only tells of it. The error is the context's.
-func (k *Keeper) carryOut(ctx context.Context, round *Round, s *network.Snapshot, again replan, p plan.Plan) error {
+func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p plan.Plan) error {
 	round.Findings = p.Findings
 	pause := ""
 	if k.opts.Paused != nil {
@@ -195,16 +203,19 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, s *network.Snapshot
 	wanted := p
 	switch {
 	case k.asked != nil:
-		wanted, again = p.Only(k.asked.Verbs, s.Table), again.only(k.asked.Verbs)
+		wanted, again = p.Only(k.asked.Verbs, round.Seen.Table), again.only(k.asked.Verbs)
 	case k.opts.DryRun || pause != "":
 		wanted.Changes = nil
 	}
-	round.Changes = planned(p.Changes, wanted.Changes)
+	round.Changes = planned(p.Changes, nil)
 	if len(wanted.Changes) == 0 {
 		return nil
 	}
+	if k.opts.Planned != nil {
+		k.opts.Planned(*round)
+	}
 	changes, findings, err := k.apply(ctx, *round, again, wanted)
-	round.Changes, round.Findings = append(changes, round.Changes...), finding.Sort(append(round.Findings, findings...))
+	round.Changes, round.Findings = append(changes, planned(p.Changes, wanted.Changes)...), finding.Sort(append(round.Findings, findings...))
 	return err
 }
 

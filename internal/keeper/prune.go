@@ -15,7 +15,8 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	if err != nil {
 		return round, err
 	}
-	err = k.carryOut(ctx, &round, nil, pruning(pruner, look), pruner.Plan())
+	round.Seen = network.NewSnapshot()
+	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
 	return round, err
 }
 

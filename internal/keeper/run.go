@@ -186,17 +186,21 @@ func slowed(s *network.Snapshot, cluster network.ID, rests []string) bool {
 	})
 }
 
-// note completes what a round tells: which clusters it looked at, and what stands of the others.
+// name says which clusters a round looks at.
+func (k *Keeper) name(round *Round) {
+	round.Configs, round.Kept = k.configs, names(k.configs)
+	if len(k.part) < len(k.configs) {
+		round.Of = names(k.part)
+	}
+}
+
+// note completes what a round tells by what stands of the clusters that it did not look at.
 func (k *Keeper) note(round *Round) {
-	round.Kept = names(k.configs)
 	looked, rests := map[string]bool{}, map[string]bool{"": true}
 	for _, c := range k.part {
 		looked[c.Metadata.Name] = true
 		for _, key := range k.memory[network.ID(c.Spec.ClusterID).Key()].rests {
 			rests[key] = true
-		}
-		if len(k.part) < len(k.configs) {
-			round.Of = append(round.Of, c.Metadata.Name)
 		}
 	}
 	for _, f := range k.standing {
