@@ -40,7 +40,7 @@ const (
 // ends keeps a write from being sent, and lets one that was sent be finished and read back.
 func (c *Client) Write(ctx context.Context, id network.ID, edit Edit) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
-	err := w.run(ctx)
+	err := w.run(pressing(ctx))
 	return w.Written, err
 }
 

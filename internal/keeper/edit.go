@@ -82,15 +82,15 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	return network.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
 }
 
-// replan plans by what the clusters' own tables say.
-func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1alpha1.ClusterRoutes) replan {
+// replanned plans by what the clusters' own tables say; all are those that are configured.
+func replanned(a Azure, s *network.Snapshot, planner *plan.Planner, configs, all []v1alpha1.ClusterRoutes) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := k.azure.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
+		if err := a.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
 			return replan{}, err
 		}
 		for _, id := range sources { // without it nothing would seem to be wanted
@@ -98,6 +98,6 @@ func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1
 				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
-		return k.replan(s, plan.Among(s, configs, k.configs), configs), nil
+		return replanned(a, s, plan.Among(s, configs, all), configs, all), nil
 	}}
 }

@@ -19,9 +19,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// Waker is what looks at resources again. It returns how many clusters they concern.
+// Waker is what looks at resources again that somebody, as far as is known, has changed. It returns how many clusters they concern.
 type Waker interface {
-	Wake(resources ...network.ID) int
+	Wake(caller string, resources ...network.ID) int
 }
 
 // Options say how to serve.
@@ -190,20 +190,23 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
-	e, err := parse(r.Header, body)
+	events, err := parse(r.Header, body)
 	if err != nil {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))
 		return
 	}
-	if e.validation != "" {
-		s.log.Info("Event Grid has asked whether it may send events here, and may")
-		s.metrics.accepted("handshake")
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
-		return
+	clusters := 0
+	for _, e := range events {
+		if e.validation != "" {
+			s.log.Info("Event Grid has asked whether it may send events here, and may")
+			s.metrics.accepted("handshake")
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
+			return
+		}
+		clusters += s.waker.Wake(e.caller, e.resources...)
 	}
-	clusters := s.waker.Wake(e.resources...)
-	s.log.Debug("an event", "resources", len(e.resources), "clusters", clusters)
+	s.log.Debug("events", "number", len(events), "clusters", clusters)
 	if clusters > 0 {
 		s.metrics.accepted("woke")
 	} else {

@@ -45,7 +45,7 @@ type woken struct {
 	ids []network.ID
 }
 
-func (w *woken) Wake(ids ...network.ID) int {
+func (w *woken) Wake(_ string, ids ...network.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids = append(w.ids, ids...)
