@@ -18,17 +18,17 @@ type agenda struct {
 	tell     func(Round)
 
 	poll    time.Time            // when all are looked at
-	polling bool                 // they are
+	polling *turn                // looks at them; nil while nobody does
 	woken   map[string]time.Time // clusters, and when an event last led to a round of them
 	busy    map[string]bool      // clusters that are in a round
 	missed  map[string]bool      // clusters to be looked at as soon as they are in none
 	asked   []*question          // that are not answered yet
 
-	fresh   []v1alpha1.ClusterRoutes     // to be taken once no round is under way; nil where there are no new ones
-	looks   map[*turn]context.CancelFunc // end the looks of rounds that have not decided yet
-	turns   sync.WaitGroup
-	worked  bool  // a round has
-	failed  error // the first one
+	fresh  []v1alpha1.ClusterRoutes     // to be taken; nil where there are no new ones
+	looks  map[*turn]context.CancelFunc // end the looks of rounds that have not decided yet
+	turns  sync.WaitGroup
+	worked bool  // a round has
+	failed error // the first one
 }
 
 // next returns whose turn it is, or for how long it is nobody's.
@@ -39,7 +39,7 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 	ill := a.ill()
 	at := now.Add(time.Hour)
 	switch {
-	case a.polling:
+	case a.polling != nil:
 	case now.Before(a.poll):
 		at = earlier(at, a.poll)
 	default:
@@ -50,7 +50,7 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 		}
 		if len(part) > 0 {
 			t := a.turn(part, Cause{By: ByPoll})
-			t.poll, a.polling = true, true
+			a.polling = t
 			return t, 0
 		}
 		a.poll = now.Add(a.interval)
@@ -75,15 +75,17 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 	if part := a.free(a.of(func(key string) bool { return ready[key] && !ill[key] })); len(part) > 0 {
 		return a.turn(part, Cause{By: ByPoll}), 0
 	}
-	for key := range ill {
-		if m := a.memory[key]; m.troubled > 0 {
+	for key, m := range a.memory {
+		if m.troubled > 0 {
 			due(key, m.rest)
 		}
 	}
 	for _, c := range a.of(func(key string) bool { return ready[key] }) {
 		if part := a.free([]v1alpha1.ClusterRoutes{c}); len(part) > 0 {
 			t := a.turn(part, Cause{By: ByPoll})
-			t.patience = apart
+			if t.patience > 0 {
+				t.patience = apart
+			}
 			return t, 0
 		}
 	}
@@ -133,7 +135,7 @@ func (a *agenda) begin(ctx context.Context, t *turn) {
 		key := keyOf(c)
 		a.busy[key] = true
 		delete(a.missed, key)
-		if !t.poll {
+		if a.polling != t {
 			a.woken[key] = time.Now()
 		}
 	}
@@ -189,8 +191,8 @@ func (a *agenda) look(ctx, look context.Context, t *turn) {
 
 // polled notes that all were looked at.
 func (a *agenda) polled(t *turn) {
-	if t.poll {
-		a.polling, a.poll = false, time.Now().Add(a.interval)
+	if a.polling == t {
+		a.polling, a.poll = nil, time.Now().Add(a.interval)
 	}
 }
 
@@ -202,11 +204,14 @@ func (a *agenda) act(ctx context.Context, t *turn, d decision) {
 // over ends a round.
 func (a *agenda) over(ctx context.Context, t *turn, round Round, err error) {
 	defer a.bell.signal()
-	for _, c := range t.part {
-		delete(a.busy, keyOf(c))
-	}
 	if ctx.Err() == nil {
 		t.judge(round, err, a.interval)
+	}
+	for _, c := range t.part {
+		delete(a.busy, keyOf(c))
+		if len(without([]v1alpha1.ClusterRoutes{c}, a.configs)) > 0 { // it is not kept any more
+			delete(a.memory, keyOf(c))
+		}
 	}
 	switch {
 	case err == nil:
@@ -255,22 +260,27 @@ func (a *agenda) claim(t *turn, clusters []v1alpha1.ClusterRoutes) {
 	}
 }
 
-// reload takes new configs, once no round is under way. Rounds that write are waited for, others are broken off.
+// reload takes new configs. Rounds that have not decided yet are broken off; those that write what they had decided go on to their end.
 func (a *agenda) reload() {
 	if configs := a.bell.reloaded(); configs != nil {
 		a.fresh = configs
 	}
-	if a.fresh == nil {
-		return
-	}
 	for _, cancel := range a.looks {
-		cancel()
+		if a.fresh != nil {
+			cancel()
+		}
 	}
-	if len(a.busy) > 0 {
+	if a.fresh == nil || len(a.looks) > 0 {
 		return
 	}
+	before := a.memory
 	a.configure(a.fresh)
-	a.fresh, a.poll = nil, time.Time{}
+	a.fresh, a.poll, a.polling = nil, time.Time{}, nil
+	for key := range a.busy {
+		if a.memory[key] == nil {
+			a.memory[key] = before[key]
+		}
+	}
 	maps.DeleteFunc(a.missed, func(key string, _ bool) bool { return a.memory[key] == nil })
 }
 

@@ -47,12 +47,19 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 		}
 		memories[key] = m
 	}
-	k.standing = slices.DeleteFunc(k.standing, func(f finding.Finding) bool {
-		return f.Cluster != "" && !slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name == f.Cluster })
-	})
+	k.standing = ofKept(k.standing, configs)
 	k.configs, k.taken, k.memory = configs, plan.TakenBy(configs), memories
 	k.bell.rename(names(configs))
 	k.bell.learn(k.memory)
+}
+
+// ofKept are the findings that are of no cluster that is not kept.
+func ofKept(findings []finding.Finding, configs []v1alpha1.ClusterRoutes) []finding.Finding {
+	kept := map[string]bool{"": true}
+	for _, name := range names(configs) {
+		kept[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return !kept[f.Cluster] })
 }
 
 // names are those of the configs.

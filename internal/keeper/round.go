@@ -85,7 +85,7 @@ func (t *turn) note(round *Round) {
 			round.Findings = append(round.Findings, f)
 		}
 	}
-	round.Findings = finding.Sort(round.Findings)
+	round.Findings = finding.Sort(ofKept(round.Findings, t.configs))
 	t.standing = slices.Clone(round.Findings)
 }
 
@@ -111,7 +111,7 @@ func planned(all, chosen []plan.Change) []plan.Outcome {
 
 // and is this round and a later one of other clusters, told as one.
 func (r Round) and(o Round) Round {
-	both := o // what stands, and by which configs, is what the later says
+	both := o          // what stands, and by which configs, is what the later says
 	if o.Seen == nil { // it failed
 		both = r
 	}

@@ -14,8 +14,9 @@ import (
 const (
 	// breath is the time between two rounds of a cluster that events lead to.
 	breath = time.Second
-	// restFirst and restMost are how long clusters are left alone that have kept a round waiting, at first and at most.
-	restFirst, restMost = 10 * time.Second, time.Minute
+	// restFirst and restMost are how long clusters are left alone that have kept a round waiting, at first and at most. Where the interval
+	// is longer it may be that, but not longer than restLongest.
+	restFirst, restMost, restLongest = 10 * time.Second, time.Minute, 5 * time.Minute
 )
 
 // Run makes rounds until the context ends, and hands each to tell, one at a time: one of all clusters after every interval, and between
@@ -66,7 +67,7 @@ func (t *turn) judge(round Round, err error, interval time.Duration) {
 			m.troubled, m.rest = 0, time.Time{}
 			continue
 		}
-		wait := min(min(interval, restFirst)<<min(m.troubled, 12), max(restMost, interval))
+		wait := min(min(interval, restFirst)<<min(m.troubled, 12), min(max(restMost, interval), restLongest))
 		m.troubled++
 		m.rest = time.Now().Add(wait - wait/5 + rand.N(wait*2/5+1))
 	}

@@ -26,7 +26,6 @@ type turn struct {
 
 	asked map[string]ring // clusters that events named, by ID.Key()
 	wish  *question       // what a person wants of it, nil where nobody asked
-	poll  bool            // it is of all that are well
 	yield bool            // nobody waits for it
 	// patience is for how long the answer to one call is waited for; 0: as long as it takes.
 	patience time.Duration
