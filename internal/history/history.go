@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,13 +38,21 @@ type Log struct {
 	j    journal
 	opts Options
 
-	round  *round                     // the one under way, nil before it has changed anything
+	rounds map[identity]*round        // those under way that have changed something: of different clusters
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
 	unmade map[string]string          // changes that were not made when they were last to be, with their clusters
-	looked time.Time                  // when the last round of all clusters began, if it saw everything
+	looked map[string]time.Time       // clusters, and when the last round of them began, if it saw everything
 	pruned time.Time
 }
+
+// identity tells rounds apart.
+type identity struct {
+	serial  int64
+	started int64 // nanoseconds since 1970
+}
+
+func identify(r keeper.Round) identity { return identity{r.Serial, r.Started.UnixNano()} }
 
 // The states of a change that only a history knows, beside those of plan.Outcome.
 const (
@@ -58,7 +67,8 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]string{}}
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{}, open: map[string]*change{},
+		unmade: map[string]string{}, looked: map[string]time.Time{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -87,7 +97,7 @@ func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 		if l.open[keyOf(c)] == nil {
 			// It was planned on a fresh look at the resource: one that was left open is not there.
 			l.j.add(&disproof{keyOf(c)})
-			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked)
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked[c.Cluster])
 		}
 		l.j.add(l.open[keyOf(c)].now())
 	}
@@ -120,6 +130,7 @@ func (l *Log) write() {
 func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	under := l.rounds[identify(r)]
 	found := l.settleOthers(r, s)
 	unmade := map[string]string{}
 	for key, cluster := range l.unmade {
@@ -130,7 +141,7 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	var news []plan.Outcome // of changes that were not intended
 	for _, o := range r.Changes {
 		switch {
-		case l.round != nil && l.round.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
+		case under != nil && under.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
 		case l.unmade[unmadeKey(o)] != o.Cluster:
@@ -143,10 +154,10 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	l.unmade = unmade
 	appeared, gone, hidden := finding.News(l.known, r.Findings)
 	l.known = finding.ByKey(r.Findings)
-	if l.round != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
+	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)
 		for _, o := range news {
-			l.j.add(of.change(o, l.looked).now())
+			l.j.add(of.change(o, l.looked[o.Cluster]).now())
 		}
 		of.tell(&l.j, New, appeared)
 		of.tell(&l.j, Resolved, gone)
@@ -154,27 +165,32 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 		l.j.add(&standing{l.known})
 		of.ended = &r
 		l.j.add(of.now())
-		l.round = nil
+		delete(l.rounds, identify(r))
+		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // what is left in it is looked for in the next round
 	}
-	if r.Of == nil {
-		l.looked = time.Time{}
-		if r.Complete {
-			l.looked = r.Started
+	looked := r.Of
+	if looked == nil {
+		looked = r.Kept
+	}
+	for _, cluster := range looked {
+		if delete(l.looked, cluster); r.Complete {
+			l.looked[cluster] = r.Started
 		}
 	}
-	clear(l.open) // what is still in it is looked for in the next round
 	l.j.flush()
 	l.prune()
 	return l.j.findings()
 }
 
-// begin returns the round under way.
+// begin returns a round under way.
 func (l *Log) begin(r keeper.Round) *round {
-	if l.round == nil || !l.round.started.Equal(r.Started) {
-		l.round = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
-		l.j.add(l.round.now())
+	of := l.rounds[identify(r)]
+	if of == nil {
+		of = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
+		l.rounds[identify(r)] = of
+		l.j.add(of.now())
 	}
-	return l.round
+	return of
 }
 
 // keyOf identifies a change: the same one that has to be made again has the same key.

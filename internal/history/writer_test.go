@@ -53,7 +53,7 @@ func TestWhoItWas(t *testing.T) {
 		"own":               {func(s *stage) { s.strip(emulatortest.Keeper) }, "", 5},
 		"before a good one": {func(s *stage) { s.strip(emulatortest.Operator); time.Sleep(5 * time.Minute); s.good() }, "", 5},
 		"unreadable":        {func(s *stage) { s.strip(emulatortest.Operator); s.log.fails = errors.New("no right to read it") }, "", 5},
-		"no look before":    {func(s *stage) { s.strip(emulatortest.Operator); s.looked = time.Time{} }, emulatortest.Operator.ObjectID, 1},
+		"no look before":    {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) }, emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "routes"+Extension)
@@ -108,7 +108,7 @@ func TestWhoItWas(t *testing.T) {
 
 // good is a round in which everything was as it should be.
 func (p *past) good() {
-	r := keeper.Round{Started: time.Now(), Complete: true}
+	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
 	p.Record(r, network.NewSnapshot())
 }
 
