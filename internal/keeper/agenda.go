@@ -72,6 +72,11 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 	for key := range a.missed {
 		due(key, time.Time{})
 	}
+	for key, m := range a.memory {
+		if !m.again.IsZero() {
+			due(key, m.again)
+		}
+	}
 	if part := a.free(a.of(func(key string) bool { return ready[key] && !ill[key] })); len(part) > 0 {
 		return a.turn(part, Cause{By: ByPoll}), 0
 	}
@@ -135,6 +140,7 @@ func (a *agenda) begin(ctx context.Context, t *turn) {
 		key := keyOf(c)
 		a.busy[key] = true
 		delete(a.missed, key)
+		a.memory[key].again = time.Time{}
 		if a.polling != t {
 			a.woken[key] = time.Now()
 		}

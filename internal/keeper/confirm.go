@@ -69,14 +69,14 @@ func (t *turn) placeTargets(ctx context.Context, s *network.Snapshot, subnets []
 	}
 	for _, id := range read {
 		if subnet := s.Subnet(id); subnet != nil {
-			t.places[id.Key()] = place{subnet, time.Now()}
+			t.places[id.Key()] = seenAt{subnet, time.Now()}
 		}
 	}
 	return nil
 }
 
-// place is a subnet that a target is on, and when it was read.
-type place struct {
+// seenAt is a subnet that a target is on, and when it was read.
+type seenAt struct {
 	subnet *network.Subnet
 	at     time.Time
 }

@@ -19,16 +19,16 @@ type replan struct {
 	late   func(ctx context.Context, table network.ID) (replan, error)
 }
 
-// only plans for the changes of some verbs.
-func (r replan) only(verbs []plan.Verb) replan {
+// only plans for chosen changes.
+func (r replan) only(chosen func(plan.Change) bool) replan {
 	return replan{
 		func(table *network.RouteTable) plan.Plan {
-			return r.table(table).Only(verbs, func(network.ID) *network.RouteTable { return table })
+			return r.table(table).Only(chosen, func(network.ID) *network.RouteTable { return table })
 		},
-		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(verbs, nil) },
+		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(chosen, nil) },
 		func(ctx context.Context, table network.ID) (replan, error) {
 			again, err := r.late(ctx, table)
-			return again.only(verbs), err
+			return again.only(chosen), err
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 type Azure interface {
 	Read(context.Context, *network.Snapshot, network.Wanted) error
 	Write(context.Context, network.ID, azure.Edit) (azure.Written, error)
+	OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (azure.LastWrite, bool, error)
 }
 
 // Options say how a keeper works.
@@ -56,8 +58,10 @@ type Keeper struct {
 	configs  []v1alpha1.ClusterRoutes
 	taken    plan.Taken
 	memory   map[string]*memory       // by the cluster's ID.Key()
+	fights   map[place]*fight         // changes that were made, and whether they stand
+	foes     map[string]*foe          // who undoes them, by the resource's ID.Key()
 	refused  map[string]*refusal      // by the resource's ID.Key()
-	places   map[string]place         // by the subnet's ID.Key()
+	places   map[string]seenAt        // by the subnet's ID.Key()
 	kept     map[string]Lasting       // what is on the shelf
 	lanes    map[string]chan struct{} // of virtual networks that are written, by ID.Key()
 	standing []finding.Finding        // of all clusters, when each was last looked at
@@ -82,7 +86,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, places: map[string]place{}, lanes: map[string]chan struct{}{}, bell: newBell(),
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, fights: map[place]*fight{}, foes: map[string]*foe{}, places: map[string]seenAt{}, lanes: map[string]chan struct{}{}, bell: newBell(),
 		writing: make(chan struct{}, writesAtOnce)}
 	k.configure(configs)
 	k.recallHeld()
@@ -155,13 +159,21 @@ func (t *turn) choose(d *decision) {
 	if pause != "" {
 		d.Findings = append(d.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
+	held := t.contested(d.Changes)
 	switch {
-	case t.wish != nil:
-		verbs := t.wish.Verbs
-		d.wanted, d.again = d.Only(verbs, d.s.Table).Changes, d.again.only(verbs)
-	case !t.opts.DryRun && pause == "":
+	case t.wish != nil: // also what is fought over
+		d.only(func(c plan.Change) bool { return slices.Contains(t.wish.Verbs, c.Verb) })
+	case t.opts.DryRun || pause != "":
+	case len(held) == 0:
 		d.wanted = d.Changes
+	default:
+		d.only(func(c plan.Change) bool { return !held[placeOf(c)] })
 	}
+}
+
+// only has chosen changes made.
+func (d *decision) only(chosen func(plan.Change) bool) {
+	d.wanted, d.again = d.Only(chosen, d.s.Table).Changes, d.again.only(chosen)
 }
 
 // act does what was decided, and tells of it. The error is the context's.
@@ -171,7 +183,9 @@ func (t *turn) act(ctx context.Context, d decision, tell func(Round)) (Round, er
 	round.Tables = t.fill(d.s)
 	t.name(&round)
 	round.Seen = d.s.Fork()
-	err := t.carryOut(azure.Counting(ctx, t.calls), &round, d)
+	ctx = azure.Counting(ctx, t.calls)
+	err := t.carryOut(ctx, &round, d)
+	round.Findings = finding.Sort(slices.Concat(round.Findings, t.fighting(ctx)))
 	t.end(&round)
 	t.unlocked(func() {
 		t.told.Lock()
@@ -199,6 +213,7 @@ func (t *turn) carryOut(ctx context.Context, round *Round, d decision) error {
 		})
 	}
 	changes, findings, err := t.apply(ctx, *round, d)
+	t.made(changes)
 	round.Changes, round.Findings = append(changes, planned(d.Changes, d.wanted)...), finding.Sort(append(round.Findings, findings...))
 	return err
 }

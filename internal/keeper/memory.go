@@ -41,6 +41,7 @@ type memory struct {
 	slow     bool     // one of them could not be read, and that took long
 	troubled int      // rounds in a row that it kept waiting
 	rest     time.Time
+	again    time.Time // when it is to be looked at whatever else happens, zero for never
 }
 
 const (

@@ -55,11 +55,8 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 
 // ofKept are the findings that are of no cluster that is not kept.
 func ofKept(findings []finding.Finding, configs []v1alpha1.ClusterRoutes) []finding.Finding {
-	kept := map[string]bool{"": true}
-	for _, name := range names(configs) {
-		kept[name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return !kept[f.Cluster] })
+	kept := nameSet(configs)
+	return slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Cluster != "" && !kept[f.Cluster] })
 }
 
 // names are those of the configs.
@@ -69,4 +66,12 @@ func names(configs []v1alpha1.ClusterRoutes) []string {
 		out[i] = c.Metadata.Name
 	}
 	return out
+}
+
+func nameSet(configs []v1alpha1.ClusterRoutes) map[string]bool {
+	set := map[string]bool{}
+	for _, c := range configs {
+		set[c.Metadata.Name] = true
+	}
+	return set
 }
