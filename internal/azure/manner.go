@@ -18,11 +18,13 @@ type (
 	triesKey  struct{}
 )
 
-// Within has Read give up each call that is not answered within d, counted from its turn, or whose turn Azure has put off for longer.
-// What was to be read is Unread then, and Late.
-func Within(ctx context.Context, d time.Duration) context.Context {
-	return context.WithValue(ctx, withinKey{}, d)
+// Within has Read give up each call that is not answered within some time, counted from its turn, or whose turn Azure has put off for
+// longer than turn. What was to be read is Unread then, and Late. 0 is no limit beyond the usual ones.
+func Within(ctx context.Context, answer, turn time.Duration) context.Context {
+	return context.WithValue(ctx, withinKey{}, limits{answer, turn})
 }
+
+type limits struct{ answer, turn time.Duration }
 
 // Yielding has reads go behind all others where few tokens are left. Writes, with all the reads that belong to them, never yield.
 func Yielding(ctx context.Context) context.Context { return context.WithValue(ctx, yieldKey{}, true) }
@@ -39,10 +41,9 @@ func yields(ctx context.Context) bool {
 	return yes
 }
 
-// within is for how long a call is waited for, 0 for as long as its tries take.
-func within(ctx context.Context) time.Duration {
-	d, _ := ctx.Value(withinKey{}).(time.Duration)
-	return d
+func within(ctx context.Context) limits {
+	l, _ := ctx.Value(withinKey{}).(limits)
+	return l
 }
 
 // Calls counts what was sent to ARM.
@@ -66,7 +67,7 @@ func (c *Calls) add(r *http.Request) {
 
 // limit returns a context that ends when a call is not waited for any longer, and what the call ends with then, or nil.
 func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id network.ID) *Error) {
-	d := within(ctx)
+	d := within(ctx).answer
 	if d == 0 {
 		return ctx, func() {}, func(network.ID) *Error { return nil }
 	}

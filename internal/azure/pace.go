@@ -53,12 +53,16 @@ func bucket(method, path string) (kind, key string, refill time.Duration) {
 // wait waits until a call may go out. Where Azure put that off for too long, it says so instead.
 func (p *pace) wait(ctx context.Context, method, path string) error {
 	_, key, refill := bucket(method, path)
+	most := patience
+	if turn := within(ctx).turn; turn > 0 {
+		most = turn
+	}
 	for {
-		held, wait := p.turn(key, refill, yields(ctx), within(ctx))
+		held, wait := p.turn(key, refill, yields(ctx), most)
 		if wait <= 0 {
 			return nil
 		}
-		if most := within(ctx); held > patience || most > 0 && held > most {
+		if held > most {
 			return &Error{Method: method, ID: idOf(path), Status: http.StatusTooManyRequests, Code: "SubscriptionRequestsThrottled", RetryAfter: held,
 				Message: fmt.Sprintf("Azure asked to wait, for another %s", held.Round(time.Second)), late: held <= patience}
 		}
@@ -86,7 +90,7 @@ func (p *pace) turn(key string, refill time.Duration, yields bool, most time.Dur
 	defer p.mu.Unlock()
 	b := p.of(key)
 	held = time.Until(b.held)
-	if held > patience || most > 0 && held > most {
+	if held > most {
 		return held, held
 	}
 	next := &b.pressing

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // agenda decides which clusters are looked at next. A cluster is in one round at a time, and with it all that share something with it.
@@ -33,11 +34,11 @@ type agenda struct {
 
 // next returns whose turn it is, or for how long it is nobody's.
 func (a *agenda) next(now time.Time) (*turn, time.Duration) {
-	if t := a.answering(); t != nil {
+	t, at := a.answering(now)
+	if t != nil {
 		return t, 0
 	}
 	ill := a.ill()
-	at := now.Add(time.Hour)
 	switch {
 	case a.polling != nil:
 	case now.Before(a.poll):
@@ -59,7 +60,7 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 	ready := map[string]bool{}
 	due := func(key string, when time.Time) {
 		switch {
-		case a.busy[key]:
+		case a.busy[key]: // when that is over, it is looked for again
 		case when.After(now):
 			at = earlier(at, when)
 		default:
@@ -67,6 +68,7 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 		}
 	}
 	for key := range a.bell.named() {
+		at = earlier(at, a.takeOut(key, now))
 		due(key, a.woken[key].Add(breath))
 	}
 	for key := range a.missed {
@@ -85,8 +87,9 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 			due(key, m.rest)
 		}
 	}
-	for _, c := range a.of(func(key string) bool { return ready[key] }) {
-		if part := a.free([]v1alpha1.ClusterRoutes{c}); len(part) > 0 {
+	for _, c := range a.of(func(key string) bool { return ready[key] }) { // with those that may wait for the same
+		subscription := network.ID(keyOf(c)).Subscription()
+		if part := a.free(a.of(func(key string) bool { return ready[key] && network.ID(key).Subscription() == subscription })); len(part) > 0 {
 			t := a.turn(part, Cause{By: ByPoll})
 			if t.patience > 0 {
 				t.patience = apart
@@ -95,6 +98,24 @@ func (a *agenda) next(now time.Time) (*turn, time.Duration) {
 		}
 	}
 	return nil, at.Sub(now)
+}
+
+// takeOut takes a cluster that somebody waits for out of a round that nobody waits for and that is still looking: its calls go last. It
+// returns when it will, where it is not time yet: most looks are over sooner.
+func (a *agenda) takeOut(cluster string, now time.Time) time.Time {
+	never := now.Add(time.Hour)
+	if !a.busy[cluster] {
+		return never
+	}
+	for t := range a.looks {
+		if t.yield && slices.ContainsFunc(t.part, func(c v1alpha1.ClusterRoutes) bool { return keyOf(c) == cluster }) {
+			if at := t.began.Add(breath); at.After(now) {
+				return at
+			}
+			a.leave(t, a.together(a.of(func(key string) bool { return key == cluster })), false)
+		}
+	}
+	return never
 }
 
 // turn makes one of the agenda's.
@@ -240,6 +261,7 @@ func (a *agenda) leave(t *turn, clusters []v1alpha1.ClusterRoutes, late bool) {
 	t.part = without(t.part, clusters)
 	for _, c := range clusters {
 		key := keyOf(c)
+		t.left[key] = true
 		delete(a.busy, key)
 		if r, named := t.asked[key]; named {
 			a.bell.again(key, r)
@@ -262,6 +284,7 @@ func (a *agenda) claim(t *turn, clusters []v1alpha1.ClusterRoutes) {
 	for _, c := range without(clusters, taken) {
 		a.busy[keyOf(c)] = true
 		delete(a.missed, keyOf(c))
+		delete(t.left, keyOf(c))
 		t.part = append(t.part, c)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -91,7 +92,8 @@ func (b *bell) close() {
 }
 
 // answering returns a turn of clusters that somebody has asked for, as soon as they are in no other.
-func (a *agenda) answering() *turn {
+func (a *agenda) answering(now time.Time) (t *turn, at time.Time) {
+	at = now.Add(time.Hour)
 	for _, q := range a.bell.questions() {
 		q.left = map[string]bool{}
 		for _, c := range a.configs {
@@ -109,13 +111,16 @@ func (a *agenda) answering() *turn {
 	}
 	a.asked = slices.DeleteFunc(a.asked, func(q *question) bool { return q.ended || q.ctx.Err() != nil })
 	for _, q := range a.asked {
+		for key := range q.left {
+			at = earlier(at, a.takeOut(key, now))
+		}
 		if part := a.free(a.of(func(key string) bool { return q.left[key] })); len(part) > 0 {
-			t := a.turn(part, Cause{By: ByPerson, Caller: q.By})
+			t = a.turn(part, Cause{By: ByPerson, Caller: q.By})
 			t.wish = q
-			return t
+			return t, at
 		}
 	}
-	return nil
+	return nil, at
 }
 
 // serve adds a round to the answer, and gives it once all is looked at that was asked for.

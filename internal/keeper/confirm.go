@@ -48,8 +48,10 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 		return p, err
 	}
 	for _, id := range read {
-		m := t.memory[id.Key()]
-		m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+		if t.keeps(id) {
+			m := t.memory[id.Key()]
+			m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+		}
 	}
 	return planner.Plan(), nil
 }
@@ -92,7 +94,9 @@ func (t *turn) refresh(ctx context.Context, s *network.Snapshot, clusters []netw
 	for _, id := range old {
 		if cluster := fresh.Cluster(id); cluster != nil {
 			s.Clusters[id.Key()] = cluster
-			t.memory[id.Key()].cluster = cluster
+			if t.keeps(id) {
+				t.memory[id.Key()].cluster = cluster
+			}
 		}
 	}
 	return nil

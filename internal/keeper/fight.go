@@ -168,7 +168,7 @@ func (t *turn) ask(ctx context.Context, foe *foe, fights []*fight) {
 	if id.Is(network.TypeSubnet) {
 		ids = append(ids, id.Parent()) // written with the whole network
 	}
-	ctx = azure.Yielding(azure.Within(ctx, apart))
+	ctx = azure.Yielding(azure.Within(ctx, apart, apart))
 	for _, s := range fights[0].undone { // the earliest is the likeliest to be in the log already
 		var last azure.LastWrite
 		var known bool

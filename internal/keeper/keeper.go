@@ -145,7 +145,13 @@ func (t *turn) plan(ctx context.Context) (d decision, err error) {
 		}
 		d.Plan = d.planner.Plan()
 	}
+	before := len(t.part)
 	d.Plan, err = t.confirm(ctx, d.s, d.planner, d.Plan)
+	if len(t.part) < before { // some have left for a round of their own
+		kept := nameSet(t.part)
+		kept[""] = true // what is about none in particular
+		d.about(kept, true)
+	}
 	return d, err
 }
 

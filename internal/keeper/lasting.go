@@ -49,8 +49,9 @@ func (k *Keeper) recallHeld() {
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
 // activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
 func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
-	for i := range t.part {
-		c := &t.part[i]
+	part := t.part
+	for i := range part {
+		c := &part[i]
 		id := network.ID(c.Spec.ClusterID)
 		m, cluster := t.memory[id.Key()], s.Cluster(id)
 		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
@@ -66,7 +67,7 @@ func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled 
 				return false, err
 			}
 		}
-		if table := s.Table(was.Table); table == nil || !plan.Carries(s, c, table) {
+		if table := s.Table(was.Table); !t.keeps(id) || table == nil || !plan.Carries(s, c, table) {
 			continue
 		}
 		t.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))

@@ -106,11 +106,17 @@ func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
 // it has just added must not let the others go.
 func (t *turn) remember(s *network.Snapshot, p plan.Plan) {
 	for _, part := range p.Held {
+		if !t.keeps(part.Cluster) {
+			continue
+		}
 		m := t.memory[part.Cluster.Key()]
 		m.held[part.Target.Key()] = true
 		delete(m.fresh, part.Target.Key())
 	}
 	for _, part := range p.Released { // where nothing could be looked at, nothing is released
+		if !t.keeps(part.Cluster) {
+			continue
+		}
 		m := t.memory[part.Cluster.Key()]
 		delete(m.held, part.Target.Key())
 		delete(m.fresh, part.Target.Key())

@@ -72,6 +72,9 @@ func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
 	}
 	var ownSubnets []network.ID
 	for _, id := range due {
+		if !t.keeps(id) {
+			continue
+		}
 		m := t.memory[id.Key()]
 		m.read, m.unread, m.incomplete = time.Now(), nil, false
 		if u, failed := s.Unread[id.Key()]; failed {
@@ -103,6 +106,9 @@ func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
 		return err
 	}
 	for _, id := range ownSubnets {
+		if !t.keeps(id) {
+			continue
+		}
 		m := t.memory[id.Key()]
 		m.ownSubnets = s.Known(id).OwnSubnets // those from before where they could not be looked for
 		_, m.incomplete = s.Unread[m.cluster.NodeGroup().Key()]
@@ -158,8 +164,10 @@ func (t *turn) discover(ctx context.Context, s *network.Snapshot) ([]network.ID,
 			return nil, err
 		}
 		for _, id := range slices.Concat(want.Written, want.Managed) {
-			m := t.memory[id.Key()]
-			m.asked, m.found = time.Now(), s.Known(id)
+			if t.keeps(id) {
+				m := t.memory[id.Key()]
+				m.asked, m.found = time.Now(), s.Known(id)
+			}
 		}
 	}
 }

@@ -30,6 +30,7 @@ type turn struct {
 	// patience is for how long the answer to one call is waited for; 0: as long as it takes.
 	patience time.Duration
 	late     map[string]bool // clusters that it waited for in vain, by ID.Key()
+	left     map[string]bool // clusters that are not in it any more, by ID.Key()
 }
 
 const (
@@ -42,7 +43,7 @@ const (
 // newTurn begins a round.
 func (k *Keeper) newTurn(part []v1alpha1.ClusterRoutes, cause Cause) *turn {
 	k.serial++
-	return &turn{Keeper: k, part: part, cause: cause, serial: k.serial, began: time.Now(), calls: &azure.Calls{}}
+	return &turn{Keeper: k, part: part, cause: cause, serial: k.serial, began: time.Now(), calls: &azure.Calls{}, left: map[string]bool{}}
 }
 
 // manners says how calls are made while it is looked.
@@ -65,6 +66,9 @@ func (t *turn) end(round *Round) {
 	round.Elapsed = time.Since(round.Started)
 }
 
+// keeps reports whether a cluster is in the round still: it can be taken out of it, for a round that somebody waits for.
+func (t *turn) keeps(cluster network.ID) bool { return !t.left[cluster.Key()] }
+
 // errLate ends a look in which some clusters kept the others waiting.
 var errLate = errors.New("no answer in time")
 
@@ -73,8 +77,11 @@ func (t *turn) read(ctx context.Context, s *network.Snapshot, w network.Wanted) 
 	if w.Empty() {
 		return nil
 	}
-	if t.patience > 0 {
-		ctx = azure.Within(ctx, t.patience)
+	switch t.patience {
+	case shared:
+		ctx = azure.Within(ctx, shared, shared)
+	case apart: // what Azure puts off does not come sooner by asking again
+		ctx = azure.Within(ctx, apart, 0)
 	}
 	t.unlocked(func() { err = t.azure.Read(ctx, s, w) })
 	if err == nil && t.patience == shared {
@@ -167,8 +174,8 @@ func (t *turn) split(d decision) map[*turn]decision {
 				keys[rest] = true
 			}
 		}
-		parts[o] = d.of(names(group), keys, true)
-		d = d.of(names(group), keys, false)
+		parts[o] = d.of(nameSet(group), keys, true)
+		d = d.of(nameSet(group), keys, false)
 		t.part = without(t.part, group)
 	}
 	parts[t] = d
@@ -176,15 +183,19 @@ func (t *turn) split(d decision) map[*turn]decision {
 }
 
 // of is the part of a decision that is about some clusters and resources, or the rest of it.
-func (d decision) of(clusters []string, resources map[string]bool, about bool) decision {
-	ofOthers := func(cluster string) bool { return slices.Contains(clusters, cluster) != about }
-	change := func(c plan.Change) bool { return ofOthers(c.Cluster) }
-	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), change)
-	d.wanted = slices.DeleteFunc(slices.Clone(d.wanted), change)
-	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f finding.Finding) bool { return ofOthers(f.Cluster) })
+func (d decision) of(clusters map[string]bool, resources map[string]bool, about bool) decision {
+	d.about(clusters, about)
 	d.s = d.s.Fork()
 	maps.DeleteFunc(d.s.Tables, func(key string, _ *network.RouteTable) bool { return resources[key] != about })
 	maps.DeleteFunc(d.s.Subnets, func(key string, _ *network.Subnet) bool { return resources[key] != about })
 	maps.DeleteFunc(d.s.Unread, func(key string, _ network.Unread) bool { return resources[key] != about })
 	return d
+}
+
+// about leaves only the changes and findings that are about some clusters, or the others.
+func (d *decision) about(clusters map[string]bool, about bool) {
+	change := func(c plan.Change) bool { return clusters[c.Cluster] != about }
+	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), change)
+	d.wanted = slices.DeleteFunc(slices.Clone(d.wanted), change)
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f finding.Finding) bool { return clusters[f.Cluster] != about })
 }
