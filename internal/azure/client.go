@@ -87,6 +87,7 @@ type Client struct {
 	log        *slog.Logger
 	called     func(Call)
 	pace       *pace
+	own        ownWrites
 
 	mu    sync.Mutex
 	lists map[string]listCost

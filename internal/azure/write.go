@@ -118,6 +118,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	var fault *Error
 	switch {
 	case err == nil:
+		w.c.own.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
 		w.Sent = body
 		w.undone++
 		w.last = nil

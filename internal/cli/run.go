@@ -114,7 +114,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
 	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }}))
-	server, err := a.listen(ctx, o.listen, k, metrics, log)
+	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, log)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -10,8 +11,9 @@ import (
 // actor is who is behind an event, as the activity log has it: the claims of a token, written as an object or as a text that holds one, and
 // the caller, a user principal name or an object ID.
 type actor struct {
-	Caller any             `json:"caller"`
-	Claims json.RawMessage `json:"claims"`
+	Caller      any             `json:"caller"`
+	Correlation any             `json:"correlationId"`
+	Claims      json.RawMessage `json:"claims"`
 }
 
 // longestName is how much of a caller's name is taken: it comes from outside.
@@ -27,6 +29,19 @@ func (a actor) name() string {
 		user = ""
 	}
 	return cmp.Or(claims["name"], claims["http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"], claims["upn"], user, claims["appid"], caller)
+}
+
+// correlation is the call that made the change.
+func (a actor) correlation() string {
+	id, _ := a.Correlation.(string)
+	return printable(id)
+}
+
+// identities are their object and client ID, as far as they are told.
+func (a actor) identities() []string {
+	claims := a.claims()
+	caller, _ := a.Caller.(string)
+	return slices.DeleteFunc([]string{claims["http://schemas.microsoft.com/identity/claims/objectidentifier"], claims["appid"], printable(caller)}, func(id string) bool { return id == "" })
 }
 
 // claims are those that are texts, fit to be shown.

@@ -15,6 +15,9 @@ import (
 type event struct {
 	resources []network.ID
 	caller    string // fit to be shown, "" where it does not say
+	// call and identities are which call made the change, and by whose identity.
+	call       string
+	identities []string
 	// validation is the code that Event Grid wants back before it sends to an address.
 	validation string
 }
@@ -71,6 +74,11 @@ func parse(header http.Header, body []byte) ([]event, error) {
 	return []event{e}, nil
 }
 
+// by notes who has made a change.
+func (e *event) by(a actor) {
+	e.caller, e.call, e.identities = a.name(), a.correlation(), a.identities()
+}
+
 func isArray(body []byte) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(body[:min(len(body), 64)]), " \t\r\n"), "[")
 }
@@ -118,7 +126,7 @@ func (e *event) commonAlert(raw []byte) error {
 	}
 	e.add(data.Essentials.AlertTargetIDs...)
 	e.add(data.AlertContext.Authorization.Scope)
-	e.caller = data.AlertContext.name()
+	e.by(data.AlertContext.actor)
 	return nil
 }
 
@@ -136,7 +144,7 @@ func (e *event) legacyAlert(raw []byte) error {
 		return err
 	}
 	e.add(data.Context.ActivityLog.ResourceID, data.Context.ActivityLog.Authorization.Scope)
-	e.caller = data.Context.ActivityLog.name()
+	e.by(data.Context.ActivityLog.actor)
 	return nil
 }
 
@@ -173,7 +181,7 @@ func (e *event) data(raw []byte) error {
 		return err
 	}
 	e.add(some.ResourceURI, some.Authorization.Scope)
-	e.caller = some.name()
+	e.by(some.actor)
 	return nil
 }
 

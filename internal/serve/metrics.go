@@ -58,7 +58,7 @@ func NewMetrics() *Metrics {
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.remaining = gauge("arm_tokens_remaining", "Tokens that Azure said were left, by subscription and kind: reads or writes.", "subscription", "kind")
-	m.events = counter("events_total", "Events, by what became of them: woke, unknown, handshake, unauthorized, malformed, large.", "result")
+	m.events = counter("events_total", "Events, by what became of them: woke, own, unknown, handshake, unauthorized, malformed, large.", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
 		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for associations, sync for routes.",

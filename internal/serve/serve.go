@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,10 @@ type Options struct {
 	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
-	Log               *slog.Logger
+	// Own knows the changes that need not wake anybody: those which the waker itself has made, by the call and whose identity it was. Nil:
+	// there are none.
+	Own func(call string, identities []string, resource network.ID) bool
+	Log *slog.Logger
 }
 
 // Server listens, until it is closed.
@@ -41,6 +45,7 @@ type Server struct {
 	listener net.Listener
 	gate     *gate
 	waker    Waker
+	own      func(call string, identities []string, resource network.ID) bool
 	metrics  *Metrics
 	log      *slog.Logger
 	ready    atomic.Bool
@@ -59,7 +64,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	if o.Auth.none() && !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
 	s.http = http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -195,7 +200,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))
 		return
 	}
-	clusters := 0
+	clusters, own := 0, 0
 	for _, e := range events {
 		if e.validation != "" {
 			s.log.Info("Event Grid has asked whether it may send events here, and may")
@@ -204,12 +209,17 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
 			return
 		}
-		clusters += s.waker.Wake(e.caller, e.resources...)
+		resources := slices.DeleteFunc(e.resources, func(id network.ID) bool { return s.own != nil && s.own(e.call, e.identities, id) })
+		own += len(e.resources) - len(resources)
+		clusters += s.waker.Wake(e.caller, resources...)
 	}
 	s.log.Debug("events", "number", len(events), "clusters", clusters)
-	if clusters > 0 {
+	switch {
+	case clusters > 0:
 		s.metrics.accepted("woke")
-	} else {
+	case own > 0:
+		s.metrics.accepted("own")
+	default:
 		s.metrics.accepted("unknown")
 	}
 	w.WriteHeader(http.StatusOK)

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"os"
 	"path/filepath"
 	"strings"
@@ -322,5 +323,29 @@ func TestMetrics(t *testing.T) {
 	}
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
+	}
+}
+
+// TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody known, does.
+func TestOwn(t *testing.T) {
+	own := func(call string, identities []string, id network.ID) bool {
+		return call == "55555555-5555-5555-5555-555555555555" && slices.Contains(identities, "44444444-4444-4444-4444-444444444444")
+	}
+	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json", "resource-write-success.json"} {
+		body := string(fixture(t, name))
+		for what, c := range map[string]struct {
+			body string
+			woke bool
+		}{
+			"its own":        {body, false},
+			"another call":   {strings.ReplaceAll(body, "55555555-", "5555aaaa-"), true},
+			"somebody else":  {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
+			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
+		} {
+			s, w := start(t, Options{Own: own})
+			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json", strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
+				t.Errorf("%s, %s: HTTP %d, %d resources", name, what, status, w.seen())
+			}
+		}
 	}
 }
