@@ -59,6 +59,7 @@ type Keeper struct {
 	// of the round
 	began time.Time
 	woke  Cause
+	asked *Request                 // what a person wants of it, nil where nobody asked
 	part  []v1alpha1.ClusterRoutes // the clusters it looks at
 
 	standing []finding.Finding // of all clusters, when each was last looked at
@@ -199,17 +200,24 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 	if pause != "" {
 		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
-	for _, c := range p.Changes {
-		round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
+	wanted := p
+	switch {
+	case k.asked != nil:
+		wanted, again = p.Only(k.asked.Verbs, round.Seen.Table), again.only(k.asked.Verbs)
+	case k.opts.DryRun || pause != "":
+		wanted.Changes = nil
 	}
-	if k.opts.DryRun || pause != "" || len(p.Changes) == 0 {
+	round.Changes = planned(p.Changes, wanted.Changes)
+	if len(wanted.Changes) == 0 {
 		return nil
 	}
 	if k.opts.Planned != nil {
-		k.opts.Planned(*round)
+		about := *round
+		about.Changes = planned(wanted.Changes, nil)
+		k.opts.Planned(about)
 	}
-	changes, findings, err := k.apply(ctx, *round, again, p)
-	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
+	changes, findings, err := k.apply(ctx, *round, again, wanted)
+	round.Changes, round.Findings = append(changes, round.Changes...), finding.Sort(append(round.Findings, findings...))
 	return err
 }
 

@@ -29,10 +29,20 @@ const (
 // are logged and tried again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
 	a := agenda{k: k, interval: interval, woken: map[string]time.Time{}}
+	defer k.bell.close()
 	for worked := false; ; {
 		if configs := k.bell.reloaded(); configs != nil {
 			k.configure(configs)
 			a.poll = time.Time{}
+		}
+		if q := k.bell.question(); q != nil {
+			round, err := a.answer(ctx, q)
+			worked = worked || err == nil
+			if err == nil || len(round.Changes) > 0 {
+				tell(round)
+			}
+			q.answer <- answer{round, err}
+			continue
 		}
 		turn, wait := a.next(time.Now())
 		if len(turn.clusters) > 0 && ctx.Err() == nil {
@@ -72,6 +82,7 @@ type turn struct {
 	clusters []v1alpha1.ClusterRoutes
 	poll     bool
 	patience time.Duration
+	asked    *Request // what a person wants; nil where nobody asked
 }
 
 // next returns whose turn it is, or for how long it is nobody's.
@@ -120,8 +131,11 @@ func (a *agenda) ill() map[string]bool {
 // take makes a round.
 func (a *agenda) take(ctx context.Context, t turn) (Round, error) {
 	asked := a.k.bell.answer(t.clusters)
-	a.k.woke = Cause{By: ByPoll}
-	if !asked.IsZero() {
+	a.k.woke, a.k.asked = Cause{By: ByPoll}, t.asked
+	switch {
+	case t.asked != nil:
+		a.k.woke = Cause{By: ByPerson, Caller: t.asked.By}
+	case !asked.IsZero():
 		a.k.woke = Cause{By: ByEvent}
 	}
 	for _, c := range t.clusters {
