@@ -55,7 +55,7 @@ const (
 	Right   = "right"
 	Lost    = "lost"    // it has no table
 	Other   = "other"   // it has another one
-	Unknown = "unknown" // it was not read, or nothing is wanted of it
+	Unknown = "unknown" // it was not read, or nothing is wanted of it; of a route: such a subnet needs its table
 )
 
 // Table is a route table, with the cluster's routes and all others that are in it.
@@ -81,7 +81,7 @@ type Route struct {
 	State string `json:"state"`
 }
 
-// The states of a route. All but Foreign are of the cluster's own pod routes.
+// The states of a route, beside Unknown. All but Foreign are of the cluster's own pod routes.
 const (
 	Carries = "carries"
 	Idle    = "idle"    // it is right, but its table is not on the subnet that needs it
@@ -164,11 +164,6 @@ func (c *Cluster) subnet(id network.ID) *Subnet {
 	return nil
 }
 
-// serving reports whether a table is on all the subnets that it has to be on.
-func (c *Cluster) serving(table network.ID) bool {
-	return !slices.ContainsFunc(c.Subnets, func(s Subnet) bool { return s.Wanted.Equal(table) && s.State != Right })
-}
-
 // addTables adds the cluster's own table and its targets.
 func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery) {
 	source := s.Table(own.Table)
@@ -222,11 +217,19 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 	}
 }
 
+// carried is the state of a right route: whether its table is on all the subnets that it has to be on.
 func (c *Cluster) carried(table network.ID) string {
-	if c.serving(table) {
-		return Carries
+	state := Carries
+	for _, s := range c.Subnets {
+		switch {
+		case !s.Wanted.Equal(table) || s.State == Right:
+		case s.State == Unknown:
+			state = Unknown
+		default:
+			return Idle
+		}
 	}
-	return Idle
+	return state
 }
 
 func tableOf(s *network.Snapshot, id network.ID, role string, limit int) Table {
@@ -269,20 +272,33 @@ func compareDestinations(a, b string) int {
 	return p.Compare(q)
 }
 
-// Routes counts the cluster's pod routes in all its tables, those that are missing too, and how many of them carry.
-func (c Cluster) Routes() (all, carry int) {
+// Counted is how many pod routes there are in all tables, those that are missing too, and of how many it is known that they carry, or
+// that it cannot be known.
+type Counted struct {
+	All     int `json:"all"`
+	True    int `json:"true"`
+	Unknown int `json:"unknown"`
+}
+
+// Wrong is how many do not carry.
+func (c Counted) Wrong() int { return c.All - c.True - c.Unknown }
+
+// Routes counts the cluster's pod routes.
+func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
-			if r.State == Foreign {
+			switch r.State {
+			case Foreign:
 				continue
+			case Carries:
+				n.True++
+			case Unknown:
+				n.Unknown++
 			}
-			all++
-			if r.State == Carries {
-				carry++
-			}
+			n.All++
 		}
 	}
-	return all, carry
+	return n
 }
 
 // Broken counts the associations that are not as they have to be.

@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	s.http.RegisterOnShutdown(func() { close(ending) })
+	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
 	var files *certificate
 	if o.CertFile != "" || o.KeyFile != "" {
 		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
@@ -148,7 +149,7 @@ func (s *Server) handler() http.Handler {
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
-		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), mayMeasure))
+		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), maySend))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -159,14 +160,15 @@ func (s *Server) handler() http.Handler {
 
 // What callers may do: who knows the secret may send events and read metrics; people, and programs with a token, may look at pages.
 const (
-	mayMeasure = iota
+	maySend = iota
+	mayMeasure
 	mayLook
 )
 
 // guarded lets only those in who may call.
 func (s *Server) guarded(next http.Handler, what int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.gate.none() && !local(r.Host) {
+		if what > maySend && s.gate.none() && !local(r.Host) {
 			// A page of another site can have a browser take its name for this machine's, and would see everything.
 			http.Error(w, "without authentication calls are answered that are for localhost, not for "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return

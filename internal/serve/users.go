@@ -72,7 +72,7 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		if !found || name == "" {
 			return nil, fmt.Errorf("line %d: expected name:hash", n)
 		}
-		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
+		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
 			return nil, fmt.Errorf("line %d: the password of %s is not hashed by bcrypt; htpasswd -B writes it so", n, name)
 		}
 		if hashes[name] != nil {

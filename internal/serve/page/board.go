@@ -153,12 +153,6 @@ func worse(a, b string) string {
 	return a
 }
 
-// Counted is how many there are, and how many of them are as they have to be.
-type Counted struct {
-	All  int `json:"all"`
-	True int `json:"true"`
-}
-
 // Overview is the first page.
 type Overview struct {
 	// Sentence is everything in one sentence, without when that was.
@@ -167,7 +161,7 @@ type Overview struct {
 	Notice   string    `json:"notice,omitempty"`
 	Checked  time.Time `json:"checked,omitzero"`
 	// Routes are the pod routes in all tables; an association counts as none, but without it no route of its table is true.
-	Routes   Counted           `json:"podRoutes"`
+	Routes   picture.Counted   `json:"podRoutes"`
 	Findings []finding.Finding `json:"findings"`
 	Clusters []Cluster         `json:"clusters"`
 	Version  uint64            `json:"version"`
@@ -180,7 +174,7 @@ type Cluster struct {
 	State    string            `json:"state"`
 	Checked  time.Time         `json:"checked,omitzero"`
 	Seen     time.Time         `json:"seen,omitzero"` // when all of it was last seen
-	Routes   Counted           `json:"podRoutes"`
+	Routes   picture.Counted   `json:"podRoutes"`
 	Findings []finding.Finding `json:"findings"`
 	// Changes are under way where Acting is set; otherwise they are planned, and nobody makes them: the keeper is paused, or on a dry run.
 	Changes []plan.Outcome `json:"changes"`
@@ -204,10 +198,14 @@ func (b *Board) overview() Overview {
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All
 		o.Routes.True += c.Routes.True
+		o.Routes.Unknown += c.Routes.Unknown
 		o.State = worse(o.State, c.State)
 	}
 	for _, f := range byCluster[""] {
 		o.State = worse(o.State, stateOf(f))
+	}
+	if o.Checked.IsZero() {
+		o.State = worse(o.State, Unseen)
 	}
 	o.Sentence = o.sentence()
 	return o
@@ -231,14 +229,14 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	if c.Changes == nil {
 		c.Changes = []plan.Outcome{}
 	}
-	c.Routes.All, c.Routes.True = c.Cluster.Routes()
+	c.Routes = c.Cluster.Routes()
 	for _, f := range findings {
 		c.State = worse(c.State, stateOf(f))
 	}
 	if s.checked.IsZero() || !complete(s.picture) {
 		c.State = worse(c.State, Unseen)
 	}
-	if c.Routes.True < c.Routes.All || c.Broken() > 0 {
+	if c.Routes.Wrong() > 0 || c.Broken() > 0 {
 		c.State = Bad
 	} else if s.acting {
 		c.State = worse(c.State, Busy)
@@ -255,13 +253,13 @@ func (c Cluster) sentence() string {
 	case c.Checked.IsZero():
 		return "not looked at yet"
 	case broken > 0:
-		text = fmt.Sprintf("%s; %d of %s do not carry", c.astray(), c.Routes.All-c.Routes.True, report.Count(c.Routes.All, "pod route"))
-	case c.Routes.True < c.Routes.All:
+		text = fmt.Sprintf("%s; %d of %s do not carry", c.astray(), c.Routes.Wrong(), report.Count(c.Routes.All, "pod route"))
+	case c.Routes.Wrong() > 0:
 		text = c.wrong()
 	case c.Unread != "":
 		return "cannot be read: " + c.Unread
 	case !complete(c.Cluster):
-		return "not everything could be read"
+		return fmt.Sprintf("not everything could be read: %d of %s true", c.Routes.True, report.Count(c.Routes.All, "pod route"))
 	case c.Routes.All == 0:
 		text = "no pod routes"
 	case c.State == Bad:

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
@@ -291,7 +292,7 @@ func TestButtons(t *testing.T) {
 	}
 	b.do(click("button.primary"), shows(".hero.good"))
 	b.shoot("done")
-	if o := w.overview(); o.Routes != (page.Counted{All: 6, True: 6}) {
+	if o := w.overview(); o.Routes != (picture.Counted{All: 6, True: 6}) {
 		t.Errorf("afterwards: %+v", o.Routes)
 	}
 	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))

@@ -26,7 +26,7 @@ type row struct {
 // none is the state of a cell in whose table nothing leads there, and nothing has to.
 const none = "none"
 
-var routeStates = []string{none, picture.Foreign, picture.Carries, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
+var routeStates = []string{none, picture.Foreign, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
 
 // compare puts tables side by side, what differs first. More rows than most are left out where they all carry; 0: none are.
 func compare(tables []picture.Table, most int) comparison {

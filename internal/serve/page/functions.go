@@ -24,7 +24,6 @@ var functions = template.FuncMap{
 	"duration": func(ms *int64) string { return report.Duration(time.Duration(*ms) * time.Millisecond) },
 	"short":    func(id string) string { return network.ID(id).Short() },
 	"told":     told,
-	"symbol":   symbol,
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
@@ -66,17 +65,6 @@ func ago(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%d days ago", s/86400)
 	}
-}
-
-// symbol is a route's state for the eye; beside it stand words.
-func symbol(state string) string {
-	switch state {
-	case picture.Carries:
-		return "✓"
-	case picture.Foreign, none:
-		return ""
-	}
-	return "✕"
 }
 
 func mark(state string) string {

@@ -218,13 +218,15 @@ func (d *drawing) table(t picture.Table, x, y, w int) int {
 	}
 	pods := len(t.Routes) - n[picture.Foreign]
 	class, text := "right", report.Count(pods, "pod route")+", all carry"
-	switch bad := pods - n[picture.Carries]; {
+	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
 	case pods == 0:
 		class, text = "unknown", "no pod routes"
+	case n[picture.Unknown] > 0:
+		class, text = "unknown", "its subnet was not read"
 	}
 	kind := "a target"
 	if t.Role == picture.RoleOwn {
@@ -467,6 +469,8 @@ func told(r picture.Route) string {
 		return "leads to " + r.NextHop + ", and should to " + r.Wanted
 	case picture.Stale:
 		return "leads to " + r.NextHop + ", and the cluster's own table has no such route"
+	case picture.Unknown:
+		return "leads to " + r.NextHop + ", but the subnet that needs the table was not read"
 	case picture.Idle:
 		return "leads to " + r.NextHop + ", but the table is not on its subnet"
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
@@ -31,6 +32,10 @@ type world struct {
 	board *page.Board
 	keeps *keeper.Keeper
 	URL   string
+
+	configs []v1alpha1.ClusterRoutes
+	server  *serve.Server
+	auth    serve.Auth
 }
 
 type options struct {
@@ -51,17 +56,14 @@ func newWorld(t *testing.T, o options) *world {
 	file := filepath.Join(t.TempDir(), "routes"+history.Extension)
 	past := history.Open(file, history.Options{})
 	o.keeper.Recorder, o.keeper.Shelf, o.keeper.Planned = past, past, w.board.Planned
-	w.keeps = keeper.New(emulatortest.Client(t, w.azure, emulatortest.Keeper), demo.Config(w.demo), o.keeper)
+	w.configs = demo.Config(w.demo)
+	w.keeps = keeper.New(emulatortest.Client(t, w.azure, emulatortest.Keeper), w.configs, o.keeper)
 	if o.interval == 0 {
 		o.interval = 200 * time.Millisecond
 	}
 	o.page.History, o.page.Version, o.page.Keeper = file, "test", w.keeps
-	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: o.auth, Metrics: serve.NewMetrics(), Board: w.board, Page: o.page,
-		Log: slog.New(slog.DiscardHandler)}, w.keeps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.URL = "http://" + server.Address()
+	w.auth = o.auth
+	w.serve(w.board, o.page)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error)
 	go func() { over <- w.keeps.Run(ctx, o.interval, w.board.Round) }()
@@ -70,14 +72,27 @@ func newWorld(t *testing.T, o options) *world {
 		if err := <-over; err != nil {
 			t.Errorf("running: %v", err)
 		}
-		if err := server.Close(); err != nil {
-			t.Errorf("closing the listener: %v", err)
-		}
 		if err := past.Close(); err != nil {
 			t.Errorf("closing the history: %v", err)
 		}
 	})
 	return w
+}
+
+// serve has a board shown from now on.
+func (w *world) serve(board *page.Board, o page.Options) {
+	w.Helper()
+	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: w.auth, Metrics: serve.NewMetrics(), Board: board, Page: o,
+		Log: slog.New(slog.DiscardHandler)}, w.keeps)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			w.Errorf("closing the listener: %v", err)
+		}
+	})
+	w.server, w.URL = server, "http://"+server.Address()
 }
 
 // strip takes the table off a subnet, as a redeploy does that does not name it.
