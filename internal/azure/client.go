@@ -44,8 +44,13 @@ const (
 
 // apiVersion is the one for a resource type.
 func apiVersion(id network.ID) string {
-	if id.Is(network.TypeCluster) {
+	switch {
+	case id.Is(network.TypeCluster):
 		return clusterVersion
+	case id.Is(network.TypeAlertRule):
+		return alertRuleVersion
+	case id.Is(network.TypeActionGroup):
+		return actionGroupVersion
 	}
 	return networkVersion
 }
