@@ -295,6 +295,24 @@ func TestPlan(t *testing.T) {
 		t.Errorf("another keeper's: %v, %s", err, verbs(two.Removal(azure)))
 	}
 
+	// Another path is told as such, without it; one that Azure does not show is taken for right.
+	elsewhere := install(Webhook{URL: "https://k.example.com/events/s3cret-too"})
+	if why := plan(elsewhere, w, azure, "update actionGroup ops, update actionGroup hubops")[0].Why; len(why) != 1 || why[0] != "posts to another path of https://k.example.com/…" {
+		t.Errorf("another path: %q", why)
+	}
+	if why := plan(secure, w, azure, "update actionGroup ops, update actionGroup hubops")[0].Why; why[0] != "posts to https://k.example.com/events instead of https://k.example.com/…" {
+		t.Errorf("another address: %q", why)
+	}
+	hidden := slices.Clone(azure)
+	for at, d := range hidden {
+		if d.ID.Is(network.TypeActionGroup) {
+			if hidden[at].Raw, err = sjson.SetBytes(d.Raw, "properties.webhookReceivers.0.serviceUri", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plan(elsewhere, w, hidden, "")
+
 	// A subscription that has nothing to watch any more, a group that is missing, and the end.
 	single, err := Watch(snapshot(t, own), config(func(s *v1alpha1.Spec) { s.Targets = nil }))
 	if err != nil {

@@ -41,10 +41,12 @@ func (i Installation) Plan(w Watched, have []network.Document) ([]Change, error)
 	var all []Change
 	used := map[string]bool{}
 	for _, s := range w.Subscriptions {
-		group, err := i.Group(s.Subscription)
-		if err != nil {
+		if _, err := i.Group(s.Subscription); err != nil {
 			return nil, err
 		}
+	}
+	for _, s := range w.Subscriptions {
+		group := i.groups[strings.ToLower(s.Subscription)]
 		actions := i.in(group, network.TypeActionGroup)
 		for _, want := range []wanted{
 			{Installation: i, id: actions},
@@ -117,43 +119,59 @@ func (w wanted) left(d network.Document) []string {
 	return why
 }
 
-// Removal takes away what was made for the installation, and nothing else. An action group to which somebody added receivers of their own
-// stays, without ours.
+// Removal takes away what was made for the installation, and nothing else. An action group by which others receive as well stays, without
+// our webhook.
 func (i Installation) Removal(have []network.Document) []Change {
 	var all []Change
 	for _, resourceType := range []string{network.TypeAlertRule, network.TypeActionGroup} {
 		for _, d := range have {
-			if d.ID.Is(resourceType) && i.mine(d) {
-				all = append(all, i.removal(d))
+			if !d.ID.Is(resourceType) || !i.mine(d) {
+				continue
+			}
+			ours, others := receivers(d.Raw)
+			switch {
+			case len(others) == 0:
+				all = append(all, i.deletion(d.ID))
+			case len(ours) > 0:
+				all = append(all, i.release(d.ID, others))
 			}
 		}
 	}
 	return all
 }
 
-func (i Installation) removal(d network.Document) Change {
-	c := Change{Verb: Delete, Resource: d.ID}
-	others := othersReceivers(d.Raw)
-	if len(others) == 0 {
-		c.Edit = func(d network.Document) ([]byte, error) {
-			if !i.mine(d) || len(othersReceivers(d.Raw)) > 0 {
-				return nil, lost(d.ID)
-			}
-			return nil, nil
+func (i Installation) deletion(id network.ID) Change {
+	return Change{Verb: Delete, Resource: id, Edit: func(d network.Document) ([]byte, error) {
+		if _, others := receivers(d.Raw); !i.mine(d) || len(others) > 0 {
+			return nil, lost(id)
 		}
-		return c
-	}
-	c.Verb = Update
-	c.Why = []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}
+		return nil, nil
+	}}
+}
+
+// release takes our webhook out of an action group.
+func (i Installation) release(id network.ID, others []string) Change {
+	c := Change{Verb: Update, Resource: id, Why: []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}}
 	c.Edit = func(d network.Document) ([]byte, error) {
+		ours, _ := receivers(d.Raw)
 		if !i.mine(d) {
+			return nil, lost(id)
+		}
+		if len(ours) == 0 {
 			return nil, nil
 		}
-		return released(d.Raw)
+		raw := d.Raw
+		var err error
+		for _, at := range slices.Backward(ours) {
+			if raw, err = sjson.DeleteBytes(raw, fmt.Sprintf("properties.webhookReceivers.%d", at)); err != nil {
+				return nil, err
+			}
+		}
+		return raw, nil
 	}
 	c.Left = func(d network.Document) []string {
-		if i.mine(d) {
-			return []string{"it is still tagged as ours"}
+		if ours, _ := receivers(d.Raw); len(ours) > 0 {
+			return []string{"the webhook is still in it"}
 		}
 		return nil
 	}
@@ -164,46 +182,32 @@ func lost(id network.ID) error {
 	return fmt.Errorf("%s was changed by somebody in the meantime and is left alone: look again", id)
 }
 
-// othersReceivers names the receivers of an action group that are not ours.
-func othersReceivers(raw []byte) []string {
+// receivers says where in an action group's webhooks ours are, and names all other receivers.
+func receivers(raw []byte) (ours []int, others []string) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	if json.Unmarshal(raw, &doc) != nil {
-		return nil
+		return nil, nil
 	}
-	var names []string
 	for field, value := range doc.Properties {
-		var receivers []struct {
+		var all []struct {
 			Name string `json:"name"`
 		}
-		if !strings.HasSuffix(field, "Receivers") || json.Unmarshal(value, &receivers) != nil {
+		if !strings.HasSuffix(field, "Receivers") {
 			continue
 		}
-		for _, r := range receivers {
-			if field != "webhookReceivers" || !strings.EqualFold(r.Name, ReceiverName) {
-				names = append(names, r.Name)
+		if json.Unmarshal(value, &all) != nil { // whatever it is, it is not ours
+			others = append(others, field)
+		}
+		for at, r := range all {
+			if field == "webhookReceivers" && strings.EqualFold(r.Name, ReceiverName) {
+				ours = append(ours, at)
+			} else {
+				others = append(others, r.Name)
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
-}
-
-// released is an action group without our webhook and tags.
-func released(raw []byte) ([]byte, error) {
-	var have resource
-	err := json.Unmarshal(raw, &have)
-	paths := []string{"tags." + tagBy, "tags." + tagInstallation}
-	for i, r := range have.Properties.WebhookReceivers {
-		if strings.EqualFold(r.Name, ReceiverName) {
-			paths = append(paths, fmt.Sprintf("properties.webhookReceivers.%d", i))
-		}
-	}
-	for _, path := range paths {
-		if err == nil {
-			raw, err = sjson.DeleteBytes(raw, path)
-		}
-	}
-	return raw, err
+	slices.Sort(others)
+	return ours, others
 }
