@@ -44,13 +44,11 @@ const (
 
 // apiVersion is the one for a resource type.
 func apiVersion(id network.ID) string {
-	switch {
-	case id.Is(network.TypeCluster):
+	if id.Is(network.TypeCluster) {
 		return clusterVersion
-	case id.Is(network.TypeAlertRule):
-		return alertRuleVersion
-	case id.Is(network.TypeActionGroup):
-		return actionGroupVersion
+	}
+	if t, ok := alertTypeOf(id); ok {
+		return t.version
 	}
 	return networkVersion
 }

@@ -6,25 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// The api-versions of Azure Monitor: the newest that are no previews and that azurerm uses as well.
-const (
-	alertRuleVersion   = "2020-10-01"
-	actionGroupVersion = "2023-01-01"
-)
+// alertType is a type of Azure Monitor, and the api-version of its calls: the newest that is no preview and that azurerm uses as well.
+type alertType struct{ name, version string }
 
-// monitorTypes are what may be created and deleted. Nothing else is.
-var monitorTypes = []string{network.TypeActionGroup, network.TypeAlertRule}
+// alertTypes are what may be created and deleted. Nothing else is.
+var alertTypes = []alertType{{network.TypeActionGroup, "2023-01-01"}, {network.TypeAlertRule, "2020-10-01"}}
+
+// alertTypeOf returns the one of a resource.
+func alertTypeOf(id network.ID) (alertType, bool) {
+	for _, t := range alertTypes {
+		if id.Is(t.name) {
+			return t, true
+		}
+	}
+	return alertType{}, false
+}
 
 // AlertResources reads the action groups and activity log alert rules of resource groups.
 func (c *Client) AlertResources(ctx context.Context, groups []network.ID) ([]network.Document, error) {
 	var all []network.Document
 	for _, group := range groups {
-		for _, resourceType := range monitorTypes {
-			err := c.listAll(ctx, c.address(group, "/providers/"+resourceType, apiVersion(network.ResourceID("", "", resourceType, ""))), func(raw json.RawMessage) bool {
+		for _, t := range alertTypes {
+			err := c.listAll(ctx, c.address(group, "/providers/"+t.name, t.version), func(raw json.RawMessage) bool {
 				if d, err := document(group, answer{body: raw}); err == nil {
 					all = append(all, d)
 				}
@@ -56,7 +64,23 @@ func (c *Client) CreateAlertResource(ctx context.Context, id network.ID, body []
 	if err := c.change(ctx, http.MethodPut, id, body); err != nil {
 		return network.Document{}, err
 	}
-	return c.getResource(ctx, id)
+	return c.readBack(ctx, id)
+}
+
+// readBack reads what was just made, which may take a moment to be seen.
+func (c *Client) readBack(ctx context.Context, id network.ID) (network.Document, error) {
+	for wait := time.Second; ; wait *= 2 {
+		doc, err := c.getResource(ctx, id)
+		var fault *Error
+		if !errors.As(err, &fault) || fault.Status != http.StatusNotFound || wait > backoffMax {
+			return doc, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return doc, ctx.Err()
+		}
+	}
 }
 
 // DeleteAlertResource deletes an action group or an alert rule, if what is there now is the one that is meant. One that is gone already is
@@ -90,10 +114,8 @@ func (c *Client) change(ctx context.Context, method string, id network.ID, body 
 }
 
 func alertResource(id network.ID) error {
-	for _, t := range monitorTypes {
-		if id.Is(t) {
-			return nil
-		}
+	if _, ok := alertTypeOf(id); !ok {
+		return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
 	}
-	return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
+	return nil
 }

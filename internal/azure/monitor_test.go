@@ -81,5 +81,12 @@ func TestAlertResources(t *testing.T) {
 				t.Errorf("%s %d happened %d times", f.Method, f.Status, f.Fired)
 			}
 		}
+		// What was made is not seen at once.
+		if _, err := e.Inject(emulator.Fault{Method: http.MethodGet, Path: "actionGroups/late", Count: 3, Status: http.StatusNotFound}); err != nil {
+			t.Fatal(err)
+		}
+		if doc, err := c.CreateAlertResource(t.Context(), in("late"), body); err != nil || doc.ID.Name() != "late" {
+			t.Error(err, doc.ID)
+		}
 	})
 }

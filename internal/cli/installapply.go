@@ -25,7 +25,7 @@ func setUp(ctx context.Context, client *azure.Client, changes []monitor.Change, 
 			t.State = report.AlertSkipped
 		case yes:
 			t.State = report.AlertDone
-			if failed = settleAlert(ctx, client, c); failed != nil {
+			if failed = makeChange(ctx, client, c); failed != nil {
 				t.State, t.Error = report.AlertFailed, failed.Error()
 			}
 		}
@@ -34,8 +34,8 @@ func setUp(ctx context.Context, client *azure.Client, changes []monitor.Change, 
 	return told, failed
 }
 
-// settleAlert makes one change and looks whether it has come about.
-func settleAlert(ctx context.Context, client *azure.Client, c monitor.Change) error {
+// makeChange makes one change and looks whether it has come about.
+func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) error {
 	var after network.Document
 	var err error
 	switch c.Verb {

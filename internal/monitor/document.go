@@ -66,7 +66,9 @@ func meanings(all []condition) []string {
 	return sorted(out)
 }
 
-// conditions ask for what has succeeded: of the records that each operation leaves, the last.
+// conditions ask for what has succeeded: of the records that each operation leaves, the last. Any field of an event, operationName among
+// them, may stand in the leaves of an anyOf (REST reference of Activity Log Alerts, AlertRuleAnyOfOrLeafCondition); the portal makes rules for
+// one operation only.
 func conditions() []condition {
 	operations := condition{}
 	for _, o := range Operations() {
