@@ -34,6 +34,7 @@ var arrows = map[string]map[string]string{
 	"internal/iac/generate":          {"internal/network": "IDs of what is there"},
 	"internal/bundle":                {"api/v1alpha1": "the configs in it", "internal/network": "the snapshot"},
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
+	"internal/monitor":               {"api/v1alpha1": "what is kept", "internal/network": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it"},
 	"internal/kube":                  {"internal/network": "reads into it"},
@@ -46,11 +47,11 @@ var arrows = map[string]map[string]string{
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/network": "IDs"},
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
 	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/network": "IDs"},
-	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/serve": "run --listen", "internal/serve/page": "what it shows", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command"},
+	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/serve": "run --listen", "internal/serve/page": "what it shows", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/report", "internal/picture"}
+var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{
