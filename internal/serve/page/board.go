@@ -46,7 +46,7 @@ type standing struct {
 
 // NewBoard makes a board that knows nothing yet.
 func NewBoard() *Board {
-	return &Board{now: time.Now, clusters: map[string]*standing{}, changed: make(chan struct{})}
+	return &Board{now: time.Now, clusters: map[string]*standing{}, version: 1, changed: make(chan struct{})} // a page without a board has version 0
 }
 
 // Planned is told of a round that is about to change something: that is what is wrong with the network.

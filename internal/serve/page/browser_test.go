@@ -19,6 +19,10 @@ import (
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/demo"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/serve/page"
@@ -163,7 +167,7 @@ func (b *browser) shoot(name string) {
 const watch = `
 window.story = [];
 window.note = () => {
-  const now = { state: document.querySelector(".hero").classList[1], sentence: document.querySelector("h1").textContent,
+  const now = { notice: document.querySelector(".notice")?.textContent || "", findings: [...document.querySelectorAll(".finding .about code")].map(e => e.textContent), state: document.querySelector(".hero").classList[1], sentence: document.querySelector("h1").textContent,
     lost: document.querySelectorAll("svg.wide path.association.lost").length, carry: document.querySelectorAll("svg.wide path.route.carries").length,
     broken: document.querySelectorAll("svg.wide path.route:not(.carries)").length, rows: document.querySelectorAll(".compare tbody tr").length };
   const text = JSON.stringify(now);
@@ -175,8 +179,8 @@ true`
 
 // moment is what the page showed at one time.
 type moment struct {
-	State                     string
-	Sentence                  string
+	Notice, State, Sentence   string
+	Findings                  []string
 	Lost, Carry, Broken, Rows int
 }
 
@@ -212,6 +216,82 @@ func TestStory(t *testing.T) {
 		t.Errorf("afterwards: %+v", m)
 	}
 	b.until(`document.querySelector(".rounds summary").textContent.includes("1 association put right")`)
+	b.quiet()
+}
+
+// shownKeeper tells a board of the rounds of a demo.
+type shownKeeper struct {
+	*keeper.Keeper
+	board *page.Board
+}
+
+func (k shownKeeper) Round(ctx context.Context) (keeper.Round, error) {
+	r, err := k.Keeper.Round(ctx)
+	if err == nil {
+		k.board.Round(r)
+	}
+	return r, err
+}
+
+// TestDemo: the whole story of the demo is seen on a page that is opened once.
+func TestDemo(t *testing.T) {
+	w := newWorld(t, options{interval: time.Hour})
+	board := page.NewBoard()
+	w.serve(board, page.Options{})
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.unseen"))
+	eval[bool](b, watch)
+	var seen [9][]moment // by scene
+	note := func() {
+		var all []moment
+		if err := json.Unmarshal([]byte(eval[string](b, "JSON.stringify(window.story.splice(0))")), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			n := 0
+			if _, err := fmt.Sscanf(m.Notice, "Scene %d", &n); err == nil {
+				seen[n] = append(seen[n], m)
+			}
+		}
+	}
+	ok, err := demo.Run(b.ctx, demo.Options{
+		Dir: t.TempDir(), OperationTime: 500 * time.Millisecond, RouteBatch: 300 * time.Millisecond, Between: 500 * time.Millisecond,
+		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
+			client, err := emulatortest.Connect(info)
+			if err != nil {
+				return nil, err
+			}
+			return shownKeeper{keeper.New(client, configs, keeper.Options{Planned: board.Planned}), board}, nil
+		},
+		Playing: func(s demo.Scene, n, of int) { note(); board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) },
+	})
+	if err != nil || !ok {
+		t.Fatalf("the demo: %v, %v", ok, err)
+	}
+	time.Sleep(300 * time.Millisecond) // the page has the last round, or not: it is like the ones before
+	note()
+	for n, want := range map[int]struct {
+		carry int    // at the end of the scene
+		wrong string // what the sentence says in between
+		find  string // a finding in between
+	}{
+		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not carry", ""},
+		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-held"}, 8: {4, "", ""},
+	} {
+		story := seen[n]
+		if len(story) == 0 {
+			t.Errorf("scene %d was not seen", n)
+			continue
+		}
+		if last := story[len(story)-1]; last.State != page.Good || last.Carry != want.carry || last.Broken+last.Lost != 0 {
+			t.Errorf("scene %d ends with %+v", n, last)
+		}
+		if !slices.ContainsFunc(story, func(m moment) bool {
+			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" || m.State == page.Bad) && (want.find == "" || slices.Contains(m.Findings, want.find))
+		}) {
+			t.Errorf("scene %d: %q %s was not seen in %+v", n, want.wrong, want.find, story)
+		}
+	}
 	b.quiet()
 }
 

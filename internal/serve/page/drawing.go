@@ -77,4 +77,3 @@ func cut(text string, most int) (fits, all string) {
 	}
 	return string([]rune(text)[:max(most-1, 1)]) + "…", text
 }
-
