@@ -61,6 +61,8 @@ func TestScripts(t *testing.T) {
 			"alert":      scriptAlert,
 			"monitor":    scriptMonitor,
 			"freeport":   scriptFreePort,
+			"fetch":      scriptFetch,
+			"confirm":    scriptConfirm,
 			"routes":     scriptRoutes,
 			"fault":      scriptFault,
 			"addroute":   scriptAddRoute,
