@@ -121,7 +121,7 @@ func (s *Server) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
+	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler()))
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
 		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events)))
