@@ -48,7 +48,7 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 		return nil, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
 	}
 	path := o.path
-	if path == "" {
+	if path == "" && len(configs) > 0 {
 		path = historyBeside(configs)
 	}
 	if path == "" || path == noHistory || dryRun {

@@ -66,7 +66,7 @@ func NewMetrics() *Metrics {
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
-		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for associations, sync for routes.",
+		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
 	}, []string{"kind"})
 	m.registry.MustRegister(m.latency, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
@@ -118,7 +118,7 @@ func (m *Metrics) Round(r keeper.Round) {
 		if c.State != plan.Done {
 			continue
 		}
-		if c.Verb == plan.Associate {
+		if c.Verb == plan.Associate || c.Repair {
 			made["repair"] = true
 		} else {
 			made["sync"] = true
