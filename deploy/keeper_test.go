@@ -19,7 +19,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve"
 )
 
-// world is a keeper at work on a local Azure, scraped by Prometheus every half minute.
+// scrapeEvery is how often Prometheus scrapes, and looks at its rules.
+const scrapeEvery = time.Minute
+
+// world is a keeper at work on a local Azure, scraped by Prometheus.
 type world struct {
 	*prometheus
 	e       *emulator.Emulator
@@ -68,7 +71,7 @@ func (w *world) keep() {
 // watch lets time pass, and notes when alerts fire first.
 func (w *world) watch(d time.Duration) {
 	w.t.Helper()
-	for passed := time.Duration(0); passed <= d; passed += 30 * time.Second {
+	for passed := time.Duration(0); passed <= d; passed += scrapeEvery {
 		var h http.Handler = w.metrics.Handler()
 		if w.down {
 			h = http.NotFoundHandler()
@@ -80,7 +83,7 @@ func (w *world) watch(d time.Duration) {
 				w.t.Logf("%s: %s: %s", passed, a.summary, a.description)
 			}
 		}
-		time.Sleep(30 * time.Second)
+		time.Sleep(scrapeEvery)
 	}
 }
 

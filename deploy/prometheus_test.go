@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ type prometheus struct {
 	t      testing.TB
 	engine *promql.Engine
 	series map[string]*series
+	named  map[string][]*series // by metric
 	rules  []rulefmt.Rule
 	active map[string]time.Time // since when an alert's expression is true, by rule and labels
 }
@@ -64,7 +66,7 @@ func (sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample         { return s }
 
 func newPrometheus(t testing.TB) *prometheus {
-	p := &prometheus{t: t, series: map[string]*series{}, active: map[string]time.Time{}}
+	p := &prometheus{t: t, series: map[string]*series{}, named: map[string][]*series{}, active: map[string]time.Time{}}
 	p.engine = promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: promQL})
 	groups, errs := rulefmt.ParseFile("prometheus/routekeeper.rules.yaml", false, model.UTF8Validation, promQL, slog.New(slog.DiscardHandler))
 	for _, err := range errs {
@@ -85,6 +87,7 @@ func (p *prometheus) add(l labels.Labels, at time.Time, v float64) {
 	if s == nil {
 		s = &series{labels: l}
 		p.series[l.String()] = s
+		p.named[l.Get("__name__")] = append(p.named[l.Get("__name__")], s)
 	}
 	s.samples = append(s.samples, sample{timestamp.FromTime(at), v})
 }
@@ -166,18 +169,15 @@ type querier struct {
 
 func (q *querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	found := &seriesSet{}
-	for _, s := range q.series {
+	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == "__name__" })
+	for _, s := range q.named[matchers[name].Value] { // every expression here names its metric
 		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.labels.Get(m.Name)) }) {
 			continue
 		}
-		var in []chunks.Sample
-		for _, one := range s.samples {
-			if one.T() >= q.mint && one.T() <= q.maxt {
-				in = append(in, one)
-			}
-		}
-		if len(in) > 0 {
-			found.all = append(found.all, storage.NewListSeries(s.labels, in))
+		from := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].T() >= q.mint })
+		until := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].T() > q.maxt })
+		if from < until {
+			found.all = append(found.all, storage.NewListSeries(s.labels, s.samples[from:until]))
 		}
 	}
 	slices.SortFunc(found.all, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })

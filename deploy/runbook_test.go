@@ -80,7 +80,7 @@ func told(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheus{t: t, series: map[string]*series{}}
+	p := newPrometheus(t)
 	p.take(text, time.Now())
 	all := map[string][]string{"up": {"__name__", "job", "instance"}}
 	for _, s := range p.series {
