@@ -58,6 +58,9 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 func (o *keepOptions) file(configs []string) string {
 	switch o.path {
 	case "":
+		if len(configs) == 0 {
+			return ""
+		}
 		return historyBeside(configs)
 	case noHistory:
 		return ""

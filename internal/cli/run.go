@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,8 @@ The config is read again when its files change, or at a SIGHUP; one with a mista
 What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
 file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
 
-Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
+Ctrl-C finishes the write in flight and leaves; a second one leaves at once. Under systemd (Type=notify) it is up when the first round
+was made.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 		Example: `  routekeeper run -f routes.yaml
@@ -109,6 +111,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
 		log.Info("stopping: " + leaving)
+		notify(log, "STOPPING=1")
 		close(said)
 	})
 	ctx, stop := context.WithCancel(ctx)
@@ -140,12 +143,14 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error
+	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
 	err = k.Run(ctx, o.interval, func(r keeper.Round) {
 		metrics.Round(r)
 		if server != nil {
 			board.Round(r)
 			server.Ready()
 		}
+		ready()
 		if news.round(r) && show && unwritten == nil {
 			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
 				stop()

@@ -40,7 +40,7 @@ type Log struct {
 	round  *round                     // the one under way, nil before it has changed anything
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
-	unmade map[string]string          // changes that were not made when they were last to be, with their clusters
+	unmade map[string]unmade          // changes that were not made when they were last to be, by key
 	looked time.Time                  // when the last round of all clusters began, if it saw everything
 	pruned time.Time
 }
@@ -58,7 +58,7 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]string{}}
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]unmade{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -87,7 +87,7 @@ func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 		if l.open[keyOf(c)] == nil {
 			// It was planned on a fresh look at the resource: one that was left open is not there.
 			l.j.add(&disproof{keyOf(c)})
-			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked)
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.trueAt(c))
 		}
 		l.j.add(l.open[keyOf(c)].now())
 	}
@@ -121,41 +121,50 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.settleOthers(r, s)
-	unmade := map[string]string{}
-	for key, cluster := range l.unmade {
-		if r.Of != nil && !slices.Contains(r.Of, cluster) { // it was not looked at this time
-			unmade[key] = cluster
+	left := map[string]unmade{}
+	for key, c := range l.unmade {
+		if r.Of != nil && !slices.Contains(r.Of, c.cluster) { // it was not looked at this time
+			left[key] = c
 		}
 	}
 	var news []plan.Outcome // of changes that were not intended
 	for _, o := range r.Changes {
+		was := l.unmade[keyOf(o.Change)]
 		switch {
 		case l.round != nil && l.round.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
-		case l.unmade[unmadeKey(o)] != o.Cluster:
+		case was.cluster != o.Cluster || was.state != o.State:
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			unmade[unmadeKey(o)] = o.Cluster
+			left[keyOf(o.Change)] = unmade{o.Cluster, o.State, l.trueAt(o.Change)}
 		}
 	}
-	l.unmade = unmade
-	appeared, gone, hidden := finding.News(l.known, r.Findings)
-	l.known = finding.ByKey(r.Findings)
+	var appeared, gone, hidden []finding.Finding
+	kept := r.Of == nil || len(r.Of) > 0
+	if kept {
+		appeared, gone, hidden = finding.News(l.known, r.Findings)
+		l.known = finding.ByKey(r.Findings)
+	} else if len(r.Changes) > 0 { // it was about no cluster that is kept: what stands there is none of its business
+		appeared = r.Findings
+	}
 	if l.round != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)
 		for _, o := range news {
-			l.j.add(of.change(o, l.looked).now())
+			l.j.add(of.change(o, l.trueAt(o.Change)).now())
 		}
 		of.tell(&l.j, New, appeared)
 		of.tell(&l.j, Resolved, gone)
 		of.tell(&l.j, Hidden, hidden)
-		l.j.add(&standing{l.known})
+		if kept {
+			l.j.add(&standing{l.known})
+		}
 		of.ended = &r
 		l.j.add(of.now())
 		l.round = nil
 	}
+	l.unmade = left
 	if r.Of == nil {
 		l.looked = time.Time{}
 		if r.Complete {
@@ -182,7 +191,20 @@ func keyOf(c plan.Change) string {
 	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route), strings.ToLower(c.New.String())}, " ")
 }
 
-func unmadeKey(o plan.Outcome) string { return string(o.State) + " " + keyOf(o.Change) }
+// unmade is a change that was to be made, and was not.
+type unmade struct {
+	cluster string
+	state   plan.OutcomeState
+	trueAt  time.Time
+}
+
+// trueAt is when what a change puts right was last seen as it should be; zero where that is not known.
+func (l *Log) trueAt(c plan.Change) time.Time {
+	if waiting, known := l.unmade[keyOf(c)]; known {
+		return waiting.trueAt
+	}
+	return l.looked
+}
 
 // document writes a value as the file holds it.
 func document(v any) string {

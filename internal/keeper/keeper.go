@@ -71,7 +71,8 @@ type Round struct {
 	Elapsed time.Duration
 	// Configs are all that are kept.
 	Configs []v1alpha1.ClusterRoutes
-	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
+	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at: nil where it was all, and
+	// empty where the round was about none of them.
 	Kept []string
 	Of   []string
 	Woke Cause
@@ -145,6 +146,7 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 		return round, err
 	}
 	k.remember(s, p)
+	k.rememberTrue(planner, p)
 	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)

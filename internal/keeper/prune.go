@@ -10,13 +10,17 @@ import (
 // Prune removes once the routes whose clusters are gone. Look reads what their proof stands on, and is asked again where a write comes
 // late. They are written as all others: whole, planned again on each fresh document, and read back.
 func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (round Round, err error) {
-	defer k.count(&round)()
+	end := k.count(&round)
+	defer end()
+	round.Of = []string{} // no cluster that is configured
 	pruner, err := look(ctx)
 	if err != nil {
 		return round, err
 	}
 	round.Seen = network.NewSnapshot()
 	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
+	end()
+	k.record(&round, pruner.Seen(), func(network.ID) []network.ID { return nil })
 	return round, err
 }
 

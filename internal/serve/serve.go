@@ -143,7 +143,7 @@ func (s *Server) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", s.guarded(s.metrics.handler(), mayMeasure))
+	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
 	if s.pages != nil {
 		mux.Handle("/", s.guarded(s.pages, mayLook))
 	}

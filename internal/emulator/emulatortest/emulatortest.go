@@ -91,6 +91,17 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 // ClientOver is Client over a given transport.
 func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal) *azure.Client {
 	t.Helper()
+	return connect(t, transport, e, as, nil)
+}
+
+// ClientTelling is Client, and tells of every call.
+func ClientTelling(t testing.TB, e *emulator.Emulator, as emulator.Principal, tell func(azure.Call)) *azure.Client {
+	t.Helper()
+	return connect(t, Transport(t, e), e, as, tell)
+}
+
+func connect(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal, tell func(azure.Call)) *azure.Client {
+	t.Helper()
 	c, err := azure.New(credential{e, as}, azure.Options{
 		Cloud: cloud.Configuration{
 			ActiveDirectoryAuthorityHost: "http://local/",
@@ -100,6 +111,7 @@ func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator,
 		},
 		Transport: &http.Client{Transport: transport},
 		AllowHTTP: true,
+		Called:    tell,
 	})
 	if err != nil {
 		t.Fatal(err)
