@@ -123,14 +123,14 @@ func (c *Client) newest(ctx context.Context, id network.ID, since, until time.Ti
 }
 
 // writeRecord reads a record of the activity log: whether it is a write of the resource that was accepted, or has ended well, or a write or
-// delete of a part of it.
+// delete of a part of it. Of a part itself, such as a route, it is a write or delete as well.
 func writeRecord(raw []byte, id network.ID) (LastWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
 		return LastWrite{}, false // a record of another form is of no use here
 	}
 	operation := strings.ToLower(r.OperationName.Value)
-	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id)
+	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) || slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)
 	written := strings.HasSuffix(operation, "/write") && (part || id.Equal(r.ResourceID)) || strings.HasSuffix(operation, "/delete") && part
 	took := strings.EqualFold(r.Status.Value, "Succeeded") || strings.EqualFold(r.Status.Value, "Accepted")
 	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)

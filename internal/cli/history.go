@@ -31,9 +31,10 @@ func (a *app) newHistory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show what was changed or refused, when, and why",
-		Long: `Lists the rounds in which run or sync changed or refused something, or found something new, the newest first. "history show ID"
+		Long: `Lists the rounds in which run, sync or prune-orphans changed or refused something, or found something new, the newest first. "history show ID"
 shows one of them: what woke it, what it saw, each change before and after, and the calls it took. "history export" writes all
-as lines of JSON. Who took a table off a subnet is asked of the activity log while run goes on, because the log is minutes late.
+as lines of JSON. Who took a table off a subnet, or changed a route that was put back, is asked of the activity log while run goes on, because
+the log is minutes late.
 
 The history is a file of SQLite beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder); name it with -f
 as for run, or with --history. Without either, the only one in the current folder is taken. Times are local; JSON has UTC.`,

@@ -17,8 +17,10 @@ import (
 
 type pruneOptions struct {
 	initOptions
-	tables []string
-	yes    bool
+	tables  []string
+	yes     bool
+	configs []string // whose history it goes into
+	history keepOptions
 }
 
 func (a *app) newPruneOrphans() *cobra.Command {
@@ -29,14 +31,15 @@ func (a *app) newPruneOrphans() *cobra.Command {
 		Long: `Finds routes that a cluster left behind in route tables when it was deleted or left kubenet, and removes those of which it
 is proven that no node can have their next hop: its subnet is gone, or all network interfaces in it were read and none has the address.
 Without --yes it prints what it would remove and writes nothing. What only looks orphaned is named with what is missing for a proof, and
-stays; so does every route of a cluster that is there, and all of a cluster's own table.
+stays; so does every route of a cluster that is there, and all of a cluster's own table. What it removes is recorded in the history of the
+config that -f names, or the one of --history; without them nowhere.
 
 A stopped cluster has no nodes. One that is not seen, of another subscription, is told by its own table: what the table of the next hop's
 subnet routes the same way is never removed. When that cluster is gone, take its table off the subnet first.
 
 Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there are routes to remove; with it, some could not be.`,
 		Example: `  routekeeper prune-orphans --subscription 11111111-1111-1111-1111-111111111111
-  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop --table /subscriptions/…/routeTables/appgw-rt --yes`,
+  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
 	}
@@ -45,6 +48,9 @@ Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there
 	f.StringVar(&o.cluster, "cluster", "", "look at the route tables around this cluster (resource `ID`)")
 	f.StringArrayVar(&o.tables, "table", nil, "look at this route table only (resource `ID`, repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "remove the routes")
+	f.StringArrayVarP(&o.configs, "file", "f", nil, "record what is removed in the history of this config (`FILE` or folder, repeatable, as for run)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	o.history.flags(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -67,6 +73,11 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		}
 		only = append(only, id)
 	}
+	if len(o.configs) > 0 { // a wrong name would make a history beside nothing
+		if _, err := a.readConfig(o.configs); err != nil {
+			return err
+		}
+	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err
@@ -77,7 +88,12 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	if err != nil {
 		return err
 	}
-	k := keeper.New(client, nil, keeper.Options{DryRun: !o.yes, Log: progress.logger()})
+	past, err := o.history.open(o.configs, !o.yes, progress.logger())
+	if err != nil {
+		return err
+	}
+	defer past.Close()
+	k := keeper.New(client, nil, withHistory(past, keeper.Options{DryRun: !o.yes, Log: progress.logger()}))
 	clusters := 0
 	round, err := k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
 		s, configs, err := orphanage(ctx, client, scope, one)
@@ -97,6 +113,9 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	}
 	if err := roundReport(round, clusters).Write(w, format, style); err != nil {
 		return err
+	}
+	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 && format == report.Text {
+		fmt.Fprintln(a.err, "this is in no history: name the config with -f, or a file with --history")
 	}
 	switch {
 	case err != nil:

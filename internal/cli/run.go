@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 const defaultClusterInterval = 5 * time.Minute
@@ -37,15 +39,17 @@ error: as text on a terminal, as JSON elsewhere. With -o json every round that b
 standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
 --verbose only, or once an hour.
 
-With --listen it takes events of Azure Monitor and Event Grid at /events, which lead to a look at once, and answers /metrics,
-/livez and /readyz. Beyond loopback callers must be known: by a token of Entra ID, or by a secret. See docs/events.md.
+With --listen it shows how everything stands on pages, with each cluster's network drawn; takes events of Azure Monitor and Event Grid
+at /events, which lead to a look at once; and answers /metrics, /livez and /readyz. Beyond loopback callers must be known: people by a
+password or a token of Entra ID, programs by such a token or a secret. See docs/page.md and docs/events.md.
 
 The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
 
 What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
 file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
 
-Ctrl-C finishes the write in flight and leaves; a second one leaves at once.
+Ctrl-C finishes the write in flight and leaves; a second one leaves at once. Under systemd (Type=notify) it is up when the first round
+was made.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 		Example: `  routekeeper run -f routes.yaml
@@ -98,7 +102,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	past, err := o.history.open(o.paths, o.dryRun, log)
+	past, err := o.history.open(o.paths, o.dryRun && !o.listen.actions, log)
 	if err != nil {
 		return err
 	}
@@ -107,14 +111,20 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	said := make(chan struct{})
 	context.AfterFunc(interrupted, func() {
 		log.Info("stopping: " + leaving)
+		notify(log, "STOPPING=1")
 		close(said)
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }}))
-	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, log)
+	board := page.NewBoard()
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{
+		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
+	}))
+	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, board, page.Options{
+		History: o.history.shown(o.paths, past), Version: version(), Mode: o.mode, Keeper: k, Actions: o.listen.actions,
+	}, log)
 	if err != nil {
 		return err
 	}
@@ -133,11 +143,14 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil
 	var unwritten error
+	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
 	err = k.Run(ctx, o.interval, func(r keeper.Round) {
 		metrics.Round(r)
 		if server != nil {
+			board.Round(r)
 			server.Ready()
 		}
+		ready()
 		if news.round(r) && show && unwritten == nil {
 			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
 				stop()
@@ -154,6 +167,17 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	default:
 	}
 	return errors.Join(unwritten, err)
+}
+
+// mode says what the keeper does not do at the moment, "" where it does everything.
+func (o runOptions) mode() string {
+	if o.dryRun {
+		return "dry run"
+	}
+	if until := paused(o.paths); until != "" {
+		return "paused " + until
+	}
+	return ""
 }
 
 // logger makes the log of a daemon: text for a person, JSON for a program.

@@ -41,7 +41,7 @@ type Log struct {
 	rounds map[identity]*round        // those under way that have changed something: of different clusters
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
-	unmade map[string]string          // changes that were not made when they were last to be, with their clusters
+	unmade map[string]unmade          // changes that were not made when they were last to be, by key
 	looked map[string]time.Time       // clusters, and when the last round of them began, if it saw everything
 	pruned time.Time
 }
@@ -68,7 +68,7 @@ func Open(path string, opts Options) *Log {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{}, open: map[string]*change{},
-		unmade: map[string]string{}, looked: map[string]time.Time{}}
+		unmade: map[string]unmade{}, looked: map[string]time.Time{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -97,7 +97,7 @@ func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 		if l.open[keyOf(c)] == nil {
 			// It was planned on a fresh look at the resource: one that was left open is not there.
 			l.j.add(&disproof{keyOf(c)})
-			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.looked[c.Cluster])
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.trueAt(c))
 		}
 		l.j.add(l.open[keyOf(c)].now())
 	}
@@ -132,42 +132,51 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	defer l.mu.Unlock()
 	under := l.rounds[identify(r)]
 	found := l.settleOthers(r, s)
-	unmade := map[string]string{}
-	for key, cluster := range l.unmade {
-		if r.Of != nil && !slices.Contains(r.Of, cluster) { // it was not looked at this time
-			unmade[key] = cluster
+	left := map[string]unmade{}
+	for key, c := range l.unmade {
+		if r.Of != nil && !slices.Contains(r.Of, c.cluster) { // it was not looked at this time
+			left[key] = c
 		}
 	}
 	var news []plan.Outcome // of changes that were not intended
 	for _, o := range r.Changes {
+		was := l.unmade[keyOf(o.Change)]
 		switch {
 		case under != nil && under.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
-		case l.unmade[unmadeKey(o)] != o.Cluster:
+		case was.cluster != o.Cluster || was.state != o.State:
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			unmade[unmadeKey(o)] = o.Cluster
+			left[keyOf(o.Change)] = unmade{o.Cluster, o.State, l.trueAt(o.Change)}
 		}
 	}
-	l.unmade = unmade
-	appeared, gone, hidden := finding.News(l.known, r.Findings)
-	l.known = finding.ByKey(r.Findings)
+	var appeared, gone, hidden []finding.Finding
+	kept := r.Of == nil || len(r.Of) > 0
+	if kept {
+		appeared, gone, hidden = finding.News(l.known, r.Findings)
+		l.known = finding.ByKey(r.Findings)
+	} else if len(r.Changes) > 0 { // it was about no cluster that is kept: what stands there is none of its business
+		appeared = r.Findings
+	}
 	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)
 		for _, o := range news {
-			l.j.add(of.change(o, l.looked[o.Cluster]).now())
+			l.j.add(of.change(o, l.trueAt(o.Change)).now())
 		}
 		of.tell(&l.j, New, appeared)
 		of.tell(&l.j, Resolved, gone)
 		of.tell(&l.j, Hidden, hidden)
-		l.j.add(&standing{l.known})
+		if kept {
+			l.j.add(&standing{l.known})
+		}
 		of.ended = &r
 		l.j.add(of.now())
 		delete(l.rounds, identify(r))
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // what is left in it is looked for in the next round
 	}
+	l.unmade = left
 	looked := r.Of
 	if looked == nil {
 		looked = r.Kept
@@ -198,7 +207,20 @@ func keyOf(c plan.Change) string {
 	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route), strings.ToLower(c.New.String())}, " ")
 }
 
-func unmadeKey(o plan.Outcome) string { return string(o.State) + " " + keyOf(o.Change) }
+// unmade is a change that was to be made, and was not.
+type unmade struct {
+	cluster string
+	state   plan.OutcomeState
+	trueAt  time.Time
+}
+
+// trueAt is when what a change puts right was last seen as it should be; zero where that is not known.
+func (l *Log) trueAt(c plan.Change) time.Time {
+	if waiting, known := l.unmade[keyOf(c)]; known {
+		return waiting.trueAt
+	}
+	return l.looked[c.Cluster]
+}
 
 // document writes a value as the file holds it.
 func document(v any) string {

@@ -58,8 +58,12 @@ func (c *change) write(b *batch) error {
 	if err := b.ensure(c.of); err != nil {
 		return err
 	}
-	return b.insert(c.number, "changes", "round, key, cluster, change, state, error, note, intended, settled, true_at",
-		*c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled), orNull(c.trueAt))
+	asked := settledAsking
+	if repairs(c.outcome.Change) {
+		asked = 0
+	}
+	return b.insert(c.number, "changes", "asked, round, key, cluster, change, state, error, note, intended, settled, true_at",
+		asked, *c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled), orNull(c.trueAt))
 }
 
 func orNull(t time.Time) any {

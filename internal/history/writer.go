@@ -41,10 +41,15 @@ const (
 	atOnce = 10
 )
 
-// repair is a resource of a round, and what is asked about it.
+// repairs reports whether a change puts something back that somebody changed: a lost association surely, a route where that is known.
+// Routes come and go with nodes, which is nobody's doing.
+func repairs(c plan.Change) bool { return c.Verb == plan.Associate || c.Repair }
+
+// repair is what a round put back, and what is asked about it.
 type repair struct {
 	round    int64
 	resource network.ID
+	route    string // "" for an association
 	asked    int
 	at, good time.Time
 }
@@ -58,16 +63,15 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 		switch {
 		case !r.good.IsZero():
 			from = r.good.Add(-earlier)
+		case r.route != "":
+			l.answer(r, &unknown) // other routes of the table are written all the time
+			continue
 		case !last:
 			// When it was last as it should be is not known. Until the log is complete, its newest write may not be the one.
 			l.answer(r, nil)
 			continue
 		}
-		ids := []network.ID{r.resource}
-		if r.resource.Is(network.TypeSubnet) {
-			ids = append(ids, r.resource.Parent()) // written with the whole network
-		}
-		found, known, err := w.OthersWrite(ctx, from, r.at, ids...)
+		found, known, err := r.find(ctx, w, from, last)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -83,7 +87,24 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	}
 }
 
-// due lists what is to be asked now. Only a lost association is surely somebody's doing: routes come and go with nodes.
+// find asks who wrote what was repaired. A route can be written by itself, or with the whole table; the latter says less, because the table is
+// written for other routes, too, and it counts only when the log has had the time to show the former.
+func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite, bool, error) {
+	switch {
+	case r.route != "":
+		found, known, err := w.OthersWrite(ctx, from, r.at, r.resource.Child("routes", r.route))
+		if known || err != nil || !last {
+			return found, known, err
+		}
+		found, known, err = w.OthersWrite(ctx, from, r.at, r.resource)
+		return found, known && found.Resource.Equal(r.resource), err
+	case r.resource.Is(network.TypeSubnet): // written with the whole network, too
+		return w.OthersWrite(ctx, from, r.at, r.resource, r.resource.Parent())
+	}
+	return w.OthersWrite(ctx, from, r.at, r.resource)
+}
+
+// due lists what is to be asked now.
 func (l *Log) due(now time.Time) []repair {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,12 +126,12 @@ func (l *Log) due(now time.Time) []repair {
 		if rows.Scan(&r.round, &raw, &r.asked, &at, &good) != nil || json.Unmarshal([]byte(raw), &c) != nil {
 			return all
 		}
-		r.resource, r.at = c.Resource, time.UnixMilli(at)
+		r.resource, r.route, r.at = c.Resource, c.Route, time.UnixMilli(at).Add(-time.Millisecond) // before the repair itself
 		if good != nil {
 			r.good = time.UnixMilli(*good)
 		}
-		same := func(o repair) bool { return o.round == r.round && o.resource.Equal(r.resource) }
-		if c.Verb == plan.Associate && now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] && !slices.ContainsFunc(all, same) {
+		same := func(o repair) bool { return o.round == r.round && o.resource.Equal(r.resource) && o.route == r.route }
+		if repairs(c) && now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] && !slices.ContainsFunc(all, same) {
 			all = append(all, r)
 		}
 	}
@@ -140,6 +161,7 @@ func (a *answer) write(b *batch) error {
 	if a.writer != "" {
 		asked = settledAsking
 	}
-	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE round = ? AND json_extract(change, '$.resource') = ?", a.writer, asked, a.round, string(a.resource))
+	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE round = ? AND json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), '') = ?",
+		a.writer, asked, a.round, string(a.resource), a.route)
 	return err
 }

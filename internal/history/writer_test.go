@@ -41,7 +41,7 @@ func TestWhoItWas(t *testing.T) {
 		*past
 		log   *log
 		strip func(as emulator.Principal)
-		demo  emulator.Demo
+		lost  func() plan.Change
 	}
 	for name, c := range map[string]struct {
 		play func(s *stage)
@@ -53,7 +53,14 @@ func TestWhoItWas(t *testing.T) {
 		"own":               {func(s *stage) { s.strip(emulatortest.Keeper) }, "", 5},
 		"before a good one": {func(s *stage) { s.strip(emulatortest.Operator); time.Sleep(5 * time.Minute); s.good() }, "", 5},
 		"unreadable":        {func(s *stage) { s.strip(emulatortest.Operator); s.log.fails = errors.New("no right to read it") }, "", 5},
-		"no look before":    {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) }, emulatortest.Operator.ObjectID, 1},
+		"refused at first": {func(s *stage) {
+			s.strip(emulatortest.Operator)
+			for range 3 {
+				s.missed(s.lost())
+				time.Sleep(2 * time.Minute)
+			}
+		}, emulatortest.Operator.ObjectID, 1},
+		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) }, emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "routes"+Extension)
@@ -63,7 +70,12 @@ func TestWhoItWas(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &stage{past: open1(t, path), log: &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}, demo: d}
+				s := &stage{past: open1(t, path), log: &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}}
+				s.lost = func() plan.Change {
+					c := associate()
+					c.Resource = d.NodeSubnet
+					return c
+				}
 				s.strip = func(as emulator.Principal) {
 					client, err := e.Client(as)
 					if err != nil {
@@ -83,14 +95,13 @@ func TestWhoItWas(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				c.play(s)
 				time.Sleep(10 * time.Second)
-				change := associate()
-				change.Resource = d.NodeSubnet
-				s.change(change)
+				s.change(s.lost())
 				for range 40 {
 					time.Sleep(time.Minute)
 					s.Ask(t.Context(), s.log, time.Now())
 				}
-				who := s.rounds()[0].Changes[0].ChangedBy
+				rounds := s.rounds()
+				who := rounds[len(rounds)-1].Changes[0].ChangedBy
 				switch {
 				case who == nil:
 					t.Error("nothing was found out, nor that nothing can be")
@@ -109,6 +120,18 @@ func TestWhoItWas(t *testing.T) {
 // good is a round in which everything was as it should be.
 func (p *past) good() {
 	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
+	p.Record(r, network.NewSnapshot())
+}
+
+// missed is a round that saw everything, and whose changes were refused.
+func (p *past) missed(changes ...plan.Change) {
+	r := p.start()
+	r.Complete = true
+	p.Intend(r, changes)
+	for _, c := range changes {
+		r.Changes = append(r.Changes, plan.Outcome{Change: c, State: plan.Failed})
+	}
+	p.Settle(r.Changes)
 	p.Record(r, network.NewSnapshot())
 }
 

@@ -125,6 +125,7 @@ func (t *turn) decide(ctx context.Context) (decision, error) {
 		}
 		if err == nil {
 			t.remember(d.s, d.Plan)
+			t.rememberTrue(d.planner, d.Plan)
 			t.shelve(d.s)
 			t.choose(&d)
 		}
@@ -197,7 +198,7 @@ func (t *turn) act(ctx context.Context, d decision, tell func(Round)) (Round, er
 		t.told.Lock()
 		defer t.told.Unlock()
 		t.note(&round)
-		t.record(&round, d)
+		t.record(&round, d.s, d.planner.Sources)
 		if err == nil || len(round.Changes) > 0 { // otherwise it was interrupted on its way
 			tell(round)
 		}
@@ -207,20 +208,22 @@ func (t *turn) act(ctx context.Context, d decision, tell func(Round)) (Round, er
 
 // carryOut makes what is wanted, or only tells of it. The error is the context's.
 func (t *turn) carryOut(ctx context.Context, round *Round, d decision) error {
-	round.Findings, round.Changes = d.Findings, planned(d.Changes, nil)
+	round.Findings, round.Changes = d.Findings, planned(d.Changes, d.wanted)
 	if len(d.wanted) == 0 {
 		return nil
 	}
 	if t.opts.Planned != nil {
+		about := *round
+		about.Changes = planned(d.wanted, nil)
 		t.unlocked(func() {
 			t.told.Lock()
 			defer t.told.Unlock()
-			t.opts.Planned(*round)
+			t.opts.Planned(about)
 		})
 	}
 	changes, findings, err := t.apply(ctx, *round, d)
 	t.made(changes)
-	round.Changes, round.Findings = append(changes, planned(d.Changes, d.wanted)...), finding.Sort(append(round.Findings, findings...))
+	round.Changes, round.Findings = append(changes, round.Changes...), finding.Sort(append(round.Findings, findings...))
 	return err
 }
 

@@ -21,10 +21,11 @@ type memory struct {
 	lastProven bool           // by what the cluster did
 	subnets    []netip.Prefix // of all node subnets ever seen
 	ownSubnets []network.ID
-	held       map[string]bool // targets whose deletes are held back, by ID.Key()
-	fresh      map[string]bool // targets not looked at yet
-	laid       Lasting         // from before the restart, and not looked at yet
-	recalled   bool            // lastTable is from before the restart, and nothing has shown since that it is right
+	right      map[string]map[netip.Prefix]netip.Addr // as network.Known.True
+	held       map[string]bool                        // targets whose deletes are held back, by ID.Key()
+	fresh      map[string]bool                        // targets not looked at yet
+	laid       Lasting                                // from before the restart, and not looked at yet
+	recalled   bool                                   // lastTable is from before the restart, and nothing has shown since that it is right
 
 	// what was read to find the cluster's own table, and when
 	asked time.Time
@@ -65,7 +66,7 @@ func (m *memory) recall(s *network.Snapshot, id network.ID) {
 	}
 	known := s.Learn(id)
 	known.LastTable, known.LastProven, known.Subnets, known.OwnSubnets = m.lastTable, m.lastProven, m.subnets, m.ownSubnets
-	known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
+	known.Held, known.Fresh, known.True = maps.Clone(m.held), maps.Clone(m.fresh), m.right
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
@@ -98,6 +99,14 @@ func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
 			m.routes, m.since = routes, time.Now()
 		}
 		s.Learn(id).Steady = !m.since.IsZero() && time.Since(m.since) >= steadyAfter
+	}
+}
+
+// rememberTrue keeps which routes of the targets are as they should be.
+func (t *turn) rememberTrue(planner *plan.Planner, p plan.Plan) {
+	for _, c := range t.part {
+		id := network.ID(c.Spec.ClusterID)
+		t.memory[id.Key()].right = planner.True(id, p)
 	}
 }
 

@@ -15,6 +15,7 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	defer k.mu.Unlock()
 	t := k.newTurn(nil, Cause{By: ByPerson})
 	round = t.round()
+	round.Of = []string{} // no cluster that is configured
 	defer t.end(&round)
 	pruner, err := look(t.manners(ctx))
 	if err != nil {
@@ -26,6 +27,8 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 		d.wanted = d.Changes
 	}
 	err = t.carryOut(azure.Counting(ctx, t.calls), &round, d)
+	t.end(&round)
+	t.record(&round, pruner.Seen(), func(network.ID) []network.ID { return nil })
 	return round, err
 }
 

@@ -49,12 +49,12 @@ func (nobody) Settle([]plan.Outcome)                             {}
 func (nobody) Record(Round, *network.Snapshot) []finding.Finding { return nil }
 
 // record hands a round to the recorder. A dry run is none of its business, but what a person had it change is.
-func (t *turn) record(round *Round, d decision) {
+func (t *turn) record(round *Round, s *network.Snapshot, sources func(target network.ID) []network.ID) {
 	if t.opts.DryRun && (t.wish == nil || len(t.wish.Verbs) == 0) {
 		return
 	}
-	round.Observed = observed(*round, d.s, d.planner.Sources)
-	round.Findings = finding.Sort(append(round.Findings, t.opts.Recorder.Record(*round, d.s)...))
+	round.Observed = observed(*round, s, sources)
+	round.Findings = finding.Sort(append(round.Findings, t.opts.Recorder.Record(*round, s)...))
 }
 
 // observed says how everything read that a round changed or found something about, with the tables it came from.

@@ -92,6 +92,9 @@ type Known struct {
 	Held map[string]bool
 	// Fresh are the targets, by ID.Key(), that have not been planned for yet: what was held back before is not known.
 	Fresh map[string]bool
+	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as the cluster's own table had them, and
+	// that has had them at every look since. What of them a target lacks, somebody changed there.
+	True map[string]map[netip.Prefix]netip.Addr
 	// Steady is set when the cluster's own table has held the same pod routes for longer than its cloud provider takes to
 	// repair it.
 	Steady bool

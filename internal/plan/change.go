@@ -32,6 +32,9 @@ type Change struct {
 	Old *Value `json:"old,omitempty"`
 	New *Value `json:"new,omitempty"`
 	Why string `json:"why"`
+	// Repair is set where something is put back that was as it should be when it was last looked at: somebody changed it since, and
+	// nothing else did. A lost association may be one without that being known.
+	Repair bool `json:"repair,omitempty"`
 }
 
 // Value is one side of a Change: a route's fields, or the associated table.

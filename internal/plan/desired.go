@@ -27,7 +27,10 @@ type Table struct {
 }
 
 // Reason is for whom and why a route is touched.
-type Reason struct{ Cluster, Why string }
+type Reason struct {
+	Cluster, Why string
+	Repair       bool // as in a Change
+}
 
 // Table returns the desired state of a table, or nil.
 func (s State) Table(id network.ID) *Table {

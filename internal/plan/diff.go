@@ -50,9 +50,9 @@ func diffTable(table *network.RouteTable, desired Table) []Change {
 		delete(now, name)
 		switch reason := desired.Reasons[name]; {
 		case !there:
-			changes = append(changes, Change{Verb: Create, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why})
+			changes = append(changes, Change{Verb: Create, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why, Repair: reason.Repair})
 		case old.Destination() != r.Destination() || !old.SameHop(r):
-			changes = append(changes, Change{Verb: Update, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r), Why: reason.Why})
+			changes = append(changes, Change{Verb: Update, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r), Why: reason.Why, Repair: reason.Repair})
 		}
 	}
 	for name, r := range now {

@@ -69,6 +69,9 @@ func (p *Planner) Prune(tables []network.ID) *Pruner {
 	return pr
 }
 
+// Seen is the snapshot that the proofs stand on.
+func (pr *Pruner) Seen() *network.Snapshot { return pr.p.s }
+
 // Plan plans for all the tables.
 func (pr *Pruner) Plan() Plan {
 	w := work{Planner: pr.p}
@@ -102,7 +105,7 @@ func (pr *Pruner) without(table *network.RouteTable, orphans []orphan) Table {
 	for _, o := range orphans {
 		name := strings.ToLower(o.route.Name)
 		if was, there := pr.seen[table.ID.Key()][name]; o.proof != "" && there && was.Prefix == o.route.Prefix && was.SameHop(o.route) {
-			t.Gone[name] = Reason{o.cluster, o.proof}
+			t.Gone[name] = Reason{Cluster: o.cluster, Why: o.proof}
 		}
 	}
 	for _, r := range table.Routes {

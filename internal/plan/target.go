@@ -142,7 +142,11 @@ func (t *target) follow(r network.Route, s *share) network.Route {
 		t.w.add(finding.New(finding.WriteFailed, s.name, string(t.now.ID), "%v", err))
 		return r
 	}
-	t.reasons[strings.ToLower(r.Name)] = Reason{s.name, "the node's address changed"}
+	why := Reason{Cluster: s.name, Why: "the node's address changed"}
+	if t.undone(s, r.Prefix, hop) {
+		why.Why, why.Repair = "changed in this table, and not in the cluster's", true
+	}
+	t.reasons[strings.ToLower(r.Name)] = why
 	return changed
 }
 
@@ -160,7 +164,7 @@ func (t *target) dropStale() {
 		}
 		t.w.released = append(t.w.released, part)
 		for _, r := range s.stale {
-			t.gone[strings.ToLower(r.Name)] = Reason{s.name, "gone from the cluster's table"}
+			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "gone from the cluster's table"}
 		}
 	}
 	if len(t.gone) == 0 {
@@ -234,7 +238,11 @@ func (t *target) addRoute(s *share, want network.Route) {
 		s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
 		return
 	}
-	t.reasons[strings.ToLower(name)] = Reason{s.name, "new in the cluster's table"}
+	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
+	if t.undone(s, want.Prefix, want.Hop) {
+		why.Why, why.Repair = "removed from this table, and not from the cluster's", true
+	}
+	t.reasons[strings.ToLower(name)] = why
 	t.put(network.NewRoute(name, want.Prefix, want.Hop), s)
 }
 

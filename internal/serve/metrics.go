@@ -23,7 +23,8 @@ type Metrics struct {
 	kept     []string // names of clusters, as of the last round
 
 	findings  *prometheus.GaugeVec     // code, severity, cluster
-	changes   *prometheus.CounterVec   // verb, outcome
+	changes   *prometheus.CounterVec   // verb, outcome, cluster
+	unmade    *prometheus.GaugeVec     // verb, cluster
 	latency   *prometheus.HistogramVec // kind
 	rounds    *prometheus.CounterVec   // cause
 	last      *prometheus.GaugeVec     // cluster
@@ -36,6 +37,9 @@ type Metrics struct {
 
 // retired is when AKS retires kubenet.
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
+
+// results are what can become of an event.
+var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "malformed", "large"}
 
 // NewMetrics makes the metrics of one keeper.
 func NewMetrics() *Metrics {
@@ -51,26 +55,38 @@ func NewMetrics() *Metrics {
 		return c
 	}
 	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
-	m.changes = counter("changes_total", "Changes that were to be made, by verb and what became of them.", "verb", "outcome")
+	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
+	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
-	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to.", "cluster")
+	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.remaining = gauge("arm_tokens_remaining", "Tokens that Azure said were left, by subscription and kind: reads or writes.", "subscription", "kind")
-	m.events = counter("events_total", "Events, by what became of them: woke, own, unknown, handshake, unauthorized, malformed, large.", "result")
+	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
-		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for associations, sync for routes.",
+		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
 	}, []string{"kind"})
 	m.registry.MustRegister(m.latency, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
+	// What is counted from nothing is there from the start: the first increase could not be told otherwise.
+	for _, result := range results {
+		m.events.WithLabelValues(result)
+	}
+	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent} {
+		m.rounds.WithLabelValues(cause)
+	}
+	for _, kind := range []string{"repair", "sync"} {
+		m.latency.WithLabelValues(kind)
+	}
 	return m
 }
 
-func (m *Metrics) handler() http.Handler {
+// Handler answers with the metrics, to anybody.
+func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
@@ -87,9 +103,9 @@ func (m *Metrics) Call(c azure.Call) {
 
 // Round notes what a round led to. Rounds are told one after the other.
 func (m *Metrics) Round(r keeper.Round) {
-	cause, began := "poll", r.Started
+	cause, began := keeper.ByPoll, r.Started
 	if !r.Asked.IsZero() {
-		cause, began = "event", r.Asked
+		cause, began = keeper.ByEvent, r.Asked
 	}
 	if r.Woke.By == keeper.ByPerson {
 		cause = keeper.ByPerson
@@ -101,11 +117,11 @@ func (m *Metrics) Round(r keeper.Round) {
 	}
 	made := map[string]bool{}
 	for _, c := range r.Changes {
-		m.changes.WithLabelValues(string(c.Verb), string(c.State)).Inc()
+		m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
 		if c.State != plan.Done {
 			continue
 		}
-		if c.Verb == plan.Associate {
+		if c.Verb == plan.Associate || c.Repair {
 			made["repair"] = true
 		} else {
 			made["sync"] = true
@@ -119,21 +135,46 @@ func (m *Metrics) Round(r keeper.Round) {
 	if looked == nil {
 		looked = r.Kept
 	}
+	m.left(r, looked)
 	for _, cluster := range m.kept {
 		if !slices.Contains(r.Kept, cluster) {
 			m.last.DeleteLabelValues(cluster)
+			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 		}
 	}
 	m.kept = r.Kept
+	for _, cluster := range m.kept {
+		m.last.WithLabelValues(cluster) // one that never was is told of, too
+	}
 	for _, cluster := range looked {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
+	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
+		m.routes.Reset()
+		m.limit.Reset()
+	}
 	for _, f := range r.Tables {
 		m.routes.WithLabelValues(f.Table.Key()).Set(float64(f.Routes))
 		if f.Limit > 0 {
 			m.limit.WithLabelValues(f.Table.Key()).Set(float64(f.Limit))
+		}
+	}
+}
+
+// left notes what a round left unmade. Of a cluster that was not seen it stays what it was.
+func (m *Metrics) left(r keeper.Round, looked []string) {
+	for _, cluster := range looked {
+		if has(r, cluster, finding.ReadFailed, finding.AzureSilent) {
+			continue
+		}
+		m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+		for _, c := range r.Changes {
+			if c.Cluster == cluster && c.State != plan.Done && c.State != plan.Obsolete {
+				m.unmade.WithLabelValues(string(c.Verb), cluster).Inc()
+			}
 		}
 	}
 }
@@ -144,9 +185,12 @@ var unsuccessful = []finding.Code{
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
-func successful(r keeper.Round, cluster string) bool {
-	return !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
-		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(unsuccessful, f.Code)
+func successful(r keeper.Round, cluster string) bool { return !has(r, cluster, unsuccessful...) }
+
+// has reports whether one of these was found of a cluster, or of all.
+func has(r keeper.Round, cluster string, codes ...finding.Code) bool {
+	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(codes, f.Code)
 	})
 }
 

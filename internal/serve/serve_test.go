@@ -16,9 +16,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -291,7 +291,7 @@ func TestMetrics(t *testing.T) {
 	m := s.metrics
 	at := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{Change: plan.Change{Verb: verb}, State: state}
+		return plan.Outcome{Change: plan.Change{Verb: verb, Cluster: "shop"}, State: state}
 	}
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
@@ -304,25 +304,35 @@ func TestMetrics(t *testing.T) {
 	_, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil)
 	for _, line := range []string{
 		`routekeeper_findings{cluster="play",code="read-failed",severity="error"} 1`,
-		`routekeeper_changes_total{outcome="done",verb="create"} 2`, `routekeeper_changes_total{outcome="failed",verb="delete"} 1`,
+		`routekeeper_changes_total{cluster="shop",outcome="done",verb="create"} 2`, `routekeeper_changes_total{cluster="shop",outcome="failed",verb="delete"} 1`,
 		`routekeeper_change_seconds_sum{kind="repair"} 5`, `routekeeper_change_seconds_count{kind="sync"} 1`,
 		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
-		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`, `routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
 		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
 		`routekeeper_arm_calls_total{method="GET",status="200"} 1`, `routekeeper_arm_calls_total{method="PUT",status="0"} 1`,
+		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`,
 		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 11`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	for _, part := range []string{`last_success_timestamp_seconds{cluster="play"}`, `code="source-hop"`, `limit{table="/subscriptions/s/b"}`} {
+	for _, part := range []string{`code="source-hop"`, `unmade{cluster="shop",verb="create"`, `limit{table="/subscriptions/s/b"}`} {
 		if strings.Contains(text, part) {
 			t.Errorf("the metrics have %s", part)
 		}
 	}
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
+	}
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Findings: []finding.Finding{finding.New(finding.ReadFailed, "shop", "x", "")}})
+	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); !strings.Contains(text, `routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`) {
+		t.Error("what was left unmade is forgotten when it cannot be seen")
+	}
+	m.Round(keeper.Round{Kept: []string{"play"}, Started: at, Complete: true, Tables: []keeper.Fill{{Table: "/subscriptions/s/b", Routes: 4}}})
+	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
+	if strings.Contains(text, `cluster="shop"`) || strings.Contains(text, `table="/subscriptions/s/a"`) || !strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
+		t.Errorf("what left the config is still told of:\n%s", text)
 	}
 }
 

@@ -1,0 +1,114 @@
+package deploy
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/rulefmt"
+)
+
+// bad is a state that an alert is for, in Prometheus' notation, a sample a minute; after says when it is to fire first, and near is as
+// close to it as can be without.
+type bad struct {
+	alert  string
+	series string
+	after  time.Duration
+	near   string
+}
+
+var bads = []bad{
+	{"RoutekeeperDown", `up 0x30`, 5 * time.Minute, `up 1x10 0x3 1x17`},
+	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 5 * time.Minute, `up 1x30`},
+	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x30\nroutekeeper_rounds_total{cause=\"event\"} 0x30", 10 * time.Minute,
+		"up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x9 1x20\nroutekeeper_rounds_total{cause=\"event\"} 0x30"},
+	// Times are seconds since 1970; the tests begin at 1,000,000.
+	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x30`, 12 * time.Minute,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x9 1000600x9 1001200x9`},
+	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x30`, 10 * time.Minute,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x9 1000600x9 1001140x9`},
+	{"RoutekeeperAssociationLost", `routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x10`, 5 * time.Minute,
+		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x4 stale 1x4 stale`},
+	{"RoutekeeperAssociationLost", `routekeeper_changes_unmade{verb="associate",cluster="shop"} 2x10`, 5 * time.Minute,
+		`routekeeper_changes_unmade{verb="create",cluster="shop"} 2x10`},
+	{"RoutekeeperWriteFailing", `routekeeper_findings{code="write-refused",severity="error",cluster="shop"} 1x10`, 5 * time.Minute,
+		`routekeeper_findings{code="write-dropped-fields",severity="warning",cluster="shop"} 1x10`},
+	{"RoutekeeperFight", `routekeeper_findings{code="fight",severity="warning",cluster="shop"} 1x10`, 0, `routekeeper_findings{code="write-undone",severity="error",cluster="shop"} 1x10`},
+	{"RoutekeeperDeletesHeld", `routekeeper_findings{code="deletes-held",severity="error",cluster="shop"} 1x60`, 30 * time.Minute,
+		`routekeeper_findings{code="deletes-held",severity="error",cluster="shop"} 1x29 stale 1x29 stale`},
+	{"RoutekeeperFinding", `routekeeper_findings{code="prefix-taken",severity="error",cluster="shop"} 1x30`, 15 * time.Minute,
+		"routekeeper_findings{code=\"foreign-shadow\",severity=\"warning\",cluster=\"shop\"} 1x30\nroutekeeper_findings{code=\"write-refused\",severity=\"error\",cluster=\"shop\"} 1x30"},
+	{"RoutekeeperTableNearlyFull", "routekeeper_table_routes{table=\"t\"} 361x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30", 15 * time.Minute,
+		"routekeeper_table_routes{table=\"t\"} 360x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30\nroutekeeper_table_routes{table=\"own\"} 399x30"},
+	{"RoutekeeperTokensLow", `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 39x30`, 10 * time.Minute, `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 40x30`},
+	{"RoutekeeperThrottled", calls("429", 6), 11 * time.Minute, calls("429", 5)},
+	{"RoutekeeperAzureFailing", calls("503", 21), 11 * time.Minute, calls("503", 20)},
+	{"RoutekeeperAzureFailing", calls("0", 21), 11 * time.Minute, calls("404", 99)},
+	{"RoutekeeperHistoryDegraded", `routekeeper_findings{code="history-degraded",severity="warning"} 1x30`, 10 * time.Minute, `routekeeper_findings{code="history-degraded",severity="warning"} 1x9 stale`},
+	{"RoutekeeperEventsRefused", `routekeeper_events_total{result="unauthorized"} 0+1x60`, 16 * time.Minute, `routekeeper_events_total{result="unauthorized"} 0x10 5x30 8x30`},
+	{"RoutekeeperPaused", `routekeeper_findings{code="paused",severity="info"} 1x600`, 8 * time.Hour, `routekeeper_findings{code="paused",severity="info"} 1x479 stale`},
+	{"RoutekeeperKubenetRetirement", "routekeeper_kubenet_retirement_days 179x90\nroutekeeper_cluster_last_success_timestamp_seconds{cluster=\"shop\"} 1x90", time.Hour,
+		"routekeeper_kubenet_retirement_days 179x90\nroutekeeper_cluster_last_success_timestamp_seconds{cluster=\"shop\"} 1x90\n" +
+			"routekeeper_findings{code=\"cluster-not-kubenet\",severity=\"error\",cluster=\"shop\"} 1x90"},
+	{"RoutekeeperKubenetRetirement", "routekeeper_kubenet_retirement_days 179x90\nroutekeeper_cluster_last_success_timestamp_seconds{cluster=\"shop\"} 1x90\n" +
+		"routekeeper_cluster_last_success_timestamp_seconds{cluster=\"play\"} 1x90\nroutekeeper_findings{code=\"cluster-not-kubenet\",severity=\"error\",cluster=\"play\"} 1x90", time.Hour,
+		"routekeeper_kubenet_retirement_days 180x90\nroutekeeper_cluster_last_success_timestamp_seconds{cluster=\"shop\"} 1x90"},
+	// An event at the second minute, changes all the time: six hours without an event are over at 6:02, or a sample later.
+	{"RoutekeeperEventsStopped", "routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"woke\"} 0x1 1x500", 6*time.Hour + 31*time.Minute,
+		"routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"woke\"} 0x500"},
+	{"RoutekeeperEventsStopped", "routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"unknown\"} 0x1 1x500", 6*time.Hour + 31*time.Minute,
+		"routekeeper_changes_total{verb=\"create\",outcome=\"failed\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"woke\"} 0x1 1x500"},
+}
+
+// calls are 100 calls a minute, so many of them with another status than 200.
+func calls(status string, n int) string {
+	return `routekeeper_arm_calls_total{method="GET",status="200"} 0+` + strconv.Itoa(100-n) + "x30\nroutekeeper_arm_calls_total{method=\"GET\",status=\"" + status + `"} 0+` + strconv.Itoa(n) + "x30"
+}
+
+// only leaves the rules of one alert.
+func (p *prometheus) only(alert string) {
+	p.rules = slices.DeleteFunc(p.rules, func(r rulefmt.Rule) bool { return r.Alert != alert })
+	if len(p.rules) == 0 {
+		p.t.Fatalf("there is no alert %s", alert)
+	}
+}
+
+// TestAlerts: every rule fires in its bad state, when it says and no sooner, and not in what comes close to it.
+func TestAlerts(t *testing.T) {
+	begin := time.Unix(1_000_000, 0)
+	fired := map[string]bool{} // rules, by expression
+	for _, c := range bads {
+		p := newPrometheus(t)
+		p.only(c.alert)
+		p.load(begin, time.Minute, c.series)
+		first := time.Duration(-1)
+		for at := time.Duration(0); at <= c.after+5*time.Minute; at += time.Minute {
+			if slices.Contains(names(p.evaluate(begin.Add(at))), c.alert) && first < 0 {
+				first = at
+			}
+		}
+		if first != c.after {
+			t.Errorf("%s of\n%s\nfires after %s, want %s", c.alert, c.series, first, c.after)
+		}
+		for _, r := range p.rules {
+			if r.Alert == c.alert && len(p.query(r.Expr, begin.Add(c.after))) > 0 {
+				fired[r.Expr] = true
+			}
+		}
+		p = newPrometheus(t)
+		p.only(c.alert)
+		p.load(begin, time.Minute, c.near)
+		for at := time.Duration(0); at <= c.after+5*time.Minute; at += time.Minute {
+			if slices.Contains(names(p.evaluate(begin.Add(at))), c.alert) {
+				t.Errorf("%s fires after %s of\n%s", c.alert, at, c.near)
+				break
+			}
+		}
+	}
+	for _, r := range newPrometheus(t).rules {
+		if !fired[r.Expr] {
+			t.Errorf("nothing shows that %s fires: %s", r.Alert, r.Expr)
+		}
+	}
+}

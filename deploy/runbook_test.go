@@ -1,0 +1,157 @@
+package deploy
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/serve"
+)
+
+// anchors are those that a Markdown page has, as GitHub makes them.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(raw), -1) {
+		all = append(all, strings.ReplaceAll(strings.ToLower(m[1]), " ", "-"))
+	}
+	return all
+}
+
+// TestRunbooks: each alert says how bad it is, in words, and leads to its section of the runbooks; there is no section without an alert.
+func TestRunbooks(t *testing.T) {
+	sections := anchors(t, "../docs/runbooks.md")
+	told := map[string]bool{"runbooks": true}
+	for _, r := range newPrometheus(t).rules {
+		want := strings.ToLower(r.Alert)
+		told[want] = true
+		if r.Annotations["runbook_url"] != "https://routekeeper.dev/routekeeper/docs/runbooks.md#"+want || !slices.Contains(sections, want) {
+			t.Errorf("%s leads to %s, and the runbooks have %v", r.Alert, r.Annotations["runbook_url"], sections)
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
+			t.Errorf("%s lacks words, or has the severity %q", r.Alert, r.Labels["severity"])
+		}
+	}
+	for _, s := range sections {
+		if !told[s] {
+			t.Errorf("the runbooks have a section %s of no alert", s)
+		}
+	}
+}
+
+// told are the labels of every metric that a keeper tells, by its name: of one that has seen everything once.
+func told(t *testing.T) map[string][]string {
+	t.Helper()
+	m := serve.NewMetrics()
+	m.Round(keeper.Round{
+		Kept: []string{"shop"}, Findings: []finding.Finding{finding.New(finding.SourceHop, "shop", "x", "")}, Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
+		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"}, State: plan.Failed}},
+	})
+	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 1})
+	s, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: m, Log: slog.New(slog.DiscardHandler)}, asleep{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	response, err := http.Get("http://" + s.Address() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPrometheus(t)
+	p.take(text, time.Now())
+	all := map[string][]string{"up": {"__name__", "job", "instance"}}
+	for _, s := range p.series {
+		var names []string
+		s.labels.Range(func(l labels.Label) { names = append(names, l.Name) })
+		all[s.labels.Get("__name__")] = names
+	}
+	return all
+}
+
+type asleep struct{}
+
+func (asleep) Wake(string, ...network.ID) int { return 0 }
+
+// coming are codes of findings that are on their way.
+var coming = []string{"fight"}
+
+// checkNames checks that an expression asks for metrics, labels and codes of findings that there are.
+func checkNames(t *testing.T, expr string, told map[string][]string) {
+	t.Helper()
+	tree, err := promQL.ParseExpr(expr)
+	if err != nil {
+		t.Errorf("%s: %v", expr, err)
+		return
+	}
+	var known []string // labels of all metrics in it
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		names, there := told[v.Name]
+		if !there {
+			t.Errorf("%s: nobody tells of %s", expr, v.Name)
+		}
+		known = append(known, names...)
+		for _, m := range v.LabelMatchers {
+			if !slices.Contains(names, m.Name) {
+				t.Errorf("%s: %s has no label %s", expr, v.Name, m.Name)
+			}
+			for _, code := range strings.Split(m.Value, "|") {
+				if m.Name == "code" && finding.Describe(finding.Code(code)).Title == "" && !slices.Contains(coming, code) {
+					t.Errorf("%s: there is no finding %s", expr, code)
+				}
+			}
+		}
+		return nil
+	})
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		var asked []string
+		switch n := n.(type) {
+		case *parser.AggregateExpr:
+			asked = n.Grouping
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				asked = n.VectorMatching.MatchingLabels
+			}
+		}
+		for _, l := range asked {
+			if !slices.Contains(known, l) {
+				t.Errorf("%s: no metric in it has a label %s", expr, l)
+			}
+		}
+		return nil
+	})
+}
+
+// TestNames: what the alerts ask for is what a listener tells.
+func TestNames(t *testing.T) {
+	all := told(t)
+	for _, r := range newPrometheus(t).rules {
+		checkNames(t, r.Expr, all)
+	}
+}

@@ -1,0 +1,124 @@
+package keeper
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestRepairs: a route of a target is a repair where it was seen as it should be and was changed in the target only. Whatever the cluster's
+// own table changed is none, nor what this keeper has not seen right before.
+func TestRepairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		k := w.keep(w.demoConfig())
+		// next makes rounds until nothing changes, and returns what was changed, as "verb prefix", with * for a repair.
+		next := func() string {
+			t.Helper()
+			var all []string
+			for range 6 {
+				time.Sleep(time.Minute)
+				for _, c := range w.round(k).Changes {
+					mark := ""
+					if c.Repair {
+						mark = "*"
+					}
+					v := c.New
+					if v == nil {
+						v = c.Old
+					}
+					all = append(all, fmt.Sprintf("%s%s %s %s", c.Verb, mark, v.AddressPrefix, c.State))
+				}
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ")
+		}
+		expect := func(want string) {
+			t.Helper()
+			if got := next(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		without := func(table network.ID, prefix string) {
+			w.edit(table, func(p object) {
+				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool { return r.(object)["properties"].(object)["addressPrefix"] == prefix })
+			})
+		}
+		scale := func(n int) {
+			t.Helper()
+			w.edit(w.demo.Cluster.Child("agentPools", w.demo.Pool), func(p object) { p["count"] = n })
+		}
+		expect("create 10.244.0.0/24 done, create 10.244.1.0/24 done, create 10.244.2.0/24 done") // it was never there
+		without(w.demo.GatewayTable, "10.244.1.0/24")
+		expect("create* 10.244.1.0/24 done")
+		w.edit(w.demo.GatewayTable, func(p object) { // to another node
+			for _, r := range p["routes"].([]any) {
+				if p := r.(object)["properties"].(object); p["addressPrefix"] == "10.244.1.0/24" {
+					p["nextHopIpAddress"] = "10.42.1.4"
+				}
+			}
+		})
+		expect("update* 10.244.1.0/24 done")
+		scale(4)
+		expect("create 10.244.3.0/24 done")
+		scale(3)
+		expect("delete 10.244.3.0/24 done")
+		before := w.get(w.demo.ClusterTable)
+		without(w.demo.ClusterTable, "10.244.2.0/24")
+		expect("delete 10.244.2.0/24 done")
+		w.put(w.demo.ClusterTable, before) // the same prefix, and the same address
+		expect("create 10.244.2.0/24 done")
+
+		// A repair that is refused stays one, until it is made.
+		clear := w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		without(w.demo.GatewayTable, "10.244.2.0/24")
+		expect(strings.TrimSuffix(strings.Repeat("create* 10.244.2.0/24 failed, ", 6), ", "))
+		clear()
+		if got := next(); !strings.Contains(got, "create* 10.244.2.0/24 done") {
+			t.Errorf("got %s", got)
+		}
+
+		// What the cluster's own table has changed is none, also where it cannot be made at once.
+		clear = w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		turn := func(hop string) {
+			w.edit(w.demo.ClusterTable, func(p object) {
+				for _, r := range p["routes"].([]any) {
+					if p := r.(object)["properties"].(object); p["addressPrefix"] == "10.244.1.0/24" {
+						p["nextHopIpAddress"] = hop
+					}
+				}
+			})
+		}
+		turn("10.42.1.4")
+		expect(strings.TrimSuffix(strings.Repeat("update 10.244.1.0/24 failed, ", 6), ", "))
+		clear()
+		turn("10.42.1.5")
+		expect("")
+
+		// Another keeper knows nothing of before.
+		without(w.demo.GatewayTable, "10.244.2.0/24")
+		k = w.keep(w.demoConfig())
+		expect("create 10.244.2.0/24 done")
+
+		// A stale route that is kept is not as it should be: to remove it was right.
+		upsert := w.demoConfig()
+		upsert.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
+		k = w.keep(upsert)
+		before = w.get(w.demo.ClusterTable)
+		expect("")
+		without(w.demo.ClusterTable, "10.244.2.0/24")
+		expect("")
+		without(w.demo.GatewayTable, "10.244.2.0/24")
+		expect("")
+		w.put(w.demo.ClusterTable, before)
+		expect("create 10.244.2.0/24 done")
+	})
+}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"net/netip"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// undone reports whether a route was in the target before as it should be now. Its cluster's own table has not changed, so it was changed
+// in the target, and to put it back is a repair.
+func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
+	was, known := t.w.s.Known(s.cluster.ID).True[t.now.ID.Key()][prefix]
+	return known && was == hop
+}
+
+// True is network.Known.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
+// plan. What is not, because there is no room for it, is not known to have been changed lately when it is.
+func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
+	before := p.s.Known(cluster).True
+	type place struct{ target, prefix string }
+	back := map[place]bool{}
+	for _, c := range made.Changes {
+		if c.Repair {
+			back[place{c.Resource.Key(), c.New.AddressPrefix}] = true
+		}
+	}
+	now := map[string]map[netip.Prefix]netip.Addr{}
+	for target, parts := range p.parts {
+		for _, part := range parts {
+			if !cluster.Equal(network.ID(part.config.Spec.ClusterID)) {
+				continue
+			}
+			if part.wanted == nil { // not seen this time
+				now[target] = before[target]
+				continue
+			}
+			routes := map[netip.Prefix]netip.Addr{}
+			for prefix, hop := range before[target] {
+				if part.wanted[prefix].Hop == hop && back[place{target, prefix.String()}] {
+					routes[prefix] = hop
+				}
+			}
+			if table := p.s.Tables[target]; table != nil {
+				for _, r := range table.Routes {
+					if want, ours := part.wanted[r.Prefix]; ours && want.SameHop(r) {
+						routes[r.Prefix] = want.Hop
+					}
+				}
+			}
+			now[target] = routes
+		}
+	}
+	return now
+}
