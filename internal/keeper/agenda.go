@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -287,30 +286,6 @@ func (a *agenda) claim(t *turn, clusters []v1alpha1.ClusterRoutes) {
 		delete(t.left, keyOf(c))
 		t.part = append(t.part, c)
 	}
-}
-
-// reload takes new configs. Rounds that have not decided yet are broken off; those that write what they had decided go on to their end.
-func (a *agenda) reload() {
-	if configs := a.bell.reloaded(); configs != nil {
-		a.fresh = configs
-	}
-	for _, cancel := range a.looks {
-		if a.fresh != nil {
-			cancel()
-		}
-	}
-	if a.fresh == nil || len(a.looks) > 0 {
-		return
-	}
-	before := a.memory
-	a.configure(a.fresh)
-	a.fresh, a.poll, a.polling = nil, time.Time{}, nil
-	for key := range a.busy {
-		if a.memory[key] == nil {
-			a.memory[key] = before[key]
-		}
-	}
-	maps.DeleteFunc(a.missed, func(key string, _ bool) bool { return a.memory[key] == nil })
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -1,8 +1,10 @@
 package keeper
 
 import (
+	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -10,13 +12,37 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Reload has a running keeper keep other configs from its next round on, which begins at once and looks at all. It may be called at any
-// time.
+// Reload has a running keeper keep other configs from its next round on, which begins as soon as no other is looking, and looks at all. It
+// may be called at any time.
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	k.bell.mu.Lock()
 	k.bell.configs = configs
 	k.bell.mu.Unlock()
 	k.bell.signal()
+}
+
+// reload takes new configs. Rounds that have not decided yet are broken off; those that write what they had decided go on to their end.
+func (a *agenda) reload() {
+	if configs := a.bell.reloaded(); configs != nil {
+		a.fresh = configs
+	}
+	for _, cancel := range a.looks {
+		if a.fresh != nil {
+			cancel()
+		}
+	}
+	if a.fresh == nil || len(a.looks) > 0 {
+		return
+	}
+	before := a.memory
+	a.configure(a.fresh)
+	a.fresh, a.poll, a.polling = nil, time.Time{}, nil
+	for key := range a.busy {
+		if a.memory[key] == nil {
+			a.memory[key] = before[key]
+		}
+	}
+	maps.DeleteFunc(a.missed, func(key string, _ bool) bool { return a.memory[key] == nil })
 }
 
 // configure takes configs. Of a cluster that was kept before it is still known what was, but deletes in its targets have to be proven

@@ -76,7 +76,7 @@ func NewMetrics() *Metrics {
 	for _, result := range results {
 		m.events.WithLabelValues(result)
 	}
-	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent} {
+	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent, keeper.ByPerson} {
 		m.rounds.WithLabelValues(cause)
 	}
 	for _, kind := range []string{"repair", "sync"} {
