@@ -199,3 +199,31 @@ func TestReloadWhileOneHangs(t *testing.T) {
 		})
 	}
 }
+
+// TestParted: clusters that have nothing to write do not wait for those that have; each part of the round tells of its own, and of what it
+// cost.
+func TestParted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k.Wake("Ann Example", w.demo.NodeSubnet)
+		k.Wake("a pipeline", play.target)
+		r := k.parts(time.Minute)
+		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) || !slices.Equal(r[1].Of, []string{"shop"}) {
+			t.Fatalf("%+v", r)
+		}
+		if r[0].Elapsed > time.Second || r[0].Writes != 0 || r[0].Reads == 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
+			t.Errorf("the part with nothing to write: %+v", r[0])
+		}
+		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads != 2 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
+			t.Errorf("the part that writes: %+v", r[1])
+		}
+		if want := (Cause{By: ByEvent, Caller: "Ann Example and 1 more"}); r[0].Woke != want || r[1].Woke != want {
+			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
+		}
+	})
+}

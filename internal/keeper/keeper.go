@@ -151,7 +151,7 @@ func (t *turn) plan(ctx context.Context) (d decision, err error) {
 	if len(t.part) < before { // some have left for a round of their own
 		kept := nameSet(t.part)
 		kept[""] = true // what is about none in particular
-		d.about(kept, true)
+		d.about(kept)
 	}
 	return d, err
 }

@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -155,47 +154,73 @@ func (t *turn) split(d decision) map[*turn]decision {
 	if len(rest) == 0 && len(groups) > 0 {
 		groups = groups[1:]
 	}
-	parts := map[*turn]decision{}
+	turns := []*turn{t}
+	var ofCluster, ofResource = map[string]int{}, map[string]int{} // the turn, by name and by ID.Key()
 	for _, group := range groups {
 		o := t.newTurn(group, t.cause)
 		o.agenda, o.began, o.wish, o.asked = t.agenda, t.began, t.wish, map[string]ring{}
-		keys := map[string]bool{}
 		for _, c := range group {
 			key := keyOf(c)
 			if r, named := t.asked[key]; named {
 				o.asked[key] = r
 				delete(t.asked, key)
 			}
-			keys[key] = true
+			ofCluster[c.Metadata.Name], ofResource[key] = len(turns), len(turns)
 			if cluster := d.s.Cluster(network.ID(key)); cluster != nil {
-				keys[cluster.NodeGroup().Key()] = true
+				ofResource[cluster.NodeGroup().Key()] = len(turns)
 			}
 			for _, rest := range t.memory[key].rests {
-				keys[rest] = true
+				ofResource[rest] = len(turns)
 			}
 		}
-		parts[o] = d.of(nameSet(group), keys, true)
-		d = d.of(nameSet(group), keys, false)
+		turns = append(turns, o)
 		t.part = without(t.part, group)
 	}
-	parts[t] = d
+	parts := map[*turn]decision{}
+	for i, part := range d.parts(len(turns), ofCluster, ofResource) {
+		parts[turns[i]] = part
+	}
 	return parts
 }
 
-// of is the part of a decision that is about some clusters and resources, or the rest of it.
-func (d decision) of(clusters map[string]bool, resources map[string]bool, about bool) decision {
-	d.about(clusters, about)
-	d.s = d.s.Fork()
-	maps.DeleteFunc(d.s.Tables, func(key string, _ *network.RouteTable) bool { return resources[key] != about })
-	maps.DeleteFunc(d.s.Subnets, func(key string, _ *network.Subnet) bool { return resources[key] != about })
-	maps.DeleteFunc(d.s.Unread, func(key string, _ network.Unread) bool { return resources[key] != about })
-	return d
+// parts parts a decision by the clusters and resources that it is about. What is about none of them is in the first part.
+func (d decision) parts(n int, ofCluster, ofResource map[string]int) []decision {
+	if n == 1 {
+		return []decision{d}
+	}
+	parts := make([]decision, n)
+	for i := range parts {
+		s := *d.s
+		s.Tables, s.Subnets, s.Unread = map[string]*network.RouteTable{}, map[string]*network.Subnet{}, map[string]network.Unread{}
+		parts[i] = d
+		parts[i].s, parts[i].Changes, parts[i].wanted, parts[i].Findings = &s, nil, nil, nil
+	}
+	for _, c := range d.Changes {
+		p := &parts[ofCluster[c.Cluster]]
+		p.Changes = append(p.Changes, c)
+	}
+	for _, c := range d.wanted {
+		p := &parts[ofCluster[c.Cluster]]
+		p.wanted = append(p.wanted, c)
+	}
+	for _, f := range d.Findings {
+		p := &parts[ofCluster[f.Cluster]]
+		p.Findings = append(p.Findings, f)
+	}
+	for key, table := range d.s.Tables {
+		parts[ofResource[key]].s.Tables[key] = table
+	}
+	for key, subnet := range d.s.Subnets {
+		parts[ofResource[key]].s.Subnets[key] = subnet
+	}
+	for key, u := range d.s.Unread {
+		parts[ofResource[key]].s.Unread[key] = u
+	}
+	return parts
 }
 
-// about leaves only the changes and findings that are about some clusters, or the others.
-func (d *decision) about(clusters map[string]bool, about bool) {
-	change := func(c plan.Change) bool { return clusters[c.Cluster] != about }
-	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), change)
-	d.wanted = slices.DeleteFunc(slices.Clone(d.wanted), change)
-	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f finding.Finding) bool { return clusters[f.Cluster] != about })
+// about leaves only the changes and findings that are about some clusters.
+func (d *decision) about(clusters map[string]bool) {
+	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), func(c plan.Change) bool { return !clusters[c.Cluster] })
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f finding.Finding) bool { return !clusters[f.Cluster] })
 }
