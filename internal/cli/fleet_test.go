@@ -141,7 +141,7 @@ func (f *fleet) start() {
 		f.b.Fatalf("no first round: %v %.300s", err, line)
 	}
 	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-round")
-	f.b.Logf("first round: %d changes, %d reads, %d writes", len(first.Changes), first.Reads, first.Writes)
+	f.b.Logf("its first round: %d reads, %d writes", first.ARM.Reads, first.ARM.Writes)
 	go func() { // the others are not waited for
 		for err == nil {
 			_, err = in.ReadBytes('\n')
