@@ -27,7 +27,6 @@ const (
 	fleetSubscriptions = 10
 	fleetNodes         = 20
 	fleetInterval      = 10 * time.Second
-	fleetRest          = time.Minute // for how long it is watched at rest
 )
 
 // BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in 10 subscriptions of a local Azure
@@ -50,7 +49,7 @@ func BenchmarkFleet(b *testing.B) {
 	for b.Loop() {
 		f := newFleet(b, clusters)
 		f.start()
-		f.atRest()
+		f.atRest(time.Duration(min(6, 2+clusters/200))*fleetInterval)
 		f.repairs()
 		f.stop()
 	}
@@ -185,19 +184,20 @@ func (f *fleet) reads(since int) (reads, polls int) {
 	return reads, polls
 }
 
-func (f *fleet) atRest() {
+// atRest watches the program for a while.
+func (f *fleet) atRest(span time.Duration) {
 	time.Sleep(fleetInterval) // the first poll at rest: what lists cost was learnt in it
 	since, before := f.e.LastRequest(), usage(f.b, f.run.Process.Pid)
-	time.Sleep(fleetRest)
+	time.Sleep(span)
 	after := usage(f.b, f.run.Process.Pid)
 	reads, polls := f.reads(since)
 	pages, each := f.fewest()
-	perMinute := float64(polls) / fleetRest.Minutes()
-	f.b.ReportMetric(float64(reads)/fleetRest.Minutes(), "reads/min")
+	perMinute := float64(polls) / span.Minutes()
+	f.b.ReportMetric(float64(reads)/span.Minutes(), "reads/min")
 	f.b.ReportMetric(perMinute*pages, "reads/min-floor")
 	f.b.ReportMetric(perMinute*each, "reads/min-by-GETs")
 	if after != nil {
-		f.b.ReportMetric(100*(after.cpu-before.cpu).Seconds()/fleetRest.Seconds(), "%core-at-rest")
+		f.b.ReportMetric(100*(after.cpu-before.cpu).Seconds()/span.Seconds(), "%core-at-rest")
 		f.b.ReportMetric(after.resident, "MiB-resident")
 		f.b.ReportMetric(after.peak, "MiB-peak")
 	}
@@ -226,12 +226,14 @@ func (f *fleet) fewest() (pages, gets float64) {
 
 // repairs strips subnets and waits until they have their tables again.
 func (f *fleet) repairs() {
-	const strips = 5
+	const strips = 3
 	worst := func(wake bool) float64 {
 		var all []time.Duration
 		for range strips {
 			m := f.members[rand.IntN(len(f.members))]
-			time.Sleep(rand.N(fleetInterval))
+			if !wake {
+				time.Sleep(rand.N(fleetInterval))
+			}
 			since, began := f.e.LastRequest(), time.Now()
 			emulatortest.Strip(f.b, f.e, m.Nodes)
 			if wake {
