@@ -49,7 +49,7 @@ func BenchmarkFleet(b *testing.B) {
 	for b.Loop() {
 		f := newFleet(b, clusters)
 		f.start()
-		f.atRest(time.Duration(min(6, 2+clusters/200))*fleetInterval)
+		f.atRest(time.Duration(min(6, 2+clusters/200)) * fleetInterval)
 		f.repairs()
 		f.stop()
 	}
