@@ -186,7 +186,7 @@ func (f *fleet) reads(since int) (reads, polls int) {
 
 // atRest watches the program for a while.
 func (f *fleet) atRest(span time.Duration) {
-	time.Sleep(fleetInterval) // the first poll at rest: what lists cost was learnt in it
+	time.Sleep(fleetInterval * 3 / 2) // one poll at rest, in which it is learnt what lists cost, and on between two polls
 	since, before := f.e.LastRequest(), usage(f.b, f.run.Process.Pid)
 	time.Sleep(span)
 	after := usage(f.b, f.run.Process.Pid)

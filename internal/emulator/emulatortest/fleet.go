@@ -25,7 +25,7 @@ func Subscriptions(n int) []string {
 
 // BuildFleet makes kubenet clusters, spread over the subscriptions, each in a resource group and a virtual network of its own. Half of
 // them brought their route table, the others have the one that AKS makes. Three of four have a gateway's subnet with a table beside it,
-// which holds a route of its own. The emulator must do everything at once (no OperationTime, no RouteBatch).
+// which holds a route of its own. Their pod CIDRs differ, for the first hundred.
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters, nodes int) []Member {
 	t.Helper()
 	op, err := e.Client(Operator)
@@ -64,7 +64,7 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 		}
 		put(vnet, networkVersion, object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}}, "subnets": subnets})
 		put(m.Cluster, "2025-10-01", object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16", "serviceCidr": "172.16.0.0/16"},
+			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
 			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": nodes, "vnetSubnetID": string(m.Nodes)}},
 		})
 		fleet = append(fleet, m)
