@@ -155,7 +155,8 @@ func (d *day) checkHistory() {
 	}
 	for _, of := range rows {
 		for _, r := range of {
-			if r.State == plan.Done && r.writes == 0 {
+			// Of one whose program was killed the next look says what it finds, which can be what was before the last write.
+			if r.State == plan.Done && r.writes == 0 && r.Note == "" {
 				d.t.Errorf("round %d: %s is said to be done, and was not written: %s to %s %s", r.round, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
 			}
 		}
