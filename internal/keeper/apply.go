@@ -87,14 +87,14 @@ func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned 
 	k.log.Debug("writing", "resource", id.Short())
 	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {
-		outcomes, findings := failed(ctx, planned, written, err)
+		outcomes, findings := failed(ctx, &e, planned, written, err)
 		return outcomes, findings, before.next(err, outcomes, findings)
 	}
 	outcomes := make([]plan.Outcome, 0, len(planned))
 	seen := sight(written)
 	for _, c := range e.made {
 		state := plan.Obsolete // it was sent and refused, and is not wanted any more
-		if seen(c) {
+		if seen(c) && e.sent(c, written) {
 			state = plan.Done
 			k.log.Info("changed", ChangeAttrs(c)...)
 		}
@@ -143,7 +143,7 @@ func contains(changes []plan.Change, c plan.Change) bool {
 }
 
 // failed tells of changes that were not made.
-func failed(ctx context.Context, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
+func failed(ctx context.Context, e *editor, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
 	state, text := plan.Failed, err.Error()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		state, text = plan.Skipped, ""
@@ -152,10 +152,13 @@ func failed(ctx context.Context, planned []plan.Change, written azure.Written, e
 	seen, missed := sight(written), 0
 	for i, c := range planned {
 		outcomes[i] = plan.Outcome{Change: c, State: state, Error: text}
-		if seen(c) { // it was made all the same
-			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
-		} else {
+		switch {
+		case !seen(c):
 			missed++
+		case e.sent(c, written): // it was made all the same
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
+		default: // by somebody else
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Obsolete}
 		}
 	}
 	if state == plan.Skipped || missed == 0 {
