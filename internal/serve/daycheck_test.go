@@ -87,13 +87,13 @@ func (d *day) written() []write {
 		switch {
 		case r.Method == http.MethodGet && r.Status == http.StatusOK:
 			read[id.Key()+" "+etagOf(r.Answer)] = r.Answer
-		case r.Method == http.MethodPut && (r.Status < 300 || r.Status >= 500):
+		case r.Method == http.MethodPut && (r.Status < 300 || r.Status >= 500 || r.Note != ""):
 			before := read[id.Key()+" "+r.IfMatch]
 			if before == nil {
 				d.t.Fatalf("%s was written without being read", id)
 			}
 			for _, change := range differences(d.t, id, before, r.Body) {
-				all = append(all, write{r.Time, r.Status == 0 || r.Status >= 500, change})
+				all = append(all, write{r.Time, r.Status == 0 || r.Status >= 300, change})
 			}
 			for _, s := range d.quiet {
 				// What was under way goes on, for two minutes at most.
