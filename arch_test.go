@@ -34,21 +34,24 @@ var arrows = map[string]map[string]string{
 	"internal/iac/generate":          {"internal/network": "IDs of what is there"},
 	"internal/bundle":                {"api/v1alpha1": "the configs in it", "internal/network": "the snapshot"},
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
+	"internal/monitor":               {"api/v1alpha1": "what is kept", "internal/network": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it"},
 	"internal/kube":                  {"internal/network": "reads into it"},
 	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
-	"internal/serve":                 {"internal/network": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted"},
+	"internal/serve":                 {"internal/network": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
+	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/plan": "which routes are whose"},
+	"internal/serve/page":            {"internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/network": "IDs", "internal/report": "words for numbers"},
 	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/network": "what was seen", "internal/azure": "who wrote what"},
 	"internal/emulator":              {"internal/network": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/network": "IDs"},
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
 	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/network": "IDs"},
-	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/serve": "run --listen", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command"},
+	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/serve": "run --listen", "internal/serve/page": "what it shows", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/report"}
+var pure = []string{"api/v1alpha1", "internal/network", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{

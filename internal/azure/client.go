@@ -46,6 +46,9 @@ func apiVersion(id network.ID) string {
 	if id.Is(network.TypeCluster) {
 		return clusterVersion
 	}
+	if t, ok := alertTypeOf(id); ok {
+		return t.version
+	}
 	return networkVersion
 }
 

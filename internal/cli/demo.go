@@ -20,6 +20,7 @@ import (
 )
 
 func (a *app) newDemo() *cobra.Command {
+	var web string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Play and check the life of a cluster's routes on a local Azure",
@@ -28,17 +29,24 @@ keeper work on it, and plays eight scenes: a first sync, scaling out, a redeploy
 new address, other people's routes, scaling in, a table that suddenly reads empty, and quiet. After each the network is
 checked through a client that is not the keeper's. No Azure account is needed, and nothing leaves this machine.
 
+With --web it can be watched in a browser, on the pages that run --listen shows. The scenes are played more slowly then, and afterwards
+the keeper goes on until Ctrl-C.
+
 Exit code 0 only if every scene is ok; otherwise 1.`,
 		Example: `  routekeeper demo
+  routekeeper demo --web
+  routekeeper demo --web=127.0.0.1:9000
   routekeeper demo -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDemo(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDemo(cmd.Context(), web) },
 	}
+	cmd.Flags().StringVar(&web, "web", "", "show it on pages at this `address` of this machine")
+	cmd.Flags().Lookup("web").NoOptDefVal = "127.0.0.1:8080"
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
-func (a *app) runDemo(ctx context.Context) error {
+func (a *app) runDemo(ctx context.Context, web string) error {
 	if a.emulatorDir != "" {
 		return errors.New("--emulator: the demo plays on a local Azure of its own")
 	}
@@ -57,7 +65,7 @@ func (a *app) runDemo(ctx context.Context) error {
 	var unwritten error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ok, err := demo.Run(ctx, demo.Options{
+	o := demo.Options{
 		Dir:           dir,
 		OperationTime: 300 * time.Millisecond,
 		RouteBatch:    500 * time.Millisecond,
@@ -87,7 +95,20 @@ func (a *app) runDemo(ctx context.Context) error {
 				stop()
 			}
 		},
-	})
+	}
+	if web != "" {
+		pages, err := a.demoPages(web, &o, func(line string) error {
+			if format == report.JSON {
+				return nil
+			}
+			return show.write("", line)
+		})
+		if err != nil {
+			return err
+		}
+		defer pages.Close()
+	}
+	ok, err := demo.Run(ctx, o)
 	if unwritten != nil {
 		return unwritten
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -110,7 +111,7 @@ func (a *app) runGenerate(cmd *cobra.Command, o generateOptions, write func(gene
 		return err
 	}
 	if o.folder == "" || o.folder == "-" {
-		return a.printOutputs(files)
+		return printOutputs(a.out, files)
 	}
 	return a.writeOutputs(cmd, files, o)
 }
@@ -172,14 +173,14 @@ func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 }
 
 // printOutputs writes all files as one.
-func (a *app) printOutputs(files []generate.Output) error {
+func printOutputs(w io.Writer, files []generate.Output) error {
 	for i, f := range files {
 		if i > 0 {
-			if _, err := fmt.Fprintln(a.out); err != nil {
+			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}
 		}
-		if _, err := a.out.Write(f.Text); err != nil {
+		if _, err := w.Write(f.Text); err != nil {
 			return err
 		}
 	}

@@ -47,14 +47,30 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 	case o.sizes < 0:
 		return nil, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
 	}
-	path := o.path
-	if path == "" {
-		path = historyBeside(configs)
-	}
-	if path == "" || path == noHistory || dryRun {
+	path := o.file(configs)
+	if path == "" || dryRun {
 		return nil, nil
 	}
 	return history.Open(path, history.Options{Age: age, Size: int64(o.sizes) << 20, Log: log}), nil
+}
+
+// file is where the history of a config is, "" where none is kept.
+func (o *keepOptions) file(configs []string) string {
+	switch o.path {
+	case "":
+		return historyBeside(configs)
+	case noHistory:
+		return ""
+	}
+	return o.path
+}
+
+// shown is the file of the history, "" where it is not open.
+func (o *keepOptions) shown(configs []string, l *history.Log) string {
+	if l == nil {
+		return ""
+	}
+	return o.file(configs)
 }
 
 // withHistory adds a history, if there is one, to what a keeper works with.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // listenOptions are the flags of run --listen.
@@ -19,33 +20,37 @@ type listenOptions struct {
 	address, secretFile    string
 	tenant                 string
 	audiences, apps, roles []string
+	usersFile              string
 	certFile, keyFile      string
+	actions                bool
 }
 
 func (o *listenOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.address, "listen", "", "`address` to take events at and to tell metrics and health, such as 127.0.0.1:8080 or :8443")
+	f.StringVar(&o.address, "listen", "", "`address` to show pages at, take events and tell metrics and health, such as 127.0.0.1:8080 or :8443")
 	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that callers put behind /events/, or send as bearer token")
 	f.StringVar(&o.tenant, "auth-tenant", "", "Entra ID `tenant` (its ID) whose tokens are taken")
 	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must be for: the application ID URI or client ID of the listener's application; may be repeated")
 	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call; may be repeated")
 	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose holders may call; may be repeated")
+	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with the names and passwords of people, as htpasswd -B writes it; read again when it changes")
+	f.BoolVar(&o.actions, "allow-actions", false, "let people sync and repair by buttons on the pages, after a preview; also on a dry run and in a pause")
 	f.StringVar(&o.certFile, "tls-cert", "", "`file` with the certificate to serve, as PEM; read again when it changes")
 	f.StringVar(&o.keyFile, "tls-key", "", "`file` with its key")
 }
 
 // listen starts to listen. The server is nil where nobody asked for one.
-func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, metrics *serve.Metrics, log *slog.Logger) (*serve.Server, error) {
+func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, metrics *serve.Metrics, board *page.Board, pages page.Options, log *slog.Logger) (*serve.Server, error) {
 	if o.address == "" {
-		if o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
-			return nil, errors.New("--listen is missing: the flags for callers and certificates are of no use without it")
+		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
+			return nil, errors.New("--listen is missing: the flags for callers, actions and certificates are of no use without it")
 		}
 		return nil, nil
 	}
 	if (o.certFile == "") != (o.keyFile == "") {
 		return nil, errors.New("--tls-cert and --tls-key go together")
 	}
-	auth := serve.Auth{Tenant: o.tenant, Audiences: o.audiences, Apps: o.apps, Roles: o.roles}
+	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences, Apps: o.apps, Roles: o.roles}
 	if o.secretFile != "" {
 		secret, err := readSecret(o.secretFile)
 		if err != nil {
@@ -60,7 +65,7 @@ func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, me
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
 		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
 	}
-	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Log: log}, waker)
+	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Board: board, Page: pages, Log: log}, waker)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}

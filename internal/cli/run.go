@@ -15,6 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 const defaultClusterInterval = 5 * time.Minute
@@ -43,8 +44,9 @@ error: as text on a terminal, as JSON elsewhere. With -o json every round that b
 standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
 --verbose only, or once an hour.
 
-With --listen it takes events of Azure Monitor and Event Grid at /events, which lead to a look at once, and answers /metrics,
-/livez and /readyz. Beyond loopback callers must be known: by a token of Entra ID, or by a secret. See docs/events.md.
+With --listen it shows how everything stands on pages, with each cluster's network drawn; takes events of Azure Monitor and Event Grid
+at /events, which lead to a look at once; and answers /metrics, /livez and /readyz. Beyond loopback callers must be known: people by a
+password or a token of Entra ID, programs by such a token or a secret. See docs/page.md and docs/events.md.
 
 The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
 
@@ -107,7 +109,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	past, err := o.history.open(o.paths, o.dryRun, log)
+	past, err := o.history.open(o.paths, o.dryRun && !o.listen.actions, log)
 	if err != nil {
 		return err
 	}
@@ -122,8 +124,13 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
-	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }}))
-	server, err := a.listen(ctx, o.listen, k, metrics, log)
+	board := page.NewBoard()
+	k := keeper.New(client, configs, withHistory(past, keeper.Options{
+		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
+	}))
+	server, err := a.listen(ctx, o.listen, k, metrics, board, page.Options{
+		History: o.history.shown(o.paths, past), Version: version(), Mode: o.mode, Keeper: k, Actions: o.listen.actions,
+	}, log)
 	if err != nil {
 		return err
 	}
@@ -145,6 +152,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	err = k.Run(ctx, o.interval, func(r keeper.Round) {
 		metrics.Round(r)
 		if server != nil {
+			board.Round(r)
 			server.Ready()
 		}
 		if news.round(r) && show && unwritten == nil {
@@ -163,6 +171,17 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	default:
 	}
 	return errors.Join(unwritten, err)
+}
+
+// mode says what the keeper does not do at the moment, "" where it does everything.
+func (o runOptions) mode() string {
+	if o.dryRun {
+		return "dry run"
+	}
+	if until := paused(o.paths); until != "" {
+		return "paused " + until
+	}
+	return ""
 }
 
 // logger makes the log of a daemon: text for a person, JSON for a program.

@@ -34,6 +34,7 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	strip nodes|appgw…      redeploy subnets without their tables
 //	scale N                 set the number of nodes
 //	alert URL [AUDIENCE]    let activity log alerts on writes of tables and subnets call a webhook
+//	monitor others|disable|show|list   what people do to alert rules and action groups, and what there is
 //	freeport VAR            put a free port into a variable, and the tenant's ID into TENANT
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
@@ -58,7 +59,10 @@ func TestScripts(t *testing.T) {
 			"strip":      scriptStrip,
 			"scale":      scriptScale,
 			"alert":      scriptAlert,
+			"monitor":    scriptMonitor,
 			"freeport":   scriptFreePort,
+			"fetch":      scriptFetch,
+			"confirm":    scriptConfirm,
 			"routes":     scriptRoutes,
 			"fault":      scriptFault,
 			"addroute":   scriptAddRoute,

@@ -41,6 +41,12 @@ type Options struct {
 	// Started is told where the local Azure is, Scene about each scene that ended. Both may be nil.
 	Started func(emulator.Info, emulator.Demo)
 	Scene   func(Scene)
+	// Playing is told of each scene before it is played, with its place among how many. Nil: nobody is.
+	Playing func(s Scene, n, of int)
+	// Between is how long to wait before each scene, for those who watch.
+	Between time.Duration
+	// Stay is called at the end, while the local Azure is still there. Nil: it ends at once.
+	Stay func(context.Context) error
 	// Patience is how long the keeper has to get a scene right. 0: 20 s.
 	Patience time.Duration
 	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud provider collects routes.
@@ -104,7 +110,13 @@ func Run(ctx context.Context, o Options) (bool, error) {
 		o.Started(server.Info, names)
 	}
 	all := true
-	for _, sc := range scenes {
+	for i, sc := range scenes {
+		if err := sleep(ctx, o.Between); err != nil {
+			return false, err
+		}
+		if o.Playing != nil {
+			o.Playing(Scene{Name: sc.name, Title: sc.title}, i+1, len(scenes))
+		}
 		result := s.play(ctx, sc)
 		if ctx.Err() != nil {
 			return false, ctx.Err()
@@ -114,7 +126,19 @@ func Run(ctx context.Context, o Options) (bool, error) {
 			o.Scene(result)
 		}
 	}
+	if o.Stay != nil {
+		return all, o.Stay(ctx)
+	}
 	return all, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // stage is where the scenes are played.
@@ -186,10 +210,8 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("after %s: %w", s.opts.Patience, wrong)
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep(ctx, between); err != nil {
+			return err
 		}
 	}
 }

@@ -11,34 +11,75 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// The types of Azure Monitor that act here.
-const (
-	typeAlert       = "Microsoft.Insights/activityLogAlerts"
-	typeActionGroup = "Microsoft.Insights/actionGroups"
-)
+// maxAlerts is how many enabled activity log alerts a subscription may have (Azure Monitor service limits).
+const maxAlerts = 100
+
+// alertLocations are where activity log alerts are processed (reference of Microsoft.Insights/activityLogAlerts).
+var alertLocations = []string{"global", "westeurope", "northeurope"}
 
 // settleAlert checks an activity log alert.
 func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	setDefault(properties, "enabled", true)
-	if len(list(properties, "scopes")) == 0 {
+	scopes := list(properties, "scopes")
+	if len(scopes) == 0 {
 		return fail(http.StatusBadRequest, "BadRequest", "Required property 'scopes' not found in JSON.")
 	}
-	conditions := listAt(objectAt(properties, "condition"), "allOf")
-	category := false
+	for _, scope := range scopes {
+		id, err := network.ParseID(strings.TrimSuffix(scope, "/"))
+		if err != nil || !strings.EqualFold(id.Subscription(), r.id.Subscription()) {
+			return fail(http.StatusBadRequest, "BadRequest", "The scope '%s' of activity log alert %s is invalid: all scopes must be in the subscription of the alert rule.", scope, r.id.Name())
+		}
+	}
+	if !slices.Contains(alertLocations, strings.ToLower(strings.ReplaceAll(text(r.body, "location"), " ", ""))) {
+		return fail(http.StatusBadRequest, "LocationNotAvailableForResourceType", "The provided location '%s' is not available for resource type 'Microsoft.Insights/activityLogAlerts'. List of available regions for the resource type is '%s'.",
+			text(r.body, "location"), strings.Join(alertLocations, ","))
+	}
+	if f := checkConditions(r, listAt(objectAt(properties, "condition"), "allOf")); f != nil {
+		return f
+	}
+	if properties["enabled"] == true && (old == nil || objectAt(old.body, "properties")["enabled"] == false) && e.enabledAlerts(r.id.Subscription()) >= maxAlerts {
+		return fail(http.StatusConflict, "QuotaExceeded", "The subscription %s has reached the limit of %d activity log alert rules.", r.id.Subscription(), maxAlerts)
+	}
+	return nil
+}
+
+// checkConditions checks what an alert asks for: leaves with a known field, or alternatives of such.
+func checkConditions(r *resource, conditions []object) *failure {
+	category := ""
 	for _, condition := range conditions {
-		leaves := leavesOf(condition)
-		for _, leaf := range leaves {
-			if _, known := (activityRecord{}).field(text(leaf, "field")); !known || text(leaf, "equals") == "" && len(list(leaf, "containsAny")) == 0 {
+		_, mixed := condition["field"]
+		if mixed && len(listAt(condition, "anyOf")) > 0 {
+			return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log alert %s is invalid: 'anyOf' excludes 'field'.", encode(condition), r.id.Name())
+		}
+		for _, leaf := range leavesOf(condition) {
+			_, known := (activityRecord{}).field(text(leaf, "field"))
+			if one, several := text(leaf, "equals") != "", len(list(leaf, "containsAny")) > 0; !known || one == several {
 				return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log alert %s is invalid.", encode(leaf), r.id.Name())
 			}
 		}
-		category = category || strings.EqualFold(text(condition, "field"), "category")
+		if strings.EqualFold(text(condition, "field"), "category") {
+			category = text(condition, "equals")
+		}
 	}
-	if !category {
+	if category == "" {
 		return fail(http.StatusBadRequest, "BadRequest", "The condition of activity log alert %s must contain a field 'category'.", r.id.Name())
 	}
+	if strings.EqualFold(category, "Administrative") && len(conditions) < 2 { // azure-cli#8732
+		return fail(http.StatusBadRequest, "UnsupportedCondition", "Specify additional conditions for this category: %s.", category)
+	}
 	return nil
+}
+
+// enabledAlerts counts those of a subscription.
+func (e *Emulator) enabledAlerts(subscription string) int {
+	n := 0
+	for _, r := range e.store.byType[kindKey(network.TypeAlertRule)] {
+		if strings.EqualFold(r.id.Subscription(), subscription) && objectAt(r.body, "properties")["enabled"] != false {
+			n++
+		}
+	}
+	return n
 }
 
 // settleActionGroup checks an action group.
@@ -63,7 +104,7 @@ func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
 
 // alert fires the alerts that ask for a record, once the delay is over.
 func (e *Emulator) alert(record activityRecord) {
-	for _, r := range e.store.byType[kindKey(typeAlert)] {
+	for _, r := range e.store.byType[kindKey(network.TypeAlertRule)] {
 		if alertMatches(objectAt(r.body, "properties"), record) {
 			e.at(time.Now().Add(e.opts.AlertDelay), func() { e.fire(r, record) })
 		}

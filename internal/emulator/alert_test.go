@@ -209,12 +209,32 @@ func TestAlertRefusals(t *testing.T) {
 	for _, bad := range []string{
 		`{"location":"Global","properties":{}}`, alertBody(`{"field":"status","equals":"x"}`), alertBody(`{"field":"category","equals":"x"},{"field":"colour","equals":"x"}`),
 		alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller"}]}`),
+		alertBody(`{"field":"category","equals":"x"},{"field":"caller","equals":"x","containsAny":["x"]}`),
+		alertBody(`{"field":"category","equals":"x"},{"field":"caller","anyOf":[{"field":"caller","equals":"x"}]}`),
+		strings.Replace(alertBody(tableWritten), `"scopes":["`, `"scopes":["/subscriptions/00000000-0000-0000-0000-000000000009","`, 1),
+		strings.Replace(alertBody(tableWritten), `"scopes":["`, `"scopes":["net-rg","`, 1),
 	} {
 		b.refused(http.MethodPut, alertID, bad, 400, "BadRequest")
 	}
+	b.refused(http.MethodPut, alertID, strings.Replace(alertBody(tableWritten), "Global", "eastus", 1), 400, "LocationNotAvailableForResourceType")
+	b.refused(http.MethodPut, alertID, alertBody(`{"field":"category","equals":"Administrative"}`), 400, "UnsupportedCondition")
 	b.put(alertID, alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller","equals":"y"},{"field":"properties.entity","equals":"y"}]}`))
 	b.refused(http.MethodPut, actionGroup, `{"location":"Global","properties":{"groupShortName":"more than twelve"}}`, 400, "BadRequest")
 	b.refused(http.MethodPut, actionGroup, strings.Replace(actionGroupBody(""), "https:", "file:", 1), 400, "BadRequest")
+}
+
+// TestAlertLimit: a subscription has so many rules that are enabled, and any number that are not.
+func TestAlertLimit(t *testing.T) {
+	b := newBench(t, Options{})
+	for i := range maxAlerts {
+		b.put(network.ID(fmt.Sprintf("%s-%d", alertID, i)), alertBody(tableWritten))
+	}
+	b.put(alertID+"-0", alertBody(tableWritten))
+	b.refused(http.MethodPut, alertID, alertBody(tableWritten), 409, "QuotaExceeded")
+	b.put(alertID, strings.Replace(alertBody(tableWritten), `"properties":{`, `"properties":{"enabled":false,`, 1))
+	if status, body := b.try(http.MethodPatch, alertID, api, `{"properties":{"enabled":true}}`); status != 409 {
+		t.Errorf("enabling one more: %d %s", status, body)
+	}
 }
 
 // TestActivityRecords: what a write leaves in the log has the shape of a record of the real one.

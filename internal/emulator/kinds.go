@@ -60,8 +60,8 @@ func init() {
 		typeLock:                  {immediate: true, settle: (*Emulator).settleLock, show: showBare},
 		typePolicyDefinition:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyDefinition, show: showBare},
 		typePolicyAssignment:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyAssignment, show: showBare},
-		typeAlert:                 {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleAlert},
-		typeActionGroup:           {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleActionGroup},
+		network.TypeAlertRule:     {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleAlert},
+		network.TypeActionGroup:   {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleActionGroup},
 	} {
 		k.name = name
 		kinds[kindKey(name)] = k

@@ -57,8 +57,14 @@ func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Pl
 				done, found, stands := r.stand(j.changes)
 				if !stands {
 					intend := func(changes []plan.Change) { k.opts.Recorder.Intend(round, changes) }
-					done, found, r = k.applyOne(ctx, editor{replan: again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
+					var now network.Document
+					done, found, r, now = k.applyOne(ctx, editor{replan: again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
 					k.opts.Recorder.Settle(done)
+					if now.Raw != nil {
+						mu.Lock()
+						_ = round.Seen.Add(now.Raw) // it was read: what is wrong with it was said
+						mu.Unlock()
+					}
 				}
 				mu.Lock()
 				k.refused[j.id.Key()] = r
@@ -82,13 +88,13 @@ func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Pl
 }
 
 // applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
-// that happened since is undone; and a change is done when it is seen.
-func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal) {
+// that happened since is undone; and a change is done when it is seen. The document is how it was last read, if it was.
+func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal, network.Document) {
 	k.log.Debug("writing", "resource", id.Short())
 	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {
 		outcomes, findings := failed(ctx, &e, planned, written, err)
-		return outcomes, findings, before.next(err, outcomes, findings)
+		return outcomes, findings, before.next(err, outcomes, findings), written.After
 	}
 	outcomes := make([]plan.Outcome, 0, len(planned))
 	seen := sight(written)
@@ -105,7 +111,7 @@ func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned 
 			outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Obsolete})
 		}
 	}
-	return outcomes, dropped(id, written, planned), nil
+	return outcomes, dropped(id, written, planned), nil, written.After
 }
 
 // ChangeAttrs are a change for a log.

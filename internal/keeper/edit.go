@@ -21,6 +21,20 @@ type replan struct {
 	late   func(ctx context.Context, table network.ID) (replan, error)
 }
 
+// only plans for the changes of some verbs.
+func (r replan) only(verbs []plan.Verb) replan {
+	return replan{
+		func(table *network.RouteTable) plan.Plan {
+			return r.table(table).Only(verbs, func(network.ID) *network.RouteTable { return table })
+		},
+		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(verbs, nil) },
+		func(ctx context.Context, table network.ID) (replan, error) {
+			again, err := r.late(ctx, table)
+			return again.only(verbs), err
+		},
+	}
+}
+
 // editor plans for one resource each time it is read.
 type editor struct {
 	replan

@@ -35,6 +35,8 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Planned is told of a round that is about to change something, with its changes as planned. Nil: nobody is.
+	Planned func(Round)
 	// Recorder keeps what was done. Nil: nobody does.
 	Recorder Recorder
 	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
@@ -57,6 +59,7 @@ type Keeper struct {
 	// of the round
 	began time.Time
 	woke  Cause
+	asked *Request                 // what a person wants of it, nil where nobody asked
 	part  []v1alpha1.ClusterRoutes // the clusters it looks at
 
 	standing []finding.Finding // of all clusters, when each was last looked at
@@ -66,6 +69,8 @@ type Keeper struct {
 type Round struct {
 	Started time.Time
 	Elapsed time.Duration
+	// Configs are all that are kept.
+	Configs []v1alpha1.ClusterRoutes
 	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
 	Kept []string
 	Of   []string
@@ -77,6 +82,8 @@ type Round struct {
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
+	// Seen is what was read, with what was written since as it read then. It is large, and not to be kept.
+	Seen *network.Snapshot
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -141,6 +148,8 @@ func (k *Keeper) round(ctx context.Context, part []v1alpha1.ClusterRoutes, patie
 	k.shelve(s)
 	round.Complete = len(s.Unread) == 0
 	round.Tables = k.fill(s)
+	k.name(&round)
+	round.Seen = s.Fork()
 	err = k.carryOut(ctx, &round, k.replan(s, planner, k.part), p)
 	end()
 	k.note(&round)
@@ -191,14 +200,24 @@ func (k *Keeper) carryOut(ctx context.Context, round *Round, again replan, p pla
 	if pause != "" {
 		round.Findings = append(round.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
-	if k.opts.DryRun || pause != "" {
-		for _, c := range p.Changes {
-			round.Changes = append(round.Changes, plan.Outcome{Change: c, State: plan.Planned})
-		}
+	wanted := p
+	switch {
+	case k.asked != nil:
+		wanted, again = p.Only(k.asked.Verbs, round.Seen.Table), again.only(k.asked.Verbs)
+	case k.opts.DryRun || pause != "":
+		wanted.Changes = nil
+	}
+	round.Changes = planned(p.Changes, wanted.Changes)
+	if len(wanted.Changes) == 0 {
 		return nil
 	}
-	changes, findings, err := k.apply(ctx, *round, again, p)
-	round.Changes, round.Findings = changes, finding.Sort(append(round.Findings, findings...))
+	if k.opts.Planned != nil {
+		about := *round
+		about.Changes = planned(wanted.Changes, nil)
+		k.opts.Planned(about)
+	}
+	changes, findings, err := k.apply(ctx, *round, again, wanted)
+	round.Changes, round.Findings = append(changes, round.Changes...), finding.Sort(append(round.Findings, findings...))
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 var threePods = []string{"10.244.0.0/24>10.42.1.4", "10.244.1.0/24>10.42.1.5", "10.244.2.0/24>10.42.1.6"}
@@ -51,6 +52,33 @@ func TestCalls(t *testing.T) {
 		}
 		if clusters != 2 {
 			t.Errorf("the cluster was read %d times in eleven minutes, want 2", clusters)
+		}
+	})
+}
+
+// TestSeen: who watches is told of changes before they are made, with what was read, and afterwards what has become of it.
+func TestSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		var planned []Round
+		tables := func(r Round) [2]network.ID {
+			return [2]network.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable, r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
+		}
+		k.opts.Planned = func(r Round) {
+			if tables(r) != ([2]network.ID{}) || len(r.Changes) != 2 || r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
+				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
+			}
+			planned = append(planned, r)
+		}
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+		r := w.round(k)
+		if got := tables(r); len(planned) != 1 || !got[0].Equal(w.demo.ClusterTable) || !got[1].Equal(w.demo.GatewayTable) {
+			t.Errorf("told %d times; afterwards %v", len(planned), got)
+		}
+		if w.round(k); len(planned) != 1 {
+			t.Error("told of changes where there were none")
 		}
 	})
 }

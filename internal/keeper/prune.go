@@ -15,6 +15,7 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	if err != nil {
 		return round, err
 	}
+	round.Seen = network.NewSnapshot()
 	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
 	return round, err
 }

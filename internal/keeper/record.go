@@ -48,9 +48,9 @@ func (nobody) Intend(Round, []plan.Change)                       {}
 func (nobody) Settle([]plan.Outcome)                             {}
 func (nobody) Record(Round, *network.Snapshot) []finding.Finding { return nil }
 
-// record hands a round to the recorder. A dry run is none of its business.
+// record hands a round to the recorder. A dry run is none of its business, but what a person had it change is.
 func (k *Keeper) record(round *Round, s *network.Snapshot, sources func(target network.ID) []network.ID) {
-	if k.opts.DryRun {
+	if k.opts.DryRun && (k.asked == nil || len(k.asked.Verbs) == 0) {
 		return
 	}
 	round.Observed = observed(*round, s, sources)

@@ -51,6 +51,7 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 		return f.Cluster != "" && !slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name == f.Cluster })
 	})
 	k.configs, k.taken, k.memory = configs, plan.TakenBy(configs), memories
+	k.bell.rename(names(configs))
 	k.bell.learn(k.memory)
 }
 

@@ -29,10 +29,20 @@ const (
 // are logged and tried again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
 	a := agenda{k: k, interval: interval, woken: map[string]time.Time{}}
+	defer k.bell.close()
 	for worked := false; ; {
 		if configs := k.bell.reloaded(); configs != nil {
 			k.configure(configs)
 			a.poll = time.Time{}
+		}
+		if q := k.bell.question(); q != nil {
+			round, err := a.answer(ctx, q)
+			worked = worked || err == nil
+			if err == nil || len(round.Changes) > 0 {
+				tell(round)
+			}
+			q.answer <- answer{round, err}
+			continue
 		}
 		turn, wait := a.next(time.Now())
 		if len(turn.clusters) > 0 && ctx.Err() == nil {
@@ -72,6 +82,7 @@ type turn struct {
 	clusters []v1alpha1.ClusterRoutes
 	poll     bool
 	patience time.Duration
+	asked    *Request // what a person wants; nil where nobody asked
 }
 
 // next returns whose turn it is, or for how long it is nobody's.
@@ -120,8 +131,11 @@ func (a *agenda) ill() map[string]bool {
 // take makes a round.
 func (a *agenda) take(ctx context.Context, t turn) (Round, error) {
 	asked := a.k.bell.answer(t.clusters)
-	a.k.woke = Cause{By: ByPoll}
-	if !asked.IsZero() {
+	a.k.woke, a.k.asked = Cause{By: ByPoll}, t.asked
+	switch {
+	case t.asked != nil:
+		a.k.woke = Cause{By: ByPerson, Caller: t.asked.By}
+	case !asked.IsZero():
 		a.k.woke = Cause{By: ByEvent}
 	}
 	for _, c := range t.clusters {
@@ -172,17 +186,21 @@ func slowed(s *network.Snapshot, cluster network.ID, rests []string) bool {
 	})
 }
 
-// note completes what a round tells: which clusters it looked at, and what stands of the others.
+// name says which clusters a round looks at.
+func (k *Keeper) name(round *Round) {
+	round.Configs, round.Kept = k.configs, names(k.configs)
+	if len(k.part) < len(k.configs) {
+		round.Of = names(k.part)
+	}
+}
+
+// note completes what a round tells by what stands of the clusters that it did not look at.
 func (k *Keeper) note(round *Round) {
-	round.Kept = names(k.configs)
 	looked, rests := map[string]bool{}, map[string]bool{"": true}
 	for _, c := range k.part {
 		looked[c.Metadata.Name] = true
 		for _, key := range k.memory[network.ID(c.Spec.ClusterID).Key()].rests {
 			rests[key] = true
-		}
-		if len(k.part) < len(k.configs) {
-			round.Of = append(round.Of, c.Metadata.Name)
 		}
 	}
 	for _, f := range k.standing {

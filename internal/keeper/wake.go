@@ -19,6 +19,10 @@ type bell struct {
 	rung   map[string]time.Time // clusters, and when they were named first
 	rang   chan struct{}        // holds one where something was named
 
+	names []string    // of the clusters
+	asked []*question // that wait for their turn
+	over  bool        // nobody runs it any more
+
 	configs []v1alpha1.ClusterRoutes // to be taken; nil where there are no new ones
 }
 
@@ -92,6 +96,13 @@ func (b *bell) answer(clusters []v1alpha1.ClusterRoutes) (first time.Time) {
 		delete(b.rung, key)
 	}
 	return first
+}
+
+// rename notes the names of the clusters.
+func (b *bell) rename(names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.names = names
 }
 
 // learn notes what the clusters rest on.
@@ -208,6 +219,11 @@ func (k *Keeper) together(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterR
 		}
 	}
 	return k.of(func(key string) bool { return in[key] })
+}
+
+// named returns the config of a cluster.
+func (k *Keeper) named(name string) []v1alpha1.ClusterRoutes {
+	return slices.DeleteFunc(slices.Clone(k.configs), func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name != name })
 }
 
 // of returns the configs of the clusters that are chosen by their keys.

@@ -11,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -49,12 +50,18 @@ type running struct {
 	*Keeper
 	mu     sync.Mutex
 	rounds []Round
+	cancel func()
+	stop   func() // and wait
 }
 
 func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
-	r := &running{Keeper: w.keep(configs...)}
+	return w.runWith(Options{}, interval, configs...)
+}
+
+func (w *world) runWith(o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+	r := &running{Keeper: New(emulatortest.Client(w.t, w.e, emulatortest.Keeper), configs, o)}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
 		done <- r.Run(ctx, interval, func(round Round) {
 			r.mu.Lock()
@@ -62,12 +69,14 @@ func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *
 			r.rounds = append(r.rounds, round)
 		})
 	}()
-	w.t.Cleanup(func() {
+	r.cancel = cancel
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			w.t.Error(err)
 		}
 	})
+	w.t.Cleanup(r.stop)
 	return r
 }
 

@@ -20,6 +20,9 @@ const (
 	TypeScaleSetInterface = TypeScaleSet + "/virtualMachines/networkInterfaces"
 	TypeLock              = "Microsoft.Authorization/locks"
 
+	TypeAlertRule   = "Microsoft.Insights/activityLogAlerts"
+	TypeActionGroup = "Microsoft.Insights/actionGroups"
+
 	TypeSubscription  = "Microsoft.Resources/subscriptions"
 	TypeResourceGroup = "Microsoft.Resources/resourceGroups"
 )

@@ -193,10 +193,10 @@ func (s *Snapshot) Learn(cluster ID) *Known {
 	return k
 }
 
-// Fork returns a copy of the snapshot into which tables can be read without changing the original.
+// Fork returns a copy of the snapshot into which tables and subnets can be read without changing the original.
 func (s *Snapshot) Fork() *Snapshot {
 	c := *s
-	c.Tables, c.Unread = maps.Clone(s.Tables), maps.Clone(s.Unread)
+	c.Tables, c.Subnets, c.Unread = maps.Clone(s.Tables), maps.Clone(s.Subnets), maps.Clone(s.Unread)
 	return &c
 }
 

@@ -22,6 +22,8 @@ type Table struct {
 	Routes []network.Route
 	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left out.
 	Reasons, Gone map[string]Reason
+	// Limit is how many routes it may hold; 0 where nothing is added.
+	Limit int
 }
 
 // Reason is for whom and why a route is touched.

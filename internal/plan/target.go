@@ -31,6 +31,7 @@ type target struct {
 	owner    map[string]*share // by lower-case route name; foreign routes have none
 	reasons  map[string]Reason
 	gone     map[string]Reason
+	limit    int                    // how many it may hold
 	blocked  map[[2]string][]string // prefixes one cluster could not have because of another, by the two names
 }
 
@@ -71,7 +72,7 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 	if table.Failed {
 		w.add(unsettled(first.name, id, "az network route-table update --ids "+string(id)))
 	}
-	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone}
+	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
 }
 
 // unsettled is the finding for a resource whose last operation failed.
@@ -177,11 +178,11 @@ func (t *target) dropStale() {
 // addMissing adds the routes that the clusters' own tables have and the target has not.
 func (t *target) addMissing() {
 	kept := len(t.routes)
-	limit := network.DefaultRouteLimit
+	t.limit = network.DefaultRouteLimit
 	var adders []string
 	for i, s := range t.shares {
-		if i == 0 || s.maxRoutes < limit {
-			limit = s.maxRoutes
+		if i == 0 || s.maxRoutes < t.limit {
+			t.limit = s.maxRoutes
 		}
 		before := len(t.routes)
 		for _, prefix := range sortedPrefixes(s.wanted) {
@@ -191,10 +192,10 @@ func (t *target) addMissing() {
 			adders = append(adders, s.name)
 		}
 	}
-	if added := len(t.routes) - kept; added > 0 && len(t.routes) > limit {
+	if added := len(t.routes) - kept; added > 0 && len(t.routes) > t.limit {
 		t.w.add(finding.New(finding.TargetFull, adders[0], string(t.now.ID),
 			"the target %s has room for %d routes: %d stay in it and %d would have to be added for %s; none is added",
-			t.now.ID.Short(), limit, kept, added, strings.Join(adders, " and ")).
+			t.now.ID.Short(), t.limit, kept, added, strings.Join(adders, " and ")).
 			WithFix("make room in %s, or raise maxRoutes where Azure Virtual Network Manager raised the limit", t.now.ID.Short()))
 		t.routes = t.routes[:kept]
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -24,6 +25,8 @@ type Auth struct {
 	// Roles: any application of a tenant can get a token for any other.
 	Tenant                 string
 	Audiences, Apps, Roles []string
+	// UsersFile holds names and passwords of people, as htpasswd -B writes them; "" for none. It is read again when it changes.
+	UsersFile string
 	// Authority is Entra ID's address, as https://login.microsoftonline.com; LegacyIssuer starts the issuer of its tokens of version
 	// 1.0, as https://sts.windows.net/.
 	Authority, LegacyIssuer string
@@ -31,7 +34,7 @@ type Auth struct {
 	Client *http.Client
 }
 
-func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" }
+func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFile == "" }
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
@@ -48,6 +51,7 @@ type gate struct {
 	Auth
 	log    *slog.Logger
 	client *http.Client
+	users  *users // nil: there are none
 
 	mu        sync.Mutex
 	verifiers []*oidc.IDTokenVerifier // for each issuer and audience
@@ -64,23 +68,43 @@ func newGate(a Auth, log *slog.Logger) *gate {
 	return g
 }
 
-// admits reports whether a call may be answered. Secret is what stood in its path.
-func (g *gate) admits(r *http.Request, secret string) bool {
+// caller is who calls.
+type caller struct {
+	name     string
+	bySecret bool // by what is known to everything that sends events
+}
+
+// admits reports whether a call may be answered, and whose it is. Secret is what stood in its path.
+func (g *gate) admits(r *http.Request, secret string) (caller, bool) {
 	if g.none() {
-		return true
+		return caller{}, true
 	}
 	token, isBearer := bearer(r)
 	if g.Secret != "" && (same(secret, g.Secret) || isBearer && same(token, g.Secret)) {
-		return true
+		return caller{bySecret: true}, true
+	}
+	if name, password, given := r.BasicAuth(); given && g.users != nil {
+		return caller{name: name}, g.users.know(name, password)
 	}
 	if g.Tenant == "" || !isBearer {
-		return false
+		return caller{}, false
 	}
-	if err := g.verify(r.Context(), token); err != nil {
+	name, err := g.verify(r.Context(), token)
+	if err != nil {
 		g.log.Debug("a token was refused", "from", r.RemoteAddr, "why", err.Error())
-		return false
+		return caller{}, false
 	}
-	return true
+	return caller{name: name}, true
+}
+
+// challenge says how to be known.
+func (g *gate) challenge(h http.Header) {
+	if g.users != nil {
+		h.Add("WWW-Authenticate", `Basic realm="routekeeper", charset="UTF-8"`)
+	}
+	if g.Tenant != "" {
+		h.Add("WWW-Authenticate", "Bearer")
+	}
 }
 
 func bearer(r *http.Request) (string, bool) {
@@ -94,11 +118,11 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// verify checks a token: signature, issuer, audience, time, and who it is of.
-func (g *gate) verify(ctx context.Context, raw string) error {
+// verify checks a token: signature, issuer, audience, time, and who it is of. It returns the name of the person or the application.
+func (g *gate) verify(ctx context.Context, raw string) (name string, err error) {
 	verifiers, err := g.issuers()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var token *oidc.IDToken
 	var refused []error
@@ -111,27 +135,27 @@ func (g *gate) verify(ctx context.Context, raw string) error {
 		refused = append(refused, err)
 	}
 	if token == nil {
-		return errors.Join(refused...)
+		return "", errors.Join(refused...)
 	}
 	var claims struct {
+		Name  string   `json:"preferred_username"`
+		UPN   string   `json:"upn"`
 		AppID string   `json:"appid"` // version 1.0
 		AZP   string   `json:"azp"`   // version 2.0
 		Roles []string `json:"roles"`
 	}
 	if err := token.Claims(&claims); err != nil {
-		return err
+		return "", err
 	}
-	app := claims.AppID
-	if app == "" {
-		app = claims.AZP
-	}
+	app := cmp.Or(claims.AppID, claims.AZP)
+	name = cmp.Or(claims.Name, claims.UPN, app, token.Subject)
 	if app != "" && slices.ContainsFunc(g.Apps, func(a string) bool { return strings.EqualFold(a, app) }) {
-		return nil
+		return name, nil
 	}
 	if slices.ContainsFunc(claims.Roles, func(r string) bool { return slices.Contains(g.Roles, r) }) {
-		return nil
+		return name, nil
 	}
-	return fmt.Errorf("the application %q with the roles %q is not one that may call", app, claims.Roles)
+	return "", fmt.Errorf("the application %q with the roles %q is not one that may call", app, claims.Roles)
 }
 
 // issuers are the verifiers, made when they are first needed: that Entra ID cannot be reached must not keep anything else from

@@ -52,7 +52,7 @@ func NewMetrics() *Metrics {
 	}
 	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
 	m.changes = counter("changes_total", "Changes that were to be made, by verb and what became of them.", "verb", "outcome")
-	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll or event.", "cause")
+	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
@@ -90,6 +90,9 @@ func (m *Metrics) Round(r keeper.Round) {
 	cause, began := "poll", r.Started
 	if !r.Asked.IsZero() {
 		cause, began = "event", r.Asked
+	}
+	if r.Woke.By == keeper.ByPerson {
+		cause = keeper.ByPerson
 	}
 	m.rounds.WithLabelValues(cause).Inc()
 	m.findings.Reset()

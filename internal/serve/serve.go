@@ -1,9 +1,11 @@
-// Package serve is the one listener of a running keeper, behind one authentication: events come in, and the state goes out.
+// Package serve is the one listener of a running keeper, behind one authentication: events come in, and the state goes out, as pages
+// (package page) and metrics.
 //
 // It decides nothing and writes nothing. An event only says which resources to look at again; a forged one costs a few reads.
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -13,10 +15,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // Waker is what looks at resources again. It returns how many clusters they concern.
@@ -32,7 +39,10 @@ type Options struct {
 	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
-	Log               *slog.Logger
+	// Board is what the pages show, by Page. Nil: there are none.
+	Board *page.Board
+	Page  page.Options
+	Log   *slog.Logger
 }
 
 // Server listens, until it is closed.
@@ -43,6 +53,7 @@ type Server struct {
 	waker    Waker
 	metrics  *Metrics
 	log      *slog.Logger
+	pages    http.Handler
 	ready    atomic.Bool
 	ended    chan error
 }
@@ -60,12 +71,23 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
 	}
 	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
+	if o.Auth.UsersFile != "" {
+		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
+			return nil, err
+		}
+	}
+	ending := make(chan struct{})
+	if o.Board != nil {
+		o.Page.Caller, o.Page.Log = nameOf, o.Log
+		s.pages = page.New(o.Board, ending, o.Page)
+	}
 	s.http = http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
+	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
 	var files *certificate
 	if o.CertFile != "" || o.KeyFile != "" {
 		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
@@ -121,10 +143,13 @@ func (s *Server) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
+	mux.Handle("GET /metrics", s.guarded(s.metrics.handler(), mayMeasure))
+	if s.pages != nil {
+		mux.Handle("/", s.guarded(s.pages, mayLook))
+	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
-		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events)))
+		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), maySend))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -133,19 +158,47 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
+// What callers may do: who knows the secret may send events and read metrics; people, and programs with a token, may look at pages.
+const (
+	maySend = iota
+	mayMeasure
+	mayLook
+)
+
 // guarded lets only those in who may call.
-func (s *Server) guarded(next http.Handler) http.Handler {
+func (s *Server) guarded(next http.Handler, what int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.gate.admits(r, r.PathValue("secret")) {
+		if what > maySend && s.gate.none() && !local(r.Host) {
+			// A page of another site can have a browser take its name for this machine's, and would see everything.
+			http.Error(w, "without authentication calls are answered that are for localhost, not for "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		who, ok := s.gate.admits(r, r.PathValue("secret"))
+		if !ok || what == mayLook && who.bySecret {
 			s.metrics.refused("unauthorized")
-			if s.gate.Tenant != "" {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
+			s.gate.challenge(w.Header())
 			http.Error(w, "this call is not authorized", http.StatusUnauthorized)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
+}
+
+type callerKey struct{}
+
+// nameOf is the name of who calls.
+func nameOf(r *http.Request) string {
+	who, _ := r.Context().Value(callerKey{}).(caller)
+	return cmp.Or(who.name, "the page")
+}
+
+// local reports whether a host names this machine to itself.
+func local(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
 
 // consent is CloudEvents' handshake: it says that events may be sent here, which still have to be authorized, each.

@@ -50,6 +50,13 @@ step role rest --method put \
 step cluster aks create $shop --network-plugin kubenet --node-count 3 --no-ssh-key --skip-subnet-role-assignment \
   --vnet-subnet-id "$providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes" \
   --assign-identity "$providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity"
+# An alert on the cluster's table, as install monitor makes one.
+step action-group monitor action-group create $group --name keeper --short-name keeper --action webhook keeper https://keeper.example.com/events/secret usecommonalertschema
+step alert monitor activity-log alert create $group --name keeper --action-group keeper --scope "$providers/Microsoft.Network/routeTables/shop-rt" \
+  --condition category=Administrative and operationName=Microsoft.Network/routeTables/write and status=Succeeded
+step alerts monitor activity-log alert list $group
+step delete-alert monitor activity-log alert delete $group --name keeper
+step delete-action-group monitor action-group delete $group --name keeper
 step scale aks scale $shop --nodepool-name nodepool1 --node-count 5
 step pools aks nodepool list $group --cluster-name shop
 step credentials aks get-credentials $shop --file "$OUT/kubeconfig"

@@ -4,15 +4,19 @@ package emulatortest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
@@ -60,6 +64,28 @@ func Transport(t testing.TB, e http.Handler) *http.Transport {
 func Client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *azure.Client {
 	t.Helper()
 	return ClientOver(t, Transport(t, e), e, as)
+}
+
+// Connect returns a client of the program's own for an emulator that listens somewhere: over HTTPS, logged in as others do.
+func Connect(info emulator.Info) (*azure.Client, error) {
+	ca, err := os.ReadFile(info.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	config := cloud.Configuration{
+		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
+		Services:                     map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"}},
+	}
+	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID, info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
+		ClientOptions: azcore.ClientOptions{Cloud: config, Transport: client}, DisableInstanceDiscovery: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return azure.New(credential, azure.Options{Cloud: config, Transport: client})
 }
 
 // ClientOver is Client over a given transport.

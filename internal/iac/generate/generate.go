@@ -82,11 +82,7 @@ func (o Order) Terraform() ([]Output, error) {
 	if o.Keeper {
 		names = append(names, "keeper.tf")
 	}
-	files, err := l.write("terraform", append(names, "outputs.tf"))
-	for i := range files {
-		files[i].Text = hclwrite.Format(files[i].Text)
-	}
-	return files, err
+	return write("terraform", append(names, "outputs.tf"), l)
 }
 
 // Bicep writes the order as Bicep.
@@ -110,12 +106,13 @@ func (o Order) Bicep() ([]Output, error) {
 			names = append(names, "modules/"+module.name+".bicep")
 		}
 	}
-	return l.write("bicep", names)
+	return write("bicep", names, l)
 }
 
 func (o Order) makesNetwork() bool { return o.Network && len(o.Kept) == 0 }
 
-func (l layout) write(language string, names []string) ([]Output, error) {
+// write fills in the templates of files.
+func write(language string, names []string, data any) ([]Output, error) {
 	all, err := template.New("").Funcs(template.FuncMap{"hcl": hclString, "bicep": bicepString, "wrap": wrap}).ParseFS(templates, language+"/*.tmpl")
 	if err != nil {
 		return nil, err
@@ -123,8 +120,11 @@ func (l layout) write(language string, names []string) ([]Output, error) {
 	var files []Output
 	for _, name := range names {
 		var text bytes.Buffer
-		if err := all.ExecuteTemplate(&text, path.Base(name)+".tmpl", l); err != nil {
+		if err := all.ExecuteTemplate(&text, path.Base(name)+".tmpl", data); err != nil {
 			return nil, err
+		}
+		if language == "terraform" {
+			text = *bytes.NewBuffer(hclwrite.Format(text.Bytes()))
 		}
 		files = append(files, Output{name, text.Bytes()})
 	}

@@ -76,6 +76,11 @@ func parse(files []Output) (*configuration, error) {
 			for name := range b.Body.Attributes {
 				c.declared["local."+name] = true
 			}
+		case "provider":
+			if alias, named := b.Body.Attributes["alias"]; named {
+				name, _ := alias.Expr.Value(nil)
+				c.declared[b.Labels[0]+"."+name.AsString()] = true
+			}
 		case "variable", "resource", "data":
 			if c.declared[address] {
 				return nil, fmt.Errorf("%s is there twice", address)
@@ -124,7 +129,7 @@ var meta = []string{"for_each", "count", "depends_on", "provider"}
 
 func (s blockSchema) mistakes(where string, body *hclsyntax.Body, resource bool) (all []string) {
 	for name := range body.Attributes {
-		if s.Arguments[name] == "" && !slices.Contains(meta, name) {
+		if s.Arguments[name] == "" && !slices.Contains(meta, name) && where+"."+name != "provider.azurerm.alias" {
 			all = append(all, where+" has no argument "+name)
 		}
 	}

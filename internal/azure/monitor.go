@@ -1,0 +1,121 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// alertType is a type of Azure Monitor, and the api-version of its calls: the newest that is no preview and that azurerm uses as well.
+type alertType struct{ name, version string }
+
+// alertTypes are what may be created and deleted. Nothing else is.
+var alertTypes = []alertType{{network.TypeActionGroup, "2023-01-01"}, {network.TypeAlertRule, "2020-10-01"}}
+
+// alertTypeOf returns the one of a resource.
+func alertTypeOf(id network.ID) (alertType, bool) {
+	for _, t := range alertTypes {
+		if id.Is(t.name) {
+			return t, true
+		}
+	}
+	return alertType{}, false
+}
+
+// AlertResources reads the action groups and activity log alert rules of resource groups.
+func (c *Client) AlertResources(ctx context.Context, groups []network.ID) ([]network.Document, error) {
+	var all []network.Document
+	for _, group := range groups {
+		for _, t := range alertTypes {
+			err := c.listAll(ctx, c.address(group, "/providers/"+t.name, t.version), func(raw json.RawMessage) bool {
+				if d, err := document(group, answer{body: raw}); err == nil {
+					all = append(all, d)
+				}
+				return true
+			})
+			var fault *Error
+			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
+				return nil, fmt.Errorf("resource group %s is not there: az group create --subscription %s -n %s -l <location>", group, group.Subscription(), group.ResourceGroup())
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// CreateAlertResource makes an action group or an alert rule where there is none, and reads it back.
+func (c *Client) CreateAlertResource(ctx context.Context, id network.ID, body []byte) (network.Document, error) {
+	if err := alertResource(id); err != nil {
+		return network.Document{}, err
+	}
+	var fault *Error
+	if _, err := c.getResource(ctx, id); err == nil {
+		return network.Document{}, fmt.Errorf("%s has come to be in the meantime: look again", id)
+	} else if !errors.As(err, &fault) || fault.Status != http.StatusNotFound {
+		return network.Document{}, err
+	}
+	if err := c.change(ctx, http.MethodPut, id, body); err != nil {
+		return network.Document{}, err
+	}
+	return c.readBack(ctx, id)
+}
+
+// readBack reads what was just made, which may take a moment to be seen.
+func (c *Client) readBack(ctx context.Context, id network.ID) (network.Document, error) {
+	for wait := time.Second; ; wait *= 2 {
+		doc, err := c.getResource(ctx, id)
+		var fault *Error
+		if !errors.As(err, &fault) || fault.Status != http.StatusNotFound || wait > backoffMax {
+			return doc, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return doc, ctx.Err()
+		}
+	}
+}
+
+// DeleteAlertResource deletes an action group or an alert rule, if what is there now is the one that is meant. One that is gone already is
+// no error.
+func (c *Client) DeleteAlertResource(ctx context.Context, id network.ID, meant func(network.Document) error) error {
+	err := alertResource(id)
+	var doc network.Document
+	if err == nil {
+		doc, err = c.getResource(ctx, id)
+	}
+	if err == nil {
+		err = meant(doc)
+	}
+	if err == nil {
+		err = c.change(ctx, http.MethodDelete, id, nil)
+	}
+	var fault *Error
+	if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// change sends a write that can be sent again without harm.
+func (c *Client) change(ctx context.Context, method string, id network.ID, body []byte) error {
+	if err := c.pace.wait(ctx, method, string(id)); err != nil {
+		return err
+	}
+	_, err := c.send(ctx, method, c.address(id, "", apiVersion(id)), body, "")
+	return err
+}
+
+func alertResource(id network.ID) error {
+	if _, ok := alertTypeOf(id); !ok {
+		return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/demo"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// The pace of a demo that is watched: what is broken stays so for long enough to be seen.
+const (
+	watchedOperation = 1500 * time.Millisecond
+	watchedBetween   = 4 * time.Second
+	watchedInterval  = 2 * time.Second
+)
+
+// watched is a keeper whose rounds are shown on pages.
+type watched struct {
+	board *page.Board
+	past  *history.Log
+
+	mu      sync.Mutex
+	keeper  *keeper.Keeper
+	running bool // the scenes are over
+}
+
+// Round makes a round of a scene.
+func (w *watched) Round(ctx context.Context) (keeper.Round, error) {
+	r, err := w.keeper.Round(ctx)
+	if err == nil {
+		w.board.Round(r)
+	}
+	return r, err
+}
+
+// Ask and Wake are for the listener.
+func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, error) {
+	w.mu.Lock()
+	running := w.running
+	w.mu.Unlock()
+	if !running {
+		return keeper.Round{}, errors.New("the scenes are being played: the buttons work when they are over")
+	}
+	return w.keeper.Ask(ctx, r)
+}
+
+func (w *watched) Wake(resources ...network.ID) int { return w.keeper.Wake(resources...) }
+
+// demoPages has a demo shown on pages.
+func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (*serve.Server, error) {
+	file := filepath.Join(o.Dir, "demo"+history.Extension)
+	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{})}
+	server, err := serve.Start(serve.Options{Address: address, Metrics: serve.NewMetrics(), Log: slog.New(slog.DiscardHandler), Board: w.board,
+		Page: page.Options{History: file, Version: version(), Keeper: w, Actions: true}}, w)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--web: %w", err), w.past.Close())
+	}
+	o.OperationTime, o.Between = watchedOperation, watchedBetween
+	o.NewKeeper = func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
+		client, err := connectLocal(info, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		w.keeper = keeper.New(client, configs, withHistory(w.past, keeper.Options{Planned: w.board.Planned}))
+		return w, nil
+	}
+	started := o.Started
+	o.Started = func(info emulator.Info, d emulator.Demo) {
+		started(info, d)
+		_ = say("Watch it at http://" + server.Address() + "/") // what cannot be written is noticed at the next scene
+	}
+	o.Playing = func(s demo.Scene, n, of int) { w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) }
+	o.Stay = func(ctx context.Context) error {
+		defer w.past.Close()
+		w.board.Say("The scenes are over. The keeper goes on until Ctrl-C in its terminal.")
+		if err := say("The scenes are over; the keeper goes on until Ctrl-C. Pages: http://" + server.Address() + "/"); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		w.running = true
+		w.mu.Unlock()
+		return w.keeper.Run(ctx, watchedInterval, w.board.Round)
+	}
+	return server, nil
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/monitor"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// setUp makes the changes, in their order, or only tells of them. The first that fails ends it.
+func setUp(ctx context.Context, client *azure.Client, changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
+	for _, c := range changes {
+		t := report.AlertChange{
+			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule", Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why, State: report.AlertPlanned,
+		}
+		if c.Resource.Is(network.TypeActionGroup) {
+			t.Kind = "action group"
+		}
+		switch {
+		case failed != nil:
+			t.State = report.AlertSkipped
+		case yes:
+			t.State = report.AlertDone
+			if failed = makeChange(ctx, client, c); failed != nil {
+				t.State, t.Error = report.AlertFailed, failed.Error()
+			}
+		}
+		told = append(told, t)
+	}
+	return told, failed
+}
+
+// makeChange makes one change and looks whether it has come about.
+func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) error {
+	var after network.Document
+	var err error
+	switch c.Verb {
+	case monitor.Delete:
+		return client.DeleteAlertResource(ctx, c.Resource, func(d network.Document) error {
+			_, err := c.Edit(d)
+			return err
+		})
+	case monitor.Create:
+		after, err = client.CreateAlertResource(ctx, c.Resource, c.Body)
+	default:
+		var written azure.Written
+		written, err = client.Write(ctx, c.Resource, c.Edit)
+		after = written.After
+	}
+	if err != nil {
+		return err
+	}
+	if left := c.Left(after); len(left) > 0 {
+		return fmt.Errorf("%s was written, and reads differently: %s", c.Resource, strings.Join(left, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/monitor"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type monitorOptions struct {
+	paths, groups   []string
+	name            string
+	url, secretFile string
+	webhook         monitor.Webhook
+	remove, yes     bool
+	print           string
+}
+
+// newInstallMonitor is install monitor.
+func (a *app) newInstallMonitor() *cobra.Command {
+	var o monitorOptions
+	cmd := &cobra.Command{
+		Use:   "monitor -f FILE --resource-group RG --url URL [--yes]",
+		Short: "Set up the alert rules that post changes to a keeper's /events",
+		Long: `Sets up Azure Monitor for a config: in each subscription an alert rule on the activity log, for the operations that matter on the
+clusters, tables and networks of the config, and an action group that posts them to the keeper. Without --yes it prints what it would
+do and writes nothing. What is right already stays, with all that others added to it, and what it made is known by its name and tags:
+nothing else is changed, and --remove takes away nothing else.
+
+The keeper has to know its caller. For a secret, give the file that run has as --event-secret-file; it is put behind the path of --url, and
+is never printed. For tokens of Entra ID give --auth-audience, --auth-object-id and, where it is not the subscription's, --auth-tenant.
+
+An alert rule works in its own subscription. For configs over several, a --resource-group that is a name means the group of that name in each;
+with IDs they can differ.
+
+With --print bicep or terraform it writes the code instead, and needs no right to write. The address is a parameter in it.
+
+Exit code 0: nothing to do, or done; 1: an error; 2: without --yes, there is something to do.`,
+		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --event-secret-file secret
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --yes \
+    --auth-audience api://routekeeper --auth-object-id 22222222-2222-2222-2222-222222222222
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg --print terraform --out monitor.tf
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg --remove --yes`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInstallMonitor(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, a folder of such files, or - (repeatable)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	f.StringArrayVar(&o.groups, "resource-group", nil, "put it into this resource group (name or `ID`, repeatable)")
+	f.StringVar(&o.name, "name", "", "tell this keeper's from others': what its names end with")
+	f.StringVar(&o.url, "url", "", "where the keeper takes events (`URL`), such as https://keeper.example.com/events")
+	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret to put behind the path of --url")
+	f.StringVar(&o.webhook.Audience, "auth-audience", "", "secure webhook: application ID `URI` of the keeper's application")
+	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "", "secure webhook: object `ID` of the keeper's application")
+	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
+	f.BoolVar(&o.remove, "remove", false, "take away what was set up")
+	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.StringVar(&o.print, "print", "", "write the code for it instead: bicep or terraform")
+	_ = cmd.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"}, cobra.ShellCompDirectiveNoFileComp))
+	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience", "auth-object-id", "auth-tenant"} {
+		cmd.MarkFlagsMutuallyExclusive("remove", other)
+	}
+	for _, other := range []string{"url", "event-secret-file", "yes"} {
+		cmd.MarkFlagsMutuallyExclusive("print", other)
+	}
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	var configs []v1alpha1.ClusterRoutes
+	var err error
+	if len(o.paths) > 0 {
+		if configs, err = a.readConfig(o.paths); err != nil {
+			return err
+		}
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "looking at what there is to watch")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	var watched monitor.Watched
+	if len(configs) > 0 {
+		if watched, err = readWatched(ctx, client, configs); err != nil {
+			return err
+		}
+	}
+	groups, err := o.resourceGroups(watched)
+	if err != nil {
+		return err
+	}
+	installation, err := monitor.New(o.name, groups, o.webhook)
+	if err != nil {
+		return fmt.Errorf("--name or --resource-group: %w", err)
+	}
+	if o.print != "" {
+		progress.stop()
+		return a.printMonitor(w, o, installation, watched)
+	}
+	have, err := client.AlertResources(ctx, groups)
+	if err != nil {
+		return err
+	}
+	changes := installation.Removal(have)
+	if !o.remove {
+		if changes, err = installation.Plan(watched, have); err != nil {
+			return err
+		}
+	}
+	told, failed := setUp(ctx, client, changes, o.yes)
+	progress.stop()
+	result := report.Alerts{Changes: told}
+	if !o.remove {
+		result.Operations, result.Unknown = monitor.Operations(), watched.Unknown
+		for _, s := range watched.Subscriptions {
+			result.Watched = append(result.Watched, report.AlertScopes{Subscription: s.Subscription, Scopes: texts(s.IDs)})
+		}
+	}
+	if err := result.Write(w, format, style); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	if result.Pending() {
+		if format == report.Text {
+			fmt.Fprintln(a.err, "nothing was written; with --yes it is")
+		}
+		return attention
+	}
+	return nil
+}
+
+// check reads the flags that depend on each other.
+func (o *monitorOptions) check() error {
+	if o.print != "" && o.print != "bicep" && o.print != "terraform" {
+		return fmt.Errorf("--print: unknown language %q, expected bicep or terraform", o.print)
+	}
+	if len(o.groups) == 0 && o.print != "bicep" { // Bicep is deployed to one
+		return errors.New("--resource-group is missing: where the alert rules and action groups are put")
+	}
+	if len(o.paths) == 0 && !o.remove {
+		return errors.New("-f is missing: the config that says what is to be watched")
+	}
+	if o.remove {
+		return nil
+	}
+	if o.print != "" {
+		return o.webhook.Check()
+	}
+	if o.url == "" {
+		return errors.New("--url is missing: where the keeper takes events")
+	}
+	secret := ""
+	var err error
+	if o.secretFile != "" {
+		if secret, err = readSecret(o.secretFile); err != nil {
+			return fmt.Errorf("--event-secret-file: %w", err)
+		}
+	}
+	if o.webhook, err = monitor.ParseWebhook(o.url, secret, o.webhook); err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	return nil
+}
+
+// resourceGroups reads --resource-group: an ID is the group of its subscription, a name is for all others.
+func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]network.ID, error) {
+	var ids []network.ID
+	name := ""
+	for _, text := range o.groups {
+		switch {
+		case strings.HasPrefix(text, "/"):
+			id, err := network.ParseID(text)
+			if err == nil && !id.Is(network.TypeResourceGroup) {
+				err = fmt.Errorf("it is the ID of a %s", id.Type())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--resource-group: %q is not a resource group's ID: %w", text, err)
+			}
+			ids = append(ids, id)
+		case name != "":
+			return nil, fmt.Errorf("--resource-group: %s and %s are two names, and one means the group of that name in each subscription: expected IDs", name, text)
+		default:
+			name = text
+		}
+	}
+	if name != "" && len(o.paths) == 0 {
+		return nil, fmt.Errorf("--resource-group: in which subscription %s is, is not known without -f: expected its ID", name)
+	}
+	for _, s := range w.Subscriptions {
+		taken := false
+		for _, id := range ids {
+			taken = taken || strings.EqualFold(id.Subscription(), s.Subscription)
+		}
+		if name != "" && !taken {
+			id, err := network.ParseID(string(network.GroupID(s.Subscription, name)))
+			if err != nil || !id.Is(network.TypeResourceGroup) {
+				return nil, fmt.Errorf("--resource-group: %q is no name of one", name)
+			}
+			ids = append(ids, id)
+		}
+	}
+	return network.SortIDs(ids), nil
+}
+
+// readWatched reads what the configs are about, as a keeper would, and collects what is to be watched.
+func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (monitor.Watched, error) {
+	s := network.NewSnapshot()
+	var want network.Wanted
+	for _, c := range configs {
+		want.Clusters = append(want.Clusters, network.ID(c.Spec.ClusterID))
+	}
+	if err := client.Read(ctx, s, want); err != nil {
+		return monitor.Watched{}, err
+	}
+	want = network.Wanted{}
+	for _, cluster := range s.Clusters {
+		if cluster.Kubenet() && cluster.MakesOwnVNet() {
+			want.OwnSubnets = append(want.OwnSubnets, cluster.ID)
+		}
+	}
+	if err := client.Read(ctx, s, want); err != nil {
+		return monitor.Watched{}, err
+	}
+	if err := settle(ctx, client, s, configs); err != nil {
+		return monitor.Watched{}, err
+	}
+	return monitor.Watch(s, configs)
+}
+
+func texts(ids []network.ID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = string(id)
+	}
+	return out
+}

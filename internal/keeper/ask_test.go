@@ -1,0 +1,106 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestAsk: a keeper on a dry run makes what is asked for by name, of the verbs that were named, and nothing else.
+func TestAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		w.round(w.keep(w.demoConfig()))
+		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
+			t.Fatalf("%+v", r)
+		}
+		w.strip(w.demo.NodeSubnet)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[2:] })
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] }) // one pod route fewer
+
+		ask := func(cluster string, verbs ...plan.Verb) Round {
+			t.Helper()
+			asked := time.Now()
+			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs, By: "ann"})
+			if err != nil || r.Woke != (Cause{By: ByPerson, Caller: "ann"}) || r.Started.Sub(asked) > time.Second {
+				t.Fatalf("%+v %v", r, err)
+			}
+			told := k.since(0)
+			if len(told) != 1 || did(told[0]) != did(r) {
+				t.Errorf("told %+v, answered %+v", told, r)
+			}
+			return r
+		}
+		before := w.routes(w.demo.GatewayTable)
+		since := w.mark()
+		r := ask("shop")
+		if strings.Contains(did(r), "done") || !strings.Contains(did(r), "1 planned associate shop-vnet/nodes") || !slices.Equal(r.Of, []string{"shop"}) {
+			t.Errorf("a look: %s of %v", did(r), r.Of)
+		}
+		for _, c := range since() {
+			if c.Method != "GET" {
+				t.Errorf("a look wrote: %s %s", c.Method, c.Path)
+			}
+		}
+		r = ask("shop", plan.Associate)
+		if !strings.Contains(did(r), "1 done associate shop-vnet/nodes") || strings.Count(did(r), "done") != 1 {
+			t.Errorf("to associate: %s", did(r))
+		}
+		if w.tableOf(w.demo.NodeSubnet) == "" || !slices.Equal(w.routes(w.demo.GatewayTable), before) {
+			t.Error("asked for associations: they were not made, or routes were changed")
+		}
+		r = ask("", plan.Create, plan.Update)
+		if r.Of != nil || !strings.Contains(did(r), "2 done create play-target") {
+			t.Errorf("of all: %v %s", r.Of, did(r))
+		}
+		if got := w.routes(w.demo.GatewayTable); !subset(before, got) {
+			t.Errorf("asked to create, and a route is gone: %v, was %v", got, before)
+		}
+		if _, err := k.Ask(context.Background(), Request{Cluster: "nobody"}); err == nil || !strings.Contains(err.Error(), "nobody") {
+			t.Errorf("of a cluster that is not kept: %v", err)
+		}
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := k.Ask(gone, Request{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("asked by somebody who has left: %v", err)
+		}
+		k.stop()
+		if _, err := k.Ask(context.Background(), Request{}); err == nil {
+			t.Error("a keeper that has stopped answers")
+		}
+	})
+}
+
+func subset(part, of []string) bool {
+	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(of, s) })
+}
+
+// TestAskBeforeTheEnd: who asks a keeper that is being stopped gets an answer, and not nothing.
+func TestAskBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(time.Hour, w.demoConfig())
+		k.since(time.Minute)
+		answers := make(chan error)
+		for range 3 {
+			go func() {
+				_, err := k.Ask(context.Background(), Request{Verbs: []plan.Verb{plan.Associate}})
+				answers <- err
+			}()
+		}
+		k.cancel()
+		for range 3 {
+			<-answers
+		}
+		k.stop()
+	})
+}

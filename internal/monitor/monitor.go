@@ -1,0 +1,184 @@
+// Package monitor says what Azure Monitor has to watch so that a keeper hears of changes: for a config, which operations on which
+// resources, and the activity log alert rule and the action group for it in each subscription. It compares them with what is there.
+//
+// It is pure: documents in, changes out. It must not decide what an event leads to; that is the keeper's, who looks and believes nothing.
+package monitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Operations are the ones that matter, as the activity log names them. What makes a cluster larger is told by its own table, in which its
+// cloud provider then writes the new routes: a scale set is written before there are any, and join actions change nothing.
+func Operations() []string {
+	return []string{
+		"Microsoft.ContainerService/managedClusters/agentPools/delete",
+		"Microsoft.ContainerService/managedClusters/agentPools/write",
+		"Microsoft.ContainerService/managedClusters/delete",
+		"Microsoft.ContainerService/managedClusters/write",
+		"Microsoft.Network/routeTables/delete",
+		"Microsoft.Network/routeTables/routes/delete",
+		"Microsoft.Network/routeTables/routes/write",
+		"Microsoft.Network/routeTables/write",
+		"Microsoft.Network/virtualNetworks/subnets/delete",
+		"Microsoft.Network/virtualNetworks/subnets/write",
+		"Microsoft.Network/virtualNetworks/write",
+	}
+}
+
+const (
+	// prefix begins the names of all that is made.
+	prefix = "routekeeper"
+	// ShortName is the action group's, which takes 12 characters at most.
+	ShortName = "routekeeper"
+	// ReceiverName is the webhook's in the action group.
+	ReceiverName = "routekeeper"
+	// Description is the alert rule's.
+	Description = "Wakes routekeeper when a route table, network or cluster changes that it keeps."
+)
+
+// The tags by which what was made is found again. The second one's value is the name of the resource: a copy under another name, or
+// somebody's own rule with the name, is not taken for it.
+const (
+	tagBy           = "managed-by"
+	tagInstallation = "routekeeper-installation"
+)
+
+// Installation is what one keeper has in Azure Monitor: an alert rule and an action group in each subscription.
+type Installation struct {
+	name    string
+	groups  map[string]network.ID // by the subscription
+	webhook Webhook
+}
+
+var nameShape = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+// New describes an installation. The name tells several keepers apart, and may be empty. There is one resource group for each subscription.
+func New(name string, groups []network.ID, webhook Webhook) (Installation, error) {
+	i := Installation{prefix, map[string]network.ID{}, webhook}
+	if name != "" {
+		if !nameShape.MatchString(name) {
+			return i, fmt.Errorf("%q is no name for it, expected up to 40 lower-case letters, digits and hyphens", name)
+		}
+		i.name += "-" + name
+	}
+	for _, g := range groups {
+		key := strings.ToLower(g.Subscription())
+		if other, twice := i.groups[key]; twice && !other.Equal(g) {
+			return i, fmt.Errorf("%s and %s are in one subscription, expected one resource group in each", other, g)
+		}
+		i.groups[key] = g
+	}
+	return i, nil
+}
+
+// Name is what its resources are called.
+func (i Installation) Name() string { return i.name }
+
+// Group is the resource group for a subscription.
+func (i Installation) Group(subscription string) (network.ID, error) {
+	group, known := i.groups[strings.ToLower(subscription)]
+	if !known {
+		return "", fmt.Errorf("in subscription %s there are resources to watch, and no resource group in it is named: an alert rule works in its own subscription", subscription)
+	}
+	return group, nil
+}
+
+// Tags are those of its resources.
+func (i Installation) Tags() map[string]string {
+	return map[string]string{tagBy: prefix, tagInstallation: i.name}
+}
+
+// mine reports whether a resource was made for the installation: its name and its tags agree.
+func (i Installation) mine(d network.Document) bool {
+	var doc struct{ Tags map[string]string }
+	if json.Unmarshal(d.Raw, &doc) != nil {
+		return false
+	}
+	return strings.EqualFold(d.ID.Name(), i.name) && strings.EqualFold(doc.Tags[tagBy], prefix) && strings.EqualFold(doc.Tags[tagInstallation], i.name)
+}
+
+// Webhook is where the action group posts to. ObjectID, Audience and Tenant make it a secure one, which logs in to Entra ID: the object ID
+// of the listener's application, its application ID URI, and its tenant, empty for the subscription's.
+type Webhook struct{ URL, ObjectID, Audience, Tenant string }
+
+// ParseWebhook checks where to post to. A secret is put behind the path; it may stand there already.
+func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return w, fmt.Errorf("it is no address to post events to, expected one such as https://keeper.example.com/events")
+	}
+	host := u.Hostname()
+	if u.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
+		return w, fmt.Errorf("http:// would show to everybody on the way what a caller is known by, expected https://%s", u.Host)
+	}
+	_, behind, found := cutLast(strings.TrimSuffix(u.Path, "/"), "/events")
+	if !found || behind != "" && (!strings.HasPrefix(behind, "/") || strings.Contains(behind[1:], "/")) {
+		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events", u.Host)
+	}
+	if secret != "" && behind != "" {
+		return w, fmt.Errorf("there is a secret in it already, and another one in a file")
+	}
+	if secret != "" {
+		u.Path, behind = strings.TrimSuffix(u.Path, "/")+"/"+secret, "/"+secret
+	}
+	if err := w.Check(); err != nil {
+		return w, err
+	}
+	if !w.Secure() && behind == "" {
+		return w, fmt.Errorf("the keeper would not know the caller, expected a secret (--event-secret-file), or a secure webhook (--auth-audience, --auth-object-id)")
+	}
+	w.URL = u.String()
+	return w, nil
+}
+
+// Check refuses half of what a secure webhook needs.
+func (w Webhook) Check() error {
+	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") && (w.ObjectID == "" || w.Audience == "") {
+		return fmt.Errorf("a secure webhook needs both --auth-audience and --auth-object-id: the application ID URI and the object ID of the keeper's application")
+	}
+	return nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// Secure reports whether the webhook logs in to Entra ID.
+func (w Webhook) Secure() bool { return w.ObjectID != "" }
+
+// String is the webhook without what is secret in its address.
+func (w Webhook) String() string { return shown(w.URL) }
+
+// shown is an address without anything that may be a secret.
+func shown(address string) string {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return "…"
+	case u.Path == "/events" && u.RawQuery == "":
+		return u.Scheme + "://" + u.Host + u.Path
+	}
+	return u.Scheme + "://" + u.Host + "/…"
+}
+
+// sorted lower-cases and sorts texts that are compared without case.
+func sorted(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = strings.ToLower(t)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

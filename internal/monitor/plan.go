@@ -1,0 +1,213 @@
+package monitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/sjson"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Verb is what a change does.
+type Verb string
+
+// The verbs.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// Change is one resource to write or to delete. Why never holds what is secret.
+type Change struct {
+	Verb     Verb
+	Resource network.ID
+	Why      []string
+	// Body is what is to be created.
+	Body []byte
+	// Edit changes a fresh document, of an update, and returns nil where there is nothing to change any more. One that is not ours any more
+	// is an error, also before a delete.
+	Edit func(network.Document) ([]byte, error)
+	// Left says how a document that was read after the change differs from what is wanted.
+	Left func(network.Document) []string
+}
+
+// Plan compares what is to be watched with what is there: all alert rules and action groups of the installation's resource groups. Rules
+// come after the groups they tell, and go before them.
+func (i Installation) Plan(w Watched, have []network.Document) ([]Change, error) {
+	var all []Change
+	used := map[string]bool{}
+	for _, s := range w.Subscriptions {
+		if _, err := i.Group(s.Subscription); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range w.Subscriptions {
+		group := i.groups[strings.ToLower(s.Subscription)]
+		actions := i.in(group, network.TypeActionGroup)
+		for _, want := range []wanted{
+			{Installation: i, id: actions},
+			{Installation: i, id: i.in(group, network.TypeAlertRule), scopes: s.IDs, group: actions, keep: len(w.Unknown) > 0},
+		} {
+			used[want.id.Key()] = true
+			c, err := want.change(have)
+			if err != nil {
+				return nil, err
+			}
+			if c != nil {
+				all = append(all, *c)
+			}
+		}
+	}
+	for _, c := range i.Removal(have) { // of a subscription in which nothing is watched any more
+		if !used[c.Resource.Key()] {
+			c.Why = append([]string{"nothing is watched in this subscription any more"}, c.Why...)
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+func (i Installation) in(group network.ID, resourceType string) network.ID {
+	return network.ResourceID(group.Subscription(), group.ResourceGroup(), resourceType, i.name)
+}
+
+// change is what it takes, nil where nothing.
+func (w wanted) change(have []network.Document) (*Change, error) {
+	at := slices.IndexFunc(have, func(d network.Document) bool { return d.ID.Equal(w.id) })
+	c := &Change{Verb: Create, Resource: w.id, Left: w.left}
+	var err error
+	if at < 0 {
+		if c.Body, err = w.document(); err != nil {
+			return nil, err
+		}
+		c.Why = []string{"posts to " + w.webhook.String()}
+		if w.isRule() {
+			c.Why = []string{fmt.Sprintf("watches %d operations in %d places", len(Operations()), len(w.scopes))}
+		}
+		return c, nil
+	}
+	if !w.mine(have[at]) {
+		return nil, fmt.Errorf("%s is there and was not made for this installation: its tags are not %s=%s and %s=%s; take another name", w.id, tagBy, prefix, tagInstallation, w.name)
+	}
+	_, why, err := w.edited(have[at].Raw)
+	if err != nil || len(why) == 0 {
+		return nil, err
+	}
+	c.Verb, c.Why = Update, why
+	c.Edit = func(d network.Document) ([]byte, error) {
+		if !w.mine(d) {
+			return nil, lost(d.ID)
+		}
+		out, why, err := w.edited(d.Raw)
+		if len(why) == 0 {
+			return nil, err
+		}
+		return out, err
+	}
+	return c, nil
+}
+
+func (w wanted) left(d network.Document) []string {
+	_, why, err := w.edited(d.Raw)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return why
+}
+
+// Removal takes away what was made for the installation, and nothing else. An action group by which others receive as well stays, without
+// our webhook.
+func (i Installation) Removal(have []network.Document) []Change {
+	var all []Change
+	for _, resourceType := range []string{network.TypeAlertRule, network.TypeActionGroup} {
+		for _, d := range have {
+			if !d.ID.Is(resourceType) || !i.mine(d) {
+				continue
+			}
+			ours, others := receivers(d.Raw)
+			switch {
+			case len(others) == 0:
+				all = append(all, i.deletion(d.ID))
+			case len(ours) > 0:
+				all = append(all, i.release(d.ID, others))
+			}
+		}
+	}
+	return all
+}
+
+func (i Installation) deletion(id network.ID) Change {
+	return Change{Verb: Delete, Resource: id, Edit: func(d network.Document) ([]byte, error) {
+		if _, others := receivers(d.Raw); !i.mine(d) || len(others) > 0 {
+			return nil, lost(id)
+		}
+		return nil, nil
+	}}
+}
+
+// release takes our webhook out of an action group.
+func (i Installation) release(id network.ID, others []string) Change {
+	c := Change{Verb: Update, Resource: id, Why: []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}}
+	c.Edit = func(d network.Document) ([]byte, error) {
+		ours, _ := receivers(d.Raw)
+		if !i.mine(d) {
+			return nil, lost(id)
+		}
+		if len(ours) == 0 {
+			return nil, nil
+		}
+		raw := d.Raw
+		var err error
+		for _, at := range slices.Backward(ours) {
+			if raw, err = sjson.DeleteBytes(raw, fmt.Sprintf("properties.webhookReceivers.%d", at)); err != nil {
+				return nil, err
+			}
+		}
+		return raw, nil
+	}
+	c.Left = func(d network.Document) []string {
+		if ours, _ := receivers(d.Raw); len(ours) > 0 {
+			return []string{"the webhook is still in it"}
+		}
+		return nil
+	}
+	return c
+}
+
+func lost(id network.ID) error {
+	return fmt.Errorf("%s was changed by somebody in the meantime and is left alone: look again", id)
+}
+
+// receivers says where in an action group's webhooks ours are, and names all other receivers.
+func receivers(raw []byte) (ours []int, others []string) {
+	var doc struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return nil, nil
+	}
+	for field, value := range doc.Properties {
+		var all []struct {
+			Name string `json:"name"`
+		}
+		if !strings.HasSuffix(field, "Receivers") {
+			continue
+		}
+		if json.Unmarshal(value, &all) != nil { // whatever it is, it is not ours
+			others = append(others, field)
+		}
+		for at, r := range all {
+			if field == "webhookReceivers" && strings.EqualFold(r.Name, ReceiverName) {
+				ours = append(ours, at)
+			} else {
+				others = append(others, r.Name)
+			}
+		}
+	}
+	slices.Sort(others)
+	return ours, others
+}

@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Watched is what has to be watched for configs.
+type Watched struct {
+	Subscriptions []Scopes
+	// Unknown says what could not be found out and may be missing, a line each.
+	Unknown []string
+}
+
+// Scopes are the resources of one subscription in which the operations are watched: none lies inside another, in the order of their IDs.
+type Scopes struct {
+	Subscription string
+	IDs          []network.ID
+}
+
+// maxScopes is how many scopes a rule is given before they are made coarser. How many Azure takes is not documented.
+const maxScopes = 100
+
+// Watch collects what the configured clusters rest on: the clusters, their node resource groups (where managed tables and networks come
+// and go), their own tables, the networks of node subnets and guarded ones with their tables, and targets. A cluster that cannot be read
+// is an error: what follows from it would be taken out of the rules.
+func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, error) {
+	var w Watched
+	var ids []network.ID
+	taken := plan.TakenBy(configs)
+	for i := range configs {
+		c := &configs[i]
+		id := network.ID(c.Spec.ClusterID)
+		ids = append(ids, id)
+		for _, t := range c.Spec.Targets {
+			ids = append(ids, network.ID(t.RouteTableID))
+		}
+		for _, g := range c.Spec.Guard.Subnets {
+			ids = append(ids, network.ID(g.SubnetID).Parent(), network.ID(g.RouteTableID))
+		}
+		if c.Spec.RouteTableID != "" {
+			ids = append(ids, network.ID(c.Spec.RouteTableID))
+		}
+		cluster := s.Cluster(id)
+		if cluster == nil {
+			if u := s.Unread[id.Key()]; !u.Absent {
+				return w, fmt.Errorf("cluster %s could not be read, so that what belongs to it is not known: %s", id, u.Reason())
+			}
+			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: only what the config of %s names is watched", id.Short(), c.Metadata.Name))
+			continue
+		}
+		if cluster.NodeResourceGroup != "" {
+			ids = append(ids, cluster.NodeGroup())
+		}
+		for _, subnet := range s.NodeSubnetIDs(cluster) {
+			ids = append(ids, subnet.Parent())
+		}
+		switch d := plan.Discover(s, c, taken); {
+		case d.Table != "":
+			ids = append(ids, d.Table)
+		case cluster.Kubenet():
+			w.Unknown = append(w.Unknown, fmt.Sprintf("which table is the own one of cluster %s is not known: unless it is in the node resource group, it is not watched", id.Short()))
+		}
+	}
+	for _, some := range bySubscription(ids) {
+		w.Subscriptions = append(w.Subscriptions, Scopes{some[0].Subscription(), coarse(outermost(some))})
+	}
+	return w, nil
+}
+
+// bySubscription sorts IDs into subscriptions.
+func bySubscription(ids []network.ID) [][]network.ID {
+	var out [][]network.ID
+	for _, id := range network.SortIDs(slices.Clone(ids)) {
+		if n := len(out); n > 0 && strings.EqualFold(out[n-1][0].Subscription(), id.Subscription()) {
+			out[n-1] = append(out[n-1], id)
+		} else {
+			out = append(out, []network.ID{id})
+		}
+	}
+	return out
+}
+
+// outermost leaves out what lies inside another.
+func outermost(ids []network.ID) []network.ID {
+	var out []network.ID
+	for _, id := range ids {
+		if !slices.ContainsFunc(ids, func(o network.ID) bool { return !o.Equal(id) && within(id, o) }) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// within reports whether a scope holds a resource.
+func within(id, scope network.ID) bool { return strings.HasPrefix(id.Key()+"/", scope.Key()+"/") }
+
+// coarse makes scopes fewer: their resource groups in their place, or the subscription.
+func coarse(ids []network.ID) []network.ID {
+	if len(ids) <= maxScopes {
+		return ids
+	}
+	groups := make([]network.ID, len(ids))
+	for i, id := range ids {
+		groups[i] = id.Group()
+	}
+	if groups = network.SortIDs(groups); len(groups) <= maxScopes {
+		return groups
+	}
+	return []network.ID{network.ID("/subscriptions/" + ids[0].Subscription())}
+}

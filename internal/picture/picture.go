@@ -1,0 +1,321 @@
+// Package picture says what a person is shown of a kept cluster: its subnets and the tables on them, its nodes, and of each pod route in
+// each table whether it carries traffic. The page draws it, and answers with it as JSON.
+//
+// It is pure, decides nothing, and knows nothing of how it is drawn: what is right is what the rules of keeping (plan) say.
+package picture
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Cluster is one cluster with all that its pod routes rest on.
+type Cluster struct {
+	Name     string         `json:"name"`
+	ID       network.ID     `json:"id"`
+	Plugin   string         `json:"networkPlugin,omitempty"`
+	Nodes    int            `json:"nodes"` // as its pools count them
+	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
+	// Unread says why the cluster could not be read, "" where it was.
+	Unread  string   `json:"unread,omitempty"`
+	Subnets []Subnet `json:"subnets"`
+	// Tables are the cluster's own, if it is known, and then the targets.
+	Tables []Table `json:"tables"`
+}
+
+// The roles of subnets and tables.
+const (
+	RoleNodes   = "nodes"   // a subnet with nodes in it
+	RoleGuarded = "guarded" // a further subnet that a table is kept on
+	RoleTarget  = "target"  // a table that pod routes are copied to, or a subnet that such a table is on
+	RoleOwn     = "own"     // the cluster's own table
+)
+
+// Subnet is a subnet, and the table that is on it.
+type Subnet struct {
+	ID       network.ID     `json:"id"`
+	Role     string         `json:"role"`
+	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
+	Gateways []network.ID   `json:"gateways,omitempty"` // the Application Gateways in it
+	// Table is the table that is on it, Wanted the one that has to be, "" where there is none or it is not known.
+	Table  network.ID `json:"routeTable,omitempty"`
+	Wanted network.ID `json:"wantedRouteTable,omitempty"`
+	// State is one of Right, Lost, Other and Unknown.
+	State  string `json:"state"`
+	Unread string `json:"unread,omitempty"`
+}
+
+// The states of a subnet's association.
+const (
+	Right   = "right"
+	Lost    = "lost"    // it has no table
+	Other   = "other"   // it has another one
+	Unknown = "unknown" // it was not read, or nothing is wanted of it; of a route: such a subnet needs its table
+)
+
+// Table is a route table, with the cluster's routes and all others that are in it.
+type Table struct {
+	ID     network.ID `json:"id"`
+	Role   string     `json:"role"`
+	Routes []Route    `json:"routes"`
+	// Held is how many routes it holds, Limit how many it may; 0: nobody said.
+	Held   int    `json:"held"`
+	Limit  int    `json:"limit,omitempty"`
+	Unread string `json:"unread,omitempty"`
+}
+
+// Route is a route that is in a table, or that should be.
+type Route struct {
+	Name        string `json:"name,omitempty"`
+	Destination string `json:"destination"`
+	// NextHop is where it leads, "" where it is not there; Wanted where it should lead, where that differs.
+	NextHop string `json:"nextHop,omitempty"`
+	Wanted  string `json:"wantedNextHop,omitempty"`
+	// Node is the node that a pod route leads to, by the route's name.
+	Node  string `json:"node,omitempty"`
+	State string `json:"state"`
+}
+
+// The states of a route, beside Unknown. All but Foreign are of the cluster's own pod routes.
+const (
+	Carries = "carries"
+	Idle    = "idle"    // it is right, but its table is not on the subnet that needs it
+	Missing = "missing" // the cluster's own table has it, and this one does not
+	Wrong   = "wrong"   // it leads elsewhere than in the cluster's own table
+	Stale   = "stale"   // the cluster's own table does not have it, or not any more
+	Foreign = "foreign" // it is somebody else's
+)
+
+// Of draws up the picture of a cluster as it was read.
+func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+	id := network.ID(config.Spec.ClusterID)
+	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s, id)}
+	own := plan.Discover(s, config, taken)
+	if cluster := s.Cluster(id); cluster != nil {
+		c.ID, c.Plugin, c.Nodes, c.PodCIDRs, c.Unread = cluster.ID, cluster.PluginName(), cluster.Nodes(), cluster.PodCIDRs, ""
+		for _, subnet := range s.NodeSubnetIDs(cluster) {
+			wanted := own.Table
+			if own.Doubtful || !cluster.Kubenet() {
+				wanted = ""
+			}
+			c.Subnets = append(c.Subnets, subnetOf(s, subnet, RoleNodes, wanted))
+		}
+	}
+	for _, g := range config.Spec.Guard.Subnets {
+		c.Subnets = append(c.Subnets, subnetOf(s, network.ID(g.SubnetID), RoleGuarded, network.ID(g.RouteTableID)))
+	}
+	c.onTargets(s, config)
+	c.addTables(s, config, own)
+	return c
+}
+
+func reasonOf(s *network.Snapshot, id network.ID) string {
+	if u, failed := s.Unread[id.Key()]; failed {
+		return u.Reason()
+	}
+	return ""
+}
+
+func subnetOf(s *network.Snapshot, id network.ID, role string, wanted network.ID) Subnet {
+	out := Subnet{ID: id, Role: role, Wanted: wanted, State: Unknown, Unread: reasonOf(s, id)}
+	subnet := s.Subnet(id)
+	if subnet == nil {
+		return out
+	}
+	out.ID, out.Prefixes, out.Gateways, out.Table, out.Unread = subnet.ID, subnet.Prefixes, subnet.Gateways, subnet.RouteTable, ""
+	switch {
+	case wanted == "":
+	case subnet.RouteTable.Equal(wanted):
+		out.State = Right
+	case subnet.RouteTable == "":
+		out.State = Lost
+	default:
+		out.State = Other
+	}
+	return out
+}
+
+// onTargets adds the subnets that targets say they are on.
+func (c *Cluster) onTargets(s *network.Snapshot, config *v1alpha1.ClusterRoutes) {
+	for _, t := range config.Spec.Targets {
+		table := s.Table(network.ID(t.RouteTableID))
+		if table == nil {
+			continue
+		}
+		for _, id := range table.Subnets {
+			if c.subnet(id) == nil && (s.Subnet(id) == nil || s.Subnet(id).RouteTable.Equal(table.ID)) {
+				subnet := subnetOf(s, id, RoleTarget, "")
+				subnet.Table = table.ID
+				c.Subnets = append(c.Subnets, subnet)
+			}
+		}
+	}
+}
+
+func (c *Cluster) subnet(id network.ID) *Subnet {
+	if i := slices.IndexFunc(c.Subnets, func(s Subnet) bool { return s.ID.Equal(id) }); i >= 0 {
+		return &c.Subnets[i]
+	}
+	return nil
+}
+
+// addTables adds the cluster's own table and its targets.
+func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery) {
+	source := s.Table(own.Table)
+	var wanted map[netip.Prefix]network.Route
+	var owner plan.Ownership
+	if source != nil && s.Cluster(network.ID(config.Spec.ClusterID)) != nil {
+		wanted, owner = plan.PodRoutes(s, config, source), plan.Owner(s, config, source)
+	}
+	if own.Table != "" {
+		t := tableOf(s, own.Table, RoleOwn, 0)
+		if source != nil {
+			for _, r := range source.Routes {
+				state := Foreign
+				if w, pods := wanted[r.Prefix]; pods && w.Name == r.Name {
+					state = c.carried(source.ID)
+				}
+				t.add(r, state, "")
+			}
+		}
+		c.Tables = append(c.Tables, t.sorted())
+	}
+	for _, target := range config.Spec.Targets {
+		id := network.ID(target.RouteTableID)
+		t := tableOf(s, id, RoleTarget, target.MaxRoutes)
+		if table := s.Table(id); table != nil {
+			there := map[netip.Prefix]bool{}
+			for _, r := range table.Routes {
+				w, asked := wanted[r.Prefix]
+				switch {
+				case wanted == nil || !r.Prefix.IsValid():
+					t.add(r, Foreign, "")
+				case asked && !there[r.Prefix] && r.SameHop(w):
+					there[r.Prefix] = true
+					t.add(r, c.carried(table.ID), "")
+				case asked && !there[r.Prefix]:
+					there[r.Prefix] = true
+					t.add(r, Wrong, w.NextHop())
+				case owner.NodePrefix(r.Prefix) && owner.NodeHop(r):
+					t.add(r, Stale, "")
+				default:
+					t.add(r, Foreign, "")
+				}
+			}
+			for prefix, w := range wanted {
+				if !there[prefix] {
+					t.Routes = append(t.Routes, Route{Destination: prefix.String(), Wanted: w.NextHop(), Node: network.RouteNode(w.Name), State: Missing})
+				}
+			}
+		}
+		c.Tables = append(c.Tables, t.sorted())
+	}
+}
+
+// carried is the state of a right route: whether its table is on all the subnets that it has to be on.
+func (c *Cluster) carried(table network.ID) string {
+	state := Carries
+	for _, s := range c.Subnets {
+		switch {
+		case !s.Wanted.Equal(table) || s.State == Right:
+		case s.State == Unknown:
+			state = Unknown
+		default:
+			return Idle
+		}
+	}
+	return state
+}
+
+func tableOf(s *network.Snapshot, id network.ID, role string, limit int) Table {
+	t := Table{ID: id, Role: role, Limit: limit, Routes: []Route{}, Unread: reasonOf(s, id)}
+	if table := s.Table(id); table != nil {
+		t.ID, t.Held, t.Unread = table.ID, len(table.Routes), ""
+	}
+	return t
+}
+
+func (t *Table) add(r network.Route, state, wanted string) {
+	out := Route{Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(), Wanted: wanted, State: state}
+	if state != Foreign {
+		out.Node = network.RouteNode(r.Name)
+	}
+	t.Routes = append(t.Routes, out)
+}
+
+// sorted puts the cluster's routes first, each kind in the order of its destinations.
+func (t Table) sorted() Table {
+	slices.SortStableFunc(t.Routes, func(a, b Route) int {
+		return cmp.Or(foreignLast(a)-foreignLast(b), compareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
+	})
+	return t
+}
+
+func foreignLast(r Route) int {
+	if r.State == Foreign {
+		return 1
+	}
+	return 0
+}
+
+func compareDestinations(a, b string) int {
+	p, errA := netip.ParsePrefix(a)
+	q, errB := netip.ParsePrefix(b)
+	if errA != nil || errB != nil {
+		return cmp.Compare(a, b)
+	}
+	return p.Compare(q)
+}
+
+// Counted is how many pod routes there are in all tables, those that are missing too, and of how many it is known that they carry, or
+// that it cannot be known.
+type Counted struct {
+	All     int `json:"all"`
+	True    int `json:"true"`
+	Unknown int `json:"unknown"`
+}
+
+// Wrong is how many do not carry.
+func (c Counted) Wrong() int { return c.All - c.True - c.Unknown }
+
+// Routes counts the cluster's pod routes.
+func (c Cluster) Routes() (n Counted) {
+	for _, t := range c.Tables {
+		for _, r := range t.Routes {
+			switch r.State {
+			case Foreign:
+				continue
+			case Carries:
+				n.True++
+			case Unknown:
+				n.Unknown++
+			}
+			n.All++
+		}
+	}
+	return n
+}
+
+// Broken counts the associations that are not as they have to be.
+func (c Cluster) Broken() int {
+	n := 0
+	for _, s := range c.Subnets {
+		if s.State == Lost || s.State == Other {
+			n++
+		}
+	}
+	return n
+}
+
+// Own is the cluster's own table, or nil.
+func (c Cluster) Own() *Table {
+	if len(c.Tables) > 0 && c.Tables[0].Role == RoleOwn {
+		return &c.Tables[0]
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestOnly: whatever the tables hold, of a plan those changes are made that were chosen, the table they lead to is a sound one, and all
+// verbs together give the whole plan.
+func TestOnly(t *testing.T) {
+	every := []Verb{Create, Update, Delete, Associate}
+	rapid.Check(t, func(t *rapid.T) {
+		w := randomWorld(t)
+		p := Make(w.s, w.configs)
+		if all := p.Only(every, w.s.Table); !slices.Equal(keysOf(all.Changes), keysOf(p.Changes)) {
+			t.Fatalf("all verbs give\n%s\nof\n%s", changes(all), changes(p))
+		}
+		verbs := slices.DeleteFunc(slices.Clone(every), func(Verb) bool { return rapid.Bool().Draw(t, "without") })
+		part := p.Only(verbs, w.s.Table)
+		for _, c := range part.Changes {
+			if !slices.Contains(verbs, c.Verb) || !slices.ContainsFunc(p.Changes, func(o Change) bool { return reflect.DeepEqual(o, c) }) {
+				t.Fatalf("asked for %v, and %+v is among\n%s\nof\n%s", verbs, c, changes(part), changes(p))
+			}
+		}
+		for _, desired := range part.Desired.Tables {
+			now := w.s.Table(desired.ID)
+			raw, err := network.SetRoutes(now.Raw, desired.Routes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := network.DecodeRouteTable(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := byName(table.Routes), apply(now.Routes, part.Changes, desired.ID); !reflect.DeepEqual(got, want) {
+				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
+			}
+			checkTable(t, w, now, table)
+		}
+		if len(part.Desired.Associations) > 0 && !slices.Contains(verbs, Associate) {
+			t.Fatalf("associations that nobody asked for: %+v", part.Desired.Associations)
+		}
+	})
+}
+
+func keysOf(changes []Change) []string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, c.Resource.Key()+" "+string(c.Verb)+" "+c.Route+" "+c.Old.String()+" "+c.New.String())
+	}
+	return out
+}
+
+// TestOnlyWithRoom: routes for which only deletes that nobody asked for would make room, or whose prefix only they would free, wait.
+func TestOnlyWithRoom(t *testing.T) {
+	w := shop(t)
+	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4", "n9 10.244.9.0/24 10.240.0.9", "own2 172.16.0.0/12 10.1.0.4")
+	w.configs[0].Spec.Targets[0].MaxRoutes = 5
+	p := Make(w.s, w.configs)
+	if got := changes(p.Only([]Verb{Create}, w.s.Table)); got != "" {
+		t.Errorf("five have room, and six would be made by %s", got)
+	}
+	w.configs[0].Spec.Targets[0].MaxRoutes = 6
+	if got := Make(w.s, w.configs).Only([]Verb{Create}, w.s.Table).Changes; len(got) != 2 {
+		t.Errorf("six have room: %+v", got)
+	}
+}

@@ -1,0 +1,384 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/demo"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// browser is a page in headless Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string // what it complained of
+}
+
+// open opens a browser. One that is not installed is said loudly, and a failure where ROUTEKEEPER_NEED_CHROMIUM is set.
+func open(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		if os.Getenv("ROUTEKEEPER_NEED_CHROMIUM") != "" {
+			t.Fatal("Chromium is not installed: apt-get install chromium")
+		}
+		t.Skip("NOT RUN: Chromium is not installed, so the pages were seen by nobody: apt-get install chromium")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	b := &browser{t: t}
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithListener(func(event any) {
+		text := ""
+		switch e := event.(type) {
+		case *cdpruntime.EventExceptionThrown:
+			text = fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *cdplog.EventEntryAdded: // also what the Content-Security-Policy keeps from happening
+			if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
+				text = e.Entry.Text + " " + e.Entry.URL
+			}
+		}
+		if text != "" {
+			b.mu.Lock()
+			b.wrong = append(b.wrong, text)
+			b.mu.Unlock()
+		}
+	}))
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context that it is started with
+		t.Fatal(err)
+	}
+	b.ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	return b
+}
+
+type step = chromedp.Action[chromedp.Void]
+
+func (b *browser) do(steps ...step) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// ask returns what an action yields.
+func ask[T any](b *browser, action chromedp.Action[T]) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, action)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return value
+}
+
+// eval returns the value of an expression.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	return ask(b, chromedp.Evaluate[T](expression))
+}
+
+// command is a step that chromedp has no name for.
+func command[P, R any](c cdp.Command[P, R], parameters P) step {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, parameters)
+		return err
+	})
+}
+
+func shows(selector string) step { return chromedp.WaitVisible(chromedp.CSS(selector)) }
+func click(selector string) step { return chromedp.Click(chromedp.CSS(selector)) }
+
+// quiet checks that the browser has complained of nothing.
+func (b *browser) quiet() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.wrong) > 0 {
+		b.t.Errorf("the browser says: %s", strings.Join(b.wrong, "\n"))
+	}
+}
+
+// until waits until an expression is true.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !eval[bool](b, expression); time.Sleep(30 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("not within 20 s: %s; the page says %q", expression, eval[string](b, "document.body.innerText"))
+		}
+	}
+}
+
+// shoot keeps a picture of the whole page in the folder of ROUTEKEEPER_SCREENSHOTS, if there is one: at the widths of a desktop and of a
+// phone, light and dark. It checks at each that nothing sticks out.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	for _, size := range []struct {
+		name  string
+		width int64
+	}{{"desktop", 1280}, {"phone", 360}} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.do(chromedp.EmulateViewport(size.width, 800),
+				command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+			if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
+				b.t.Errorf("%s sticks out by %d pixels at a width of %d: %s", name, over, size.width,
+					eval[string](b, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll, svg")).map(e => e.tagName + "." + e.className).join(", ")`))
+			}
+			if dir := os.Getenv("ROUTEKEEPER_SCREENSHOTS"); dir != "" {
+				png := ask(b, chromedp.FullScreenshot(100))
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%s.png", name, size.name, scheme)), png, 0o644); err != nil {
+					b.t.Fatal(err)
+				}
+			}
+		}
+	}
+	b.do(chromedp.EmulateViewport(1280, 800))
+}
+
+// watch has the page note everything that it comes to show, and that it was not loaded again in between.
+const watch = `
+window.story = [];
+window.note = () => {
+  const now = { notice: document.querySelector(".notice")?.textContent || "", findings: [...document.querySelectorAll(".finding .about code")].map(e => e.textContent), state: document.querySelector(".hero").classList[1], sentence: document.querySelector("h1").textContent,
+    lost: document.querySelectorAll("svg.wide path.association.lost").length, carry: document.querySelectorAll("svg.wide path.route.carries").length,
+    broken: document.querySelectorAll("svg.wide path.route:not(.carries)").length, rows: document.querySelectorAll(".compare tbody tr").length };
+  const text = JSON.stringify(now);
+  if (text !== window.last) { window.last = text; window.story.push(now); }
+};
+new MutationObserver(window.note).observe(document.getElementById("main"), { childList: true, subtree: true, characterData: true });
+window.note();
+true`
+
+// moment is what the page showed at one time.
+type moment struct {
+	Notice, State, Sentence   string
+	Findings                  []string
+	Lost, Carry, Broken, Rows int
+}
+
+// TestStory: somebody leaves the page open while a cluster's life goes on, and sees a strip turn it red, and green again, without a reload.
+func TestStory(t *testing.T) {
+	w := newWorld(t, options{operation: 400 * time.Millisecond, keeper: keeper.Options{}})
+	w.settled()
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.good"))
+	b.shoot("good")
+	eval[bool](b, watch)
+	story := func() []moment {
+		var all []moment
+		raw := eval[string](b, "JSON.stringify(window.story)")
+		if err := json.Unmarshal([]byte(raw), &all); err != nil { // a page that was loaded again has no story
+			t.Fatalf("%q: %v", raw, err)
+		}
+		return all
+	}
+	if now := story()[0]; now.Sentence != "All 6 pod routes true on 1 cluster" || now.Carry != 6 || now.Broken+now.Lost != 0 {
+		t.Errorf("at first: %+v", now)
+	}
+	// Another table is on the node subnet for as long as the operation takes, and what is drawn is what is.
+	w.strip(w.demo.NodeSubnet)
+	b.until(`window.story.some(m => m.state === "bad")`)
+	b.shoot("bad")
+	b.until(`window.story.at(-1).state === "good"`)
+	bad := slices.IndexFunc(story(), func(m moment) bool { return m.State == page.Bad })
+	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 || m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not carry; being put right" {
+		t.Errorf("while it was stripped: %+v", m)
+	}
+	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {
+		t.Errorf("afterwards: %+v", m)
+	}
+	b.until(`document.querySelector(".rounds summary").textContent.includes("1 association put right")`)
+	b.quiet()
+}
+
+// shownKeeper tells a board of the rounds of a demo.
+type shownKeeper struct {
+	*keeper.Keeper
+	board *page.Board
+}
+
+func (k shownKeeper) Round(ctx context.Context) (keeper.Round, error) {
+	r, err := k.Keeper.Round(ctx)
+	if err == nil {
+		k.board.Round(r)
+	}
+	return r, err
+}
+
+// TestDemo: the whole story of the demo is seen on a page that is opened once.
+func TestDemo(t *testing.T) {
+	w := newWorld(t, options{interval: time.Hour})
+	board := page.NewBoard()
+	w.serve(board, page.Options{})
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.unseen"))
+	eval[bool](b, watch)
+	var seen [9][]moment // by scene
+	note := func() {
+		var all []moment
+		if err := json.Unmarshal([]byte(eval[string](b, "JSON.stringify(window.story.splice(0))")), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			n := 0
+			if _, err := fmt.Sscanf(m.Notice, "Scene %d", &n); err == nil {
+				seen[n] = append(seen[n], m)
+			}
+		}
+	}
+	ok, err := demo.Run(b.ctx, demo.Options{
+		Dir: t.TempDir(), OperationTime: 500 * time.Millisecond, RouteBatch: 300 * time.Millisecond, Between: 500 * time.Millisecond,
+		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
+			client, err := emulatortest.Connect(info)
+			if err != nil {
+				return nil, err
+			}
+			return shownKeeper{keeper.New(client, configs, keeper.Options{Planned: board.Planned}), board}, nil
+		},
+		Playing: func(s demo.Scene, n, of int) { note(); board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) },
+	})
+	if err != nil || !ok {
+		t.Fatalf("the demo: %v, %v", ok, err)
+	}
+	time.Sleep(300 * time.Millisecond) // the page has the last round, or not: it is like the ones before
+	note()
+	for n, want := range map[int]struct {
+		carry int    // at the end of the scene
+		wrong string // what the sentence says in between
+		find  string // a finding in between
+	}{
+		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not carry", ""},
+		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-held"}, 8: {4, "", ""},
+	} {
+		story := seen[n]
+		if len(story) == 0 {
+			t.Errorf("scene %d was not seen", n)
+			continue
+		}
+		if last := story[len(story)-1]; last.State != page.Good || last.Carry != want.carry || last.Broken+last.Lost != 0 {
+			t.Errorf("scene %d ends with %+v", n, last)
+		}
+		if !slices.ContainsFunc(story, func(m moment) bool {
+			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" || m.State == page.Bad) && (want.find == "" || slices.Contains(m.Findings, want.find))
+		}) {
+			t.Errorf("scene %d: %q %s was not seen in %+v", n, want.wrong, want.find, story)
+		}
+	}
+	b.quiet()
+}
+
+// TestOpenStaysOpen: what somebody has opened and focused stays so when the page changes under it.
+func TestOpenStaysOpen(t *testing.T) {
+	w := newWorld(t, options{})
+	w.settled()
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.good"),
+		click(".rounds summary"), shows(".rounds details[open] .round"),
+		chromedp.Focus(chromedp.CSS(".cluster h2 a")))
+	opened := eval[string](b, `document.querySelector(".rounds details[open]").id`)
+	version := eval[string](b, "main.dataset.version")
+	w.strip(w.demo.GatewaySubnet)
+	b.until(fmt.Sprintf("main.dataset.version !== %q && document.querySelectorAll('.rounds > li').length > 1 && document.querySelector('.hero.good') !== null", version))
+	if !eval[bool](b, fmt.Sprintf("document.getElementById(%q).open", opened)) {
+		t.Errorf("%s has closed", opened)
+	}
+	if got := eval[string](b, "document.activeElement.textContent"); got != "shop" {
+		t.Errorf("the focus is on %q", got)
+	}
+	b.quiet()
+}
+
+// TestKeyboard: everything can be reached by keyboard and has a name for a screen reader.
+func TestKeyboard(t *testing.T) {
+	w := newWorld(t, options{page: page.Options{Actions: true}})
+	w.settled()
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.good"))
+	want := eval[[]string](b, `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(e => e.checkVisibility()).map(e => e.textContent.trim() || e.getAttribute("aria-label"))`)
+	var got []string
+	for range want {
+		b.do(chromedp.KeyEvent("\t"))
+		got = append(got, eval[string](b, `document.activeElement.textContent.trim() || document.activeElement.getAttribute("aria-label")`))
+	}
+	if !slices.Equal(got, want) || len(got) < 10 {
+		t.Errorf("by Tab one comes to %q, and not to %q", got, want)
+	}
+	if nameless := eval[[]string](b, `[...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, section, table, [role=region]")].filter(e => !(e.textContent.trim() && e.tagName !== "svg" && e.tagName !== "SECTION") && !e.labels?.length && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby") && !e.classList.contains("hero")).map(e => e.outerHTML.slice(0, 80))`); len(nameless) > 0 {
+		t.Errorf("without a name: %q", nameless)
+	}
+	if label := eval[string](b, `document.querySelector("svg").getAttribute("aria-label")`); !strings.Contains(label, "route table appgw-rt with 3 pod routes that carry") {
+		t.Errorf("the drawing is called %q", label)
+	}
+	b.quiet()
+}
+
+// TestWithoutScript: the pages say the same without a script, and load themselves again.
+func TestWithoutScript(t *testing.T) {
+	w := newWorld(t, options{})
+	w.settled()
+	b := open(t)
+	b.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}), chromedp.Navigate(w.URL), shows(".hero.good"),
+		chromedp.WaitReady(chromedp.CSS("noscript meta[http-equiv=refresh]")))
+	text := ask(b, chromedp.Text(chromedp.CSS("main")))
+	for _, want := range []string{"All 6 pod routes true on 1 cluster", "10.244.2.0/24", "10.42.1.6", "shop-rt", "3 routes created"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not on the page: %s", want, text)
+		}
+	}
+	// A button works, too.
+	b.do(click(".hero button"), shows(".hero.good"))
+	b.quiet()
+}
+
+// TestButtons: on a dry run nothing is done until somebody has seen what it would be, and confirmed it.
+func TestButtons(t *testing.T) {
+	w := newWorld(t, options{keeper: keeper.Options{DryRun: true}, page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
+	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
+	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned and not made" && document.querySelector(".mode").textContent === "dry run"`)
+	b.do(chromedp.Click(`//a[text()="Sync…"]`), shows("button.primary"))
+	b.shoot("preview")
+	if got := eval[string](b, `document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {
+		t.Errorf("the preview: %s", got)
+	}
+	b.do(click("button.primary"), shows(".hero.good"))
+	b.shoot("done")
+	if o := w.overview(); o.Routes != (picture.Counted{All: 6, True: 6}) {
+		t.Errorf("afterwards: %+v", o.Routes)
+	}
+	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))
+	b.shoot("history")
+	if got := eval[string](b, `document.querySelector(".rounds summary").textContent`); !strings.Contains(got, "3 routes created") || !strings.Contains(got, "a person") {
+		t.Errorf("the history: %s", got)
+	}
+	b.quiet()
+}

@@ -1,0 +1,95 @@
+package page
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/picture"
+)
+
+// comparison is a cluster's tables side by side: a row for each destination, a column for each table.
+type comparison struct {
+	Tables []picture.Table
+	Rows   []row // the cluster's pod routes
+	Hidden int   // rows that are left out: all of them carry
+	Others []row // everybody else's routes
+}
+
+// row is one destination in all tables.
+type row struct {
+	Destination, Node string
+	State             string // the worst of its cells
+	Cells             []picture.Route
+}
+
+// none is the state of a cell in whose table nothing leads there, and nothing has to.
+const none = "none"
+
+var routeStates = []string{none, picture.Foreign, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
+
+// compare puts tables side by side, what differs first. More rows than most are left out where they all carry; 0: none are.
+func compare(tables []picture.Table, most int) comparison {
+	c := comparison{Tables: tables}
+	pods, others := map[string]*row{}, map[string]*row{}
+	for i, t := range tables {
+		for _, r := range t.Routes {
+			rows := pods
+			if r.State == picture.Foreign {
+				rows = others
+			}
+			// One destination can be in a table once only (AZURE.md), but for tags and prefixes written in two ways.
+			at := rows[r.Destination]
+			if at == nil {
+				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)), State: none}
+				for j := range at.Cells {
+					at.Cells[j].State = none
+				}
+				rows[r.Destination] = at
+			}
+			at.Cells[i] = r
+			at.Node = cmp.Or(at.Node, r.Node)
+			if slices.Index(routeStates, r.State) > slices.Index(routeStates, at.State) {
+				at.State = r.State
+			}
+		}
+	}
+	c.Rows, c.Others = inOrder(pods), inOrder(others)
+	if most > 0 && len(c.Rows) > most {
+		broken := 0
+		for broken < len(c.Rows) && c.Rows[broken].State != picture.Carries {
+			broken++
+		}
+		keep := max(most, broken)
+		c.Hidden = len(c.Rows) - keep
+		c.Rows = c.Rows[:keep]
+	}
+	return c
+}
+
+func inOrder(rows map[string]*row) []row {
+	out := make([]row, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b row) int {
+		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), compareDestinations(a.Destination, b.Destination))
+	})
+	return out
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func compareDestinations(a, b string) int {
+	p, errA := netip.ParsePrefix(a)
+	q, errB := netip.ParsePrefix(b)
+	if errA != nil || errB != nil {
+		return cmp.Compare(a, b)
+	}
+	return p.Compare(q)
+}

@@ -1,0 +1,165 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// functions are what templates use.
+var functions = template.FuncMap{
+	"ago":      func(t time.Time) string { return ago(time.Since(t)) },
+	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"full":     func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
+	"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
+	"count":    report.Count,
+	"duration": func(ms *int64) string { return report.Duration(time.Duration(*ms) * time.Millisecond) },
+	"short":    func(id string) string { return network.ID(id).Short() },
+	"told":     told,
+	"calls": func(e history.Entry) string {
+		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
+	},
+	"woken":   woken,
+	"did":     did,
+	"tone":    tone,
+	"explain": func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"role": func(role string) string {
+		if role == picture.RoleOwn {
+			return "the cluster's own"
+		}
+		return "target"
+	},
+	"verb":  verb,
+	"upper": upper,
+	"box":   func(d drawing) string { return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height) },
+	"node":  shortNode,
+	"mark":  mark,
+	"dict": func(pairs ...any) map[string]any {
+		m := map[string]any{}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			m[pairs[i].(string)] = pairs[i+1]
+		}
+		return m
+	},
+}
+
+// ago says how long ago something was; the script of the page says it in the same words as time goes by.
+func ago(d time.Duration) string {
+	switch s := int(d.Seconds()); {
+	case s < 1:
+		return "now"
+	case s < 60:
+		return fmt.Sprintf("%d s ago", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min ago", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%d h ago", s/3600)
+	default:
+		return fmt.Sprintf("%d days ago", s/86400)
+	}
+}
+
+func mark(state string) string {
+	switch state {
+	case Good:
+		return "✓"
+	case Busy:
+		return "↻"
+	case Noted, Unseen:
+		return "!"
+	}
+	return "✕"
+}
+
+func woken(e history.Entry) string {
+	by := map[string]string{"poll": "the interval was over", "event": "an event", "person": "a person"}[e.Woke.By]
+	if by == "" {
+		by = e.Woke.By
+	}
+	if e.Woke.Caller != "" {
+		by += " from " + report.Plain(e.Woke.Caller)
+	}
+	return by
+}
+
+// did says in one line what a round did.
+func did(e history.Entry) string {
+	states := map[string]int{}
+	var order []string
+	for _, c := range e.Changes {
+		word := string(c.State) + " " + string(c.Verb)
+		if states[word] == 0 {
+			order = append(order, word)
+		}
+		states[word]++
+	}
+	var parts []string
+	for _, word := range order {
+		state, verb, _ := strings.Cut(word, " ")
+		what := report.Count(states[word], "route") + " " + participle[verb]
+		if verb == string(plan.Associate) {
+			what = report.Count(states[word], "association") + " put right"
+		}
+		switch plan.OutcomeState(state) {
+		case plan.Done:
+		case history.Intended:
+			what = "changes under way"
+		default:
+			what += " (" + state + ")"
+		}
+		parts = append(parts, what)
+	}
+	for _, f := range e.Findings {
+		parts = append(parts, string(f.Code)+" "+f.News)
+	}
+	if e.ElapsedMs == nil && len(parts) == 0 {
+		parts = append(parts, "not ended")
+	}
+	return strings.Join(parts, ", ")
+}
+
+var participle = map[string]string{string(plan.Create): "created", string(plan.Update): "updated", string(plan.Delete): "deleted"}
+
+func verb(c plan.Change) string {
+	if c.Verb == plan.Associate {
+		return "associate with its route table"
+	}
+	return string(c.Verb) + " route " + report.Plain(c.Route)
+}
+
+// tone is how a round went.
+func tone(e history.Entry) string {
+	done := false
+	for _, c := range e.Changes {
+		switch c.State {
+		case plan.Done:
+			done = true
+		case plan.Failed, plan.Skipped, history.Interrupted:
+			return Bad
+		}
+	}
+	for _, f := range e.Findings {
+		if f.News == history.New && f.Severity == finding.Error && !done {
+			return Bad
+		}
+	}
+	if done {
+		return Good
+	}
+	return Noted
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

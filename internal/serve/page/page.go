@@ -1,0 +1,377 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/history"
+)
+
+// Options say what the pages show beside the board.
+type Options struct {
+	// History is the file of the history, "" where none is kept.
+	History string
+	// Version is this program's.
+	Version string
+	// Mode says in a word what the keeper does not do at the moment, such as "dry run"; "" where it does everything. Nil: it always does.
+	Mode func() string
+	// Keeper does what people ask for with buttons. Nil: nobody does, and there are none.
+	Keeper Keeper
+	// Actions are allowed beyond looking: sync and repair.
+	Actions bool
+	// Caller names who asks. Nil: nobody is known by name.
+	Caller func(*http.Request) string
+	Log    *slog.Logger
+}
+
+// Pages answers with pages, as HTML and as JSON.
+type Pages struct {
+	board  *Board
+	opts   Options
+	mux    *http.ServeMux
+	ending <-chan struct{}
+	key    []byte // signs what was shown before it is done
+}
+
+//go:embed templates static
+var files embed.FS
+
+// New makes pages of a board. They end what goes on for long when ending is closed.
+func New(board *Board, ending <-chan struct{}, o Options) *Pages {
+	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(), key: newKey()}
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	assets := http.StripPrefix("/static/", http.FileServerFS(static))
+	p.mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		assets.ServeHTTP(w, r)
+	})
+	p.mux.HandleFunc("GET /{$}", p.overview)
+	p.mux.HandleFunc("GET /index.json", p.overview)
+	p.mux.HandleFunc("GET /clusters/{name}", p.cluster)
+	p.mux.HandleFunc("GET /history", p.past)
+	p.mux.HandleFunc("GET /history.json", p.past)
+	p.mux.HandleFunc("GET /history/{id}", p.round)
+	p.mux.HandleFunc("GET /live", p.live)
+	if o.Keeper != nil {
+		p.routeActions()
+	}
+	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, r, http.StatusNotFound, "There is no such page.")
+	})
+	return p
+}
+
+// policy allows what is served here and nothing else: no inline script or style, no frame around it, no form that leads elsewhere.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Add("Vary", "Accept")
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	p.mux.ServeHTTP(w, r)
+}
+
+// document is what every page is given.
+type document struct {
+	Title   string
+	Version string
+	Mode    string
+	Path    string // of the page
+	JSON    string // its path as JSON
+	Buttons bool   // look
+	Actions bool   // sync and repair
+	Shown   uint64 // version of the board it shows, 0 where it shows another thing
+	Cluster string // whose page it is
+	Page    any
+}
+
+var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+
+// answer writes a page, or its value as JSON where that is asked for.
+func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name, title string, shown uint64, value, page any) {
+	var b bytes.Buffer
+	kind := "text/html; charset=utf-8"
+	if wantsJSON(r) {
+		kind = "application/json"
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(value); err != nil {
+			p.broken(w, r, err)
+			return
+		}
+	} else {
+		d := document{Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r), Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions,
+			Shown: shown, Page: page, Mode: p.mode()}
+		if c, is := page.(clusterPage); is {
+			d.Cluster = c.Name
+		}
+		if err := templates.ExecuteTemplate(&b, name, d); err != nil {
+			p.broken(w, r, err)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+}
+
+func (p *Pages) mode() string {
+	if p.opts.Mode == nil {
+		return ""
+	}
+	return p.opts.Mode()
+}
+
+// broken is for what must not happen.
+func (p *Pages) broken(w http.ResponseWriter, r *http.Request, err error) {
+	p.opts.Log.Error("a page could not be made", "path", r.URL.Path, "error", err.Error())
+	http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
+}
+
+func wantsJSON(r *http.Request) bool {
+	if strings.HasSuffix(r.URL.Path, ".json") {
+		return true
+	}
+	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		kind, _, _ := strings.Cut(strings.TrimSpace(part), ";")
+		switch kind {
+		case "application/json":
+			return true
+		case "text/html", "*/*", "application/xhtml+xml":
+			return false
+		}
+	}
+	return false
+}
+
+// jsonPath is where a page's JSON is.
+func jsonPath(r *http.Request) string {
+	path := r.URL.Path
+	if path == "/" {
+		path = "/index"
+	}
+	if r.URL.RawQuery != "" {
+		return path + ".json?" + r.URL.RawQuery
+	}
+	return path + ".json"
+}
+
+// fault is a page that could not be shown.
+type fault struct {
+	Status int    `json:"status"`
+	Error  string `json:"error"`
+}
+
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
+	f := fault{status, text}
+	p.answer(w, r, status, "fault.html", http.StatusText(status), 0, f, f)
+}
+
+// large is how many clusters are drawn on the first page at most; of more there is a list, and those that are not right are drawn.
+const large = 4
+
+// front is the first page as it is shown.
+type front struct {
+	Overview
+	Drawn  []drawn
+	Listed []Cluster
+	Past   past
+}
+
+// drawn is a cluster as it is shown.
+type drawn struct {
+	Cluster
+	Wide, Narrow drawing
+	Tables       comparison
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	o := p.board.overview()
+	f := front{Overview: o}
+	chosen := o.Clusters
+	if len(chosen) > large {
+		f.Listed = worstFirst(o.Clusters)
+		chosen = nil
+		for _, c := range f.Listed[:large] {
+			if c.State == Bad || c.State == Busy {
+				chosen = append(chosen, c)
+			}
+		}
+	}
+	for _, c := range chosen {
+		f.Drawn = append(f.Drawn, draw(c, false))
+	}
+	var err error
+	if f.Past, err = p.rounds(history.Query{Limit: 8}); err != nil {
+		f.Past.Trouble = err.Error()
+	}
+	p.answer(w, r, http.StatusOK, "overview.html", "", o.Version, o, f)
+}
+
+// clusterPage is the page of one cluster, and its JSON.
+type clusterPage struct {
+	Cluster
+	Rounds  []history.Entry `json:"rounds"`
+	drawn   drawn
+	history past
+}
+
+// Drawn and History are what the page shows in other ways than the JSON.
+func (c clusterPage) Drawn() drawn  { return c.drawn }
+func (c clusterPage) History() past { return c.history }
+
+func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimSuffix(r.PathValue("name"), ".json") // no cluster's name has a dot
+	o := p.board.overview()
+	for _, c := range o.Clusters {
+		if c.Name != name {
+			continue
+		}
+		past, err := p.rounds(history.Query{Cluster: name, Limit: 20})
+		if err != nil {
+			past.Trouble = err.Error()
+		}
+		page := clusterPage{Cluster: c, Rounds: past.Rounds, drawn: draw(c, true), history: past}
+		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
+		return
+	}
+	p.fail(w, r, http.StatusNotFound, "No cluster of this name is kept here: "+name)
+}
+
+// past are rounds of the history.
+type past struct {
+	Rounds  []history.Entry `json:"rounds"`
+	Cluster string          `json:"cluster,omitempty"`
+	Kind    string          `json:"kind,omitempty"`
+	Kept    bool            `json:"-"` // there is a history
+	Trouble string          `json:"-"`
+	Limit   int             `json:"-"`
+}
+
+// Kinds are what rounds can be chosen by.
+func (past) Kinds() []string { return history.Kinds }
+
+// rounds reads the history.
+func (p *Pages) rounds(q history.Query) (past, error) {
+	out := past{Rounds: []history.Entry{}, Kept: p.opts.History != "", Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit}
+	if !out.Kept {
+		return out, nil
+	}
+	reader, err := history.Read(p.opts.History)
+	if err != nil {
+		return out, err
+	}
+	defer reader.Close()
+	err = reader.Each(q, func(e history.Entry) error {
+		out.Rounds = append(out.Rounds, e)
+		return nil
+	})
+	return out, err
+}
+
+// perPage is how many rounds the history shows unless it is asked for more.
+const perPage = 50
+
+func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
+	q := history.Query{Cluster: r.FormValue("cluster"), Kind: r.FormValue("kind"), Limit: perPage}
+	if text := r.FormValue("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 1000 {
+			p.fail(w, r, http.StatusBadRequest, "limit: expected a number from 1 to 1000, not "+strconv.Quote(text))
+			return
+		}
+		q.Limit = n
+	}
+	if q.Kind != "" && !slices.Contains(history.Kinds, q.Kind) {
+		p.fail(w, r, http.StatusBadRequest, "kind: expected one of "+strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
+		return
+	}
+	page, err := p.rounds(q)
+	if err != nil {
+		page.Trouble = err.Error()
+	}
+	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
+}
+
+func (p *Pages) round(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseInt(strings.TrimSuffix(r.PathValue("id"), ".json"), 10, 64)
+	if err != nil || id < 1 {
+		p.fail(w, r, http.StatusNotFound, "That is not the number of a round.")
+		return
+	}
+	page, err := p.rounds(history.Query{ID: id})
+	switch {
+	case err != nil:
+		p.fail(w, r, http.StatusServiceUnavailable, err.Error())
+	case len(page.Rounds) == 0:
+		p.fail(w, r, http.StatusNotFound, "Round "+strconv.FormatInt(id, 10)+" is not in the history: it may have been removed for its age.")
+	default:
+		p.answer(w, r, http.StatusOK, "round.html", "Round "+strconv.FormatInt(id, 10), 0, page.Rounds[0], page.Rounds[0])
+	}
+}
+
+// heartbeat keeps proxies from ending a stream on which nothing happens.
+const heartbeat = 20 * time.Second
+
+// live sends, as server-sent events, when all clusters, or one, were last looked at, and the version of the board, by which a page knows
+// whether it is out of date.
+func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	cluster := r.FormValue("cluster")
+	version, checked, changed := p.board.next(cluster)
+	send := func(text string) bool {
+		// A stream goes on for longer than answers may take.
+		if err := out.SetWriteDeadline(time.Now().Add(heartbeat)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return false
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			return false
+		}
+		return out.Flush() == nil
+	}
+	tell := func() bool {
+		raw, err := json.Marshal(map[string]any{"version": version, "checked": checked.UTC().Format(time.RFC3339), "now": time.Now().UTC().Format(time.RFC3339Nano)})
+		return err == nil && send("event: board\ndata: "+string(raw)+"\n\n")
+	}
+	beat := time.NewTicker(heartbeat / 2)
+	defer beat.Stop()
+	for ok := send("retry: 2000\n\n") && tell(); ok; {
+		select {
+		case <-changed:
+			version, checked, changed = p.board.next(cluster)
+			ok = tell()
+		case <-beat.C:
+			ok = send(": still here\n\n")
+		case <-p.ending:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// title is a page's, with the program's name.
+func (d document) Heading() string { return cmp.Or(d.Title, "Overview") }

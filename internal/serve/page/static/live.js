@@ -1,0 +1,105 @@
+// Keeps the page as it is at the keeper: without this script it is loaded again every ten seconds.
+"use strict";
+
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+
+// The same words as the server's.
+function ago(seconds) {
+  if (seconds < 1) return "now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86400)} days ago`;
+}
+
+// ahead is by how much this machine's clock is, in milliseconds.
+let ahead = 0;
+
+function tick() {
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    const text = ago(Math.max(0, Math.floor((Date.now() - ahead - Date.parse(time.dateTime)) / 1000)));
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+// swap puts a newer page in the place of the one that is shown, and leaves open what was open, and the focus where it was.
+function swap(text) {
+  const next = new DOMParser().parseFromString(text, "text/html").getElementById("main");
+  if (!next) return;
+  for (const open of main.querySelectorAll("details[open][id]")) {
+    const same = next.querySelector(`#${CSS.escape(open.id)}`);
+    if (same) same.open = true;
+  }
+  for (const field of main.querySelectorAll("input[name], select[name]")) {
+    const same = next.querySelector(`[name="${CSS.escape(field.name)}"]`);
+    if (same && field.type !== "hidden") same.value = field.value;
+  }
+  const path = placeOf(document.activeElement);
+  const scrolled = [...main.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
+  main.replaceChildren(...next.childNodes);
+  main.dataset.version = next.dataset.version;
+  [...main.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = scrolled[i] || 0; });
+  const focused = path && elementAt(path);
+  if (focused) focused.focus({ preventScroll: true });
+  tick();
+}
+
+// placeOf and elementAt say where an element is below main: by an id, or by its place among the children.
+function placeOf(element) {
+  if (!element || element === main || !main.contains(element)) return null;
+  const path = [];
+  for (let at = element; at !== main; at = at.parentElement) {
+    if (at.id) { path.unshift(at.id); return path; }
+    path.unshift([...at.parentElement.children].indexOf(at));
+  }
+  return path;
+}
+
+function elementAt(path) {
+  let at = main;
+  for (const step of path) {
+    at = typeof step === "string" ? document.getElementById(step) : at && at.children[step];
+  }
+  return at;
+}
+
+let loading = false;
+let again = false;
+
+async function load() {
+  if (loading) { again = true; return; }
+  loading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.ok) swap(await answer.text());
+  } catch { /* the stream tells when it is back */ }
+  loading = false;
+  if (again) { again = false; load(); }
+}
+
+function listen() {
+  const stream = new EventSource(`/live?cluster=${encodeURIComponent(main.dataset.cluster)}`);
+  stream.addEventListener("board", (message) => {
+    const board = JSON.parse(message.data);
+    ahead = Date.now() - Date.parse(board.now);
+    live.hidden = false;
+    live.classList.remove("lost");
+    live.querySelector(".live-text").textContent = "live";
+    const time = document.querySelector("[data-checked] time");
+    if (time) time.dateTime = board.checked;
+    if (String(board.version) !== main.dataset.version && main.dataset.version !== "0") load();
+    tick();
+  });
+  stream.addEventListener("error", () => {
+    live.hidden = false;
+    live.classList.add("lost");
+    live.querySelector(".live-text").textContent = "no connection";
+  });
+  addEventListener("pagehide", () => stream.close());
+}
+
+setInterval(tick, 1000);
+tick();
+listen();
+addEventListener("pageshow", (event) => { if (event.persisted) { listen(); load(); } });

@@ -1,0 +1,430 @@
+package page
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// draw makes what is shown of a cluster; whole where it has the page to itself.
+func draw(c Cluster, whole bool) drawn {
+	nodes, rows := 12, 8
+	if whole {
+		nodes, rows = 60, 0
+	}
+	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes), Tables: compare(c.Cluster.Tables, rows)}
+}
+
+// spot is a node as it is drawn: the destination of pod routes, and how each table leads there.
+type spot struct {
+	row
+	hop string
+}
+
+// spots are the nodes by subnet, those first to which not all routes carry, at most so many of each subnet; beyond is how many are left out.
+func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]int) {
+	of, beyond = map[string][]spot{}, map[string]int{}
+	for _, r := range compare(c.Cluster.Tables, 0).Rows {
+		s := spot{row: r}
+		for _, cell := range r.Cells {
+			if s.hop == "" {
+				s.hop = cell.NextHop
+			}
+			if cell.Wanted != "" {
+				s.hop = cell.Wanted
+			}
+		}
+		key := c.subnetOf(s.hop)
+		if len(of[key]) == most {
+			beyond[key]++
+			continue
+		}
+		of[key] = append(of[key], s)
+	}
+	for _, some := range of {
+		slices.SortStableFunc(some, func(a, b spot) int { return compareDestinations(a.Destination, b.Destination) })
+	}
+	return of, beyond
+}
+
+// subnetOf is the node subnet that an address is in, or the first one, or "" where there is none.
+func (c Cluster) subnetOf(hop string) string {
+	address, _ := netip.ParseAddr(hop)
+	first := ""
+	for _, s := range c.Subnets {
+		if s.Role != picture.RoleNodes {
+			continue
+		}
+		if first == "" {
+			first = s.ID.Key()
+		}
+		if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Contains(address) }) {
+			return s.ID.Key()
+		}
+	}
+	return first
+}
+
+// The measures of a drawing.
+const (
+	wideWidth, narrowWidth = 960, 360
+	gap, margin            = 18, 14
+	rowHeight, tableHeight = 26, 70
+)
+
+// wide draws three columns: who needs to reach pods, the route tables, and the nodes.
+func wide(c Cluster, most int) drawing {
+	d := drawing{Width: wideWidth, Label: label(c)}
+	const subnetX, subnetW, tableX, tableW, nodeX = 28, 216, 330, 214, 616
+	const nodeW = wideWidth - 28 - nodeX
+	const top = 46
+	tableY := d.tables(c, tableX, top+max(0, (nodesHeight(c, most)-tablesHeight(c))/2), tableW)
+	nodesEnd := d.nodes(c, most, nodeX, top, nodeW, 0, func(r spot, y int) {
+		for i, cell := range r.Cells {
+			if cell.State == none {
+				continue
+			}
+			from := tableY.mid(i)
+			d.line(tableX+tableW, from, nodeX+10, y, "route "+cell.State, fmt.Sprintf("%s: %s %s", c.Cluster.Tables[i].ID.Name(), r.Destination, told(cell)))
+		}
+	}, func(s picture.Subnet, y int) {
+		if i := c.table(s); i >= 0 {
+			d.line(tableX+tableW, tableY.at[i]+14, nodeX, y, "association "+s.State, associated(s))
+			if s.State == picture.Lost || s.State == picture.Other {
+				d.cross((tableX+tableW+nodeX)/2, (tableY.at[i]+14+y)/2)
+			}
+		}
+	})
+	y := top
+	left := false
+	for _, s := range c.Subnets {
+		if s.Role == picture.RoleNodes {
+			continue
+		}
+		left = true
+		if i := c.table(s); i >= 0 { // beside its table, where there is room
+			y = max(y, tableY.mid(i)-subnetHeight(s)/2)
+		}
+		h := d.subnet(s, subnetX, y, subnetW)
+		if i := c.table(s); i >= 0 {
+			d.line(subnetX+subnetW, y+h/2, tableX, tableY.mid(i), "association "+s.State, associated(s))
+			if s.State == picture.Lost || s.State == picture.Other {
+				d.cross((subnetX+subnetW+tableX)/2, (y+h/2+tableY.mid(i))/2)
+			}
+		}
+		y += h + gap
+	}
+	d.Height = max(tableY.end, nodesEnd, y-gap) + 30
+	if !left {
+		d.Left, d.Width = tableX-28, wideWidth-tableX+28
+	}
+	d.frames(c, subnetX, nodeX, subnetW, nodeW)
+	return d
+}
+
+// frames draws the virtual networks: one around everything where there is one only.
+func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
+	var left, right []network.ID
+	for _, s := range c.Subnets {
+		if s.Role == picture.RoleNodes {
+			right = append(right, s.ID.Parent())
+		} else {
+			left = append(left, s.ID.Parent())
+		}
+	}
+	left, right = network.SortIDs(left), network.SortIDs(right)
+	frame := func(ids []network.ID, x, w int) {
+		if len(ids) == 0 {
+			return
+		}
+		names := make([]string, len(ids))
+		for i, id := range ids {
+			names[i] = id.Name()
+		}
+		d.Boxes = slices.Insert(d.Boxes, 0, box{x, 8, w, d.Height - 16, "vnet", ""})
+		d.text(x+14, 30, w-28, "virtual network "+strings.Join(names, ", "), "vnet-name")
+	}
+	if all := network.SortIDs(slices.Concat(left, right)); len(all) == 1 {
+		frame(all, d.Left+8, d.Width-16)
+		return
+	}
+	frame(left, leftX-margin, leftW+2*margin)
+	frame(right, rightX-margin, rightW+2*margin)
+}
+
+// placed are tables as they stand below each other.
+type placed struct {
+	at, height []int
+	end        int
+}
+
+func (p placed) mid(i int) int { return p.at[i] + p.height[i]/2 }
+
+// tables draws all route tables below each other.
+func (d *drawing) tables(c Cluster, x, y, w int) placed {
+	var p placed
+	for _, t := range c.Cluster.Tables {
+		h := d.table(t, x, y, w)
+		p.at, p.height = append(p.at, y), append(p.height, h)
+		y += h + gap
+	}
+	p.end = y
+	return p
+}
+
+func (d *drawing) table(t picture.Table, x, y, w int) int {
+	n := map[string]int{}
+	for _, r := range t.Routes {
+		n[r.State]++
+	}
+	pods := len(t.Routes) - n[picture.Foreign]
+	class, text := "right", report.Count(pods, "pod route")+", all carry"
+	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
+	case t.Unread != "":
+		class, text = "unknown", "not read: "+t.Unread
+	case bad > 0:
+		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
+	case pods == 0:
+		class, text = "unknown", "no pod routes"
+	case n[picture.Unknown] > 0:
+		class, text = "unknown", "its subnet was not read"
+	}
+	kind := "a target"
+	if t.Role == picture.RoleOwn {
+		kind = "the cluster's own"
+	}
+	const h = tableHeight
+	d.Boxes = append(d.Boxes, box{x, y, w, h, "table " + class, string(t.ID)})
+	d.text(x+margin, y+24, w-2*margin, t.ID.Name(), "name")
+	d.text(x+margin, y+41, w-2*margin, "route table · "+kind, "dim")
+	d.text(x+margin, y+58, w-2*margin, text, "state "+class)
+	return h
+}
+
+// subnet draws a subnet without nodes, and returns its height.
+func (d *drawing) subnet(s picture.Subnet, x, y, w int) int {
+	lines, h := subnetLines(s), subnetHeight(s)
+	d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet " + s.State, string(s.ID)})
+	for i, l := range lines {
+		d.text(x+margin, y+24+17*i, w-2*margin, l.Text, l.Class)
+	}
+	return h
+}
+
+func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
+
+// subnetLines say what there is to say of a subnet without nodes.
+func subnetLines(s picture.Subnet) []words {
+	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes), Class: "dim"}}
+	for _, g := range s.Gateways {
+		lines = append(lines, words{Text: "Application Gateway " + g.Name(), Class: "gateway"})
+	}
+	if text := associated(s); text != "" {
+		lines = append(lines, words{Text: text, Class: "state " + s.State})
+	}
+	return lines
+}
+
+// associated says how a subnet stands to its table.
+func associated(s picture.Subnet) string {
+	switch s.State {
+	case picture.Lost:
+		return "lost " + s.Wanted.Name()
+	case picture.Other:
+		return "has " + s.Table.Name() + ", not " + s.Wanted.Name()
+	case picture.Right:
+		return "has " + s.Table.Name()
+	}
+	switch {
+	case s.Unread != "":
+		return "not read: " + s.Unread
+	case s.Table != "":
+		return "has " + s.Table.Name()
+	}
+	return ""
+}
+
+// nodes draws the node subnets with the nodes in them, which begin so far from the edge, and tells where each was put.
+func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, int), subnet func(picture.Subnet, int)) int {
+	of, beyond := spots(c, most)
+	for _, s := range c.Subnets {
+		if s.Role != picture.RoleNodes {
+			continue
+		}
+		key := s.ID.Key()
+		h := nodeHeight(len(of[key]), beyond[key])
+		d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet nodes " + s.State, string(s.ID)})
+		d.text(x+margin, y+24, w-2*margin, s.ID.Name(), "name")
+		d.text(x+margin, y+41, w-2*margin, joined("node subnet", s.Prefixes), "dim")
+		if text := associated(s); text != "" {
+			d.text(x+margin, y+57, w-2*margin, text, "state "+s.State)
+		}
+		subnet(s, y+22)
+		rowY := y + 66
+		for _, r := range of[key] {
+			middle := rowY + rowHeight/2 - 2
+			d.Boxes = append(d.Boxes, box{x + 10 + indent, rowY, w - 20 - indent, rowHeight - 4, "node " + r.State, r.Node})
+			d.text(x+22+indent, middle+4, 98, shortNode(r.Node), "node-name")
+			d.text(x+120+indent, middle+4, 80, r.hop, "address")
+			d.right(x+w-18, middle+4, w-218-indent, r.Destination, "pods")
+			node(r, middle)
+			rowY += rowHeight
+		}
+		if beyond[key] > 0 {
+			d.text(x+22, rowY+16, w-40, fmt.Sprintf("and %s more, whose routes all carry", report.Count(beyond[key], "node")), "dim")
+		}
+		y += h + gap
+	}
+	return y
+}
+
+// nodeHeight is how high a node subnet is drawn with so many nodes.
+func nodeHeight(nodes, beyond int) int {
+	h := 66 + rowHeight*nodes
+	if beyond > 0 {
+		h += rowHeight
+	}
+	if nodes == 0 {
+		h += 4
+	}
+	return h
+}
+
+func nodesHeight(c Cluster, most int) int {
+	of, beyond := spots(c, most)
+	h := -gap
+	for _, s := range c.Subnets {
+		if s.Role == picture.RoleNodes {
+			h += nodeHeight(len(of[s.ID.Key()]), beyond[s.ID.Key()]) + gap
+		}
+	}
+	return h
+}
+
+func tablesHeight(c Cluster) int { return len(c.Cluster.Tables)*(tableHeight+gap) - gap }
+
+// narrow draws the same below each other, for a phone: how each table leads to a node is a dot in its row.
+func narrow(c Cluster, most int) drawing {
+	d := drawing{Width: narrowWidth, Label: label(c)}
+	const x, w = 22, narrowWidth - 44
+	y := 44
+	shown := make([]bool, len(c.Cluster.Tables))
+	table := func(i int) {
+		if !shown[i] {
+			shown[i] = true
+			y += d.table(c.Cluster.Tables[i], x, y, w) + gap
+		}
+	}
+	for _, s := range c.Subnets {
+		if s.Role == picture.RoleNodes {
+			continue
+		}
+		y += d.subnet(s, x, y, w)
+		if i := c.table(s); i >= 0 {
+			d.line(x+w/2, y, x+w/2, y+gap, "association "+s.State, associated(s))
+			y += gap
+			table(i)
+			continue
+		}
+		y += gap
+	}
+	for i, t := range c.Cluster.Tables {
+		if t.Role != picture.RoleOwn {
+			table(i)
+		}
+	}
+	for i := range c.Cluster.Tables {
+		table(i)
+	}
+	from := y - gap
+	y = d.nodes(c, most, x, y, w, 9*len(c.Cluster.Tables)-4, func(r spot, at int) {
+		for i, cell := range r.Cells {
+			if cell.State != none {
+				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, c.Cluster.Tables[i].ID.Name() + ": " + told(cell)})
+			}
+		}
+	}, func(s picture.Subnet, at int) {
+		if c.table(s) >= 0 {
+			d.line(x+w/2, from, x+w/2, at-22, "association "+s.State, associated(s))
+			if s.State == picture.Lost || s.State == picture.Other {
+				d.cross(x+w/2, (from+at-22)/2)
+			}
+		}
+		from = at
+	})
+	d.Height = y + 12
+	d.frames(c, x, x, w, w)
+	return d
+}
+
+// table is the place of the table that a subnet has to have, or has, or -1.
+func (c Cluster) table(s picture.Subnet) int {
+	wanted := s.Wanted
+	if wanted == "" {
+		wanted = s.Table
+	}
+	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool { return wanted != "" && t.ID.Equal(wanted) })
+}
+
+// shortNode is what tells nodes of one cluster apart: aks-pool1-12345678-vmss000002 is pool1 2, as the scale set counts.
+func shortNode(node string) string {
+	parts := strings.Split(node, "-")
+	if len(parts) < 2 {
+		return node
+	}
+	last := parts[len(parts)-1]
+	if number, of := strings.CutPrefix(last, "vmss"); of {
+		number = strings.TrimLeft(number[:max(len(number)-1, 0)], "0") + number[max(len(number)-1, 0):]
+		if len(parts) > 2 {
+			return parts[1] + " " + number
+		}
+	}
+	return last
+}
+
+// told says what a route is like.
+func told(r picture.Route) string {
+	switch r.State {
+	case picture.Missing:
+		return "is missing, and should lead to " + r.Wanted
+	case picture.Wrong:
+		return "leads to " + r.NextHop + ", and should to " + r.Wanted
+	case picture.Stale:
+		return "leads to " + r.NextHop + ", and the cluster's own table has no such route"
+	case picture.Unknown:
+		return "leads to " + r.NextHop + ", but the subnet that needs the table was not read"
+	case picture.Idle:
+		return "leads to " + r.NextHop + ", but the table is not on its subnet"
+	}
+	return "leads to " + r.NextHop
+}
+
+func joined(what string, prefixes []netip.Prefix) string {
+	for _, p := range prefixes {
+		what += " " + p.String()
+	}
+	return what
+}
+
+// label says what the drawing shows.
+func label(c Cluster) string {
+	parts := []string{"Network of cluster " + c.Name + ": " + c.Sentence}
+	for _, s := range c.Subnets {
+		parts = append(parts, "subnet "+s.ID.Name()+" "+associated(s))
+	}
+	for i, t := range c.Cluster.Tables {
+		carry := 0
+		for _, r := range t.Routes {
+			if r.State == picture.Carries {
+				carry++
+			}
+		}
+		parts = append(parts, fmt.Sprintf("route table %s with %s that carry", c.Cluster.Tables[i].ID.Name(), report.Count(carry, "pod route")))
+	}
+	return strings.Join(parts, "; ") + "."
+}

@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// users are the people of a file with a name and a password on each line, as htpasswd -B writes them: name:hash.
+type users struct {
+	file string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	read   time.Time // what the file was last changed at when it was read
+	looked time.Time
+	hashes map[string][]byte
+	// known are passwords that were right, by what nobody can guess them from: to compare with a hash is slow, so that it cannot be
+	// tried often.
+	known map[[sha256.Size]byte]bool
+	salt  []byte
+	turn  chan struct{} // one compares at a time: it must not take all of the machine
+	dummy []byte        // for names that are not in the file, which must take as long
+}
+
+func newUsers(file string, log *slog.Logger) (*users, error) {
+	u := &users{file: file, log: log, salt: make([]byte, 32), turn: make(chan struct{}, 1)}
+	_, _ = rand.Read(u.salt) // it never fails
+	var err error
+	if u.dummy, err = bcrypt.GenerateFromPassword(u.salt, bcrypt.DefaultCost); err != nil {
+		return nil, err
+	}
+	return u, u.load()
+}
+
+// load reads the file.
+func (u *users) load() error {
+	info, err := os.Stat(u.file)
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(u.file)
+	if err != nil {
+		return err
+	}
+	hashes, err := parseUsers(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", u.file, err)
+	}
+	u.hashes, u.read, u.known = hashes, info.ModTime(), map[[sha256.Size]byte]bool{}
+	return nil
+}
+
+func parseUsers(raw []byte) (map[string][]byte, error) {
+	hashes := map[string][]byte{}
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		name, hash, found := strings.Cut(text, ":")
+		if !found || name == "" {
+			return nil, fmt.Errorf("line %d: expected name:hash", n)
+		}
+		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
+			return nil, fmt.Errorf("line %d: the password of %s is not hashed by bcrypt; htpasswd -B writes it so", n, name)
+		}
+		if hashes[name] != nil {
+			return nil, fmt.Errorf("line %d: a second %s", n, name)
+		}
+		hashes[name] = []byte(hash)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(hashes) == 0 {
+		return nil, fmt.Errorf("there is nobody in it; expected lines of name:hash, as htpasswd -B writes them")
+	}
+	return hashes, nil
+}
+
+// again reads the file anew where it has changed, at most once a second. One with a mistake is not taken, and the old one stays.
+func (u *users) again() {
+	if time.Since(u.looked) < time.Second {
+		return
+	}
+	u.looked = time.Now()
+	info, err := os.Stat(u.file)
+	if err == nil && info.ModTime().Equal(u.read) {
+		return
+	}
+	if err == nil {
+		err = u.load()
+	}
+	if err != nil {
+		u.log.Error("the file of users is not taken; the old one stays", "error", err.Error())
+		return
+	}
+	u.log.Info("the file of users was read again", "users", len(u.hashes))
+}
+
+// know reports whether a name and a password go together.
+func (u *users) know(name, password string) bool {
+	u.mu.Lock()
+	u.again()
+	hash, known := u.hashes[name], u.known
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s%d:%s%s", u.salt, len(name), name, password))
+	right := known[sum]
+	u.mu.Unlock()
+	if right {
+		return true
+	}
+	compare := hash
+	if compare == nil {
+		compare = u.dummy
+	}
+	u.turn <- struct{}{}
+	err := bcrypt.CompareHashAndPassword(compare, []byte(password))
+	<-u.turn
+	if hash == nil || err != nil {
+		return false
+	}
+	u.mu.Lock()
+	known[sum] = true // of the file that it was compared with
+	u.mu.Unlock()
+	return true
+}

@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func hashOf(t testing.TB, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(hash)
+}
+
+// TestUsers: a file is read again when it has changed, one with a mistake is not taken, and what was right before is not so for ever.
+func TestUsers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	at := time.Now().Add(-time.Hour)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Minute) // the clock of a file system may stand still for longer than a test
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# people\n\nada:" + hashOf(t, "first") + "\r\n")
+	u, err := newUsers(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	know := func(name, password string, want bool) {
+		t.Helper()
+		for range 2 { // the second time from memory
+			if got := u.know(name, password); got != want {
+				t.Errorf("%s with %q: %v", name, password, got)
+			}
+		}
+	}
+	know("ada", "first", true)
+	know("ada", "second", false)
+	know("eve", "first", false)
+	know("ada", "", false)
+	know("adaf", "irst", false) // the same letters, cut elsewhere
+	write("ada:" + hashOf(t, "second") + "\neve:" + hashOf(t, "third") + "\n")
+	u.looked = time.Time{} // a second has passed
+	know("ada", "first", false)
+	know("ada", "second", true)
+	know("eve", "third", true)
+	write("ada:plain\n")
+	u.looked = time.Time{}
+	know("ada", "second", true)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	u.looked = time.Time{}
+	know("ada", "second", true)
+}
+
+func TestUsersFileMistakes(t *testing.T) {
+	good := hashOf(t, "x")
+	for text, want := range map[string]string{
+		"":                                       "there is nobody in it",
+		"ada:" + good + "\neve":                  "line 2: expected name:hash",
+		":" + good:                               "line 1: expected name:hash",
+		"ada:$apr1$x$y":                          "line 1: the password of ada is not hashed by bcrypt",
+		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
+		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not hashed by bcrypt",
+		"# nobody yet\n" + strings.Repeat("\n", 9): "there is nobody in it",
+	} {
+		if _, err := parseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := Start(Options{Address: "127.0.0.1:0", Auth: Auth{UsersFile: filepath.Join(t.TempDir(), "none")}, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}, &woken{}); err == nil {
+		t.Error("a file that is not there was taken")
+	}
+}
+
+// FuzzUsers: whatever stands in the file, it is read or refused in one line, and lets nobody in without a password.
+func FuzzUsers(f *testing.F) {
+	f.Add("ada:$2y$04$abcdefghijklmnopqrstuuDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD")
+	f.Add("ada:x\neve")
+	f.Add("#\n:\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		hashes, err := parseUsers([]byte(text))
+		if err != nil {
+			if strings.ContainsAny(strings.TrimSuffix(err.Error(), "\n"), "\n") {
+				t.Errorf("more than a line: %q", err)
+			}
+			return
+		}
+		for name, hash := range hashes {
+			if name == "" || len(hash) != 60 {
+				t.Errorf("%q: %q", name, hash)
+			}
+		}
+	})
+}
