@@ -138,10 +138,11 @@ func (d *day) checkHistory() {
 	writes := d.written()
 	for _, w := range writes {
 		at := w.at.Truncate(time.Millisecond)
+		next := slices.ContainsFunc(rows[w.change], func(r *row) bool { return at.Equal(r.Intended) })
 		var of []string
 		for _, r := range rows[w.change] {
-			// What a killed program did came before the look that settled it.
-			if !at.Before(r.Intended) && (at.Before(*r.Settled) || r.Note == "" && at.Equal(*r.Settled)) {
+			// One can end in the millisecond in which the next begins.
+			if ended := next && at.Equal(*r.Settled) && r.Intended.Before(at); !ended && !at.Before(r.Intended) && !at.After(*r.Settled) {
 				r.writes++
 				of = append(of, fmt.Sprintf("round %d: %s, intended %s, settled %s %s", r.round, r.State, r.Intended, r.Settled, r.Note))
 			}
