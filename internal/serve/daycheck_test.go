@@ -138,11 +138,12 @@ func (d *day) checkHistory() {
 	writes := d.written()
 	for _, w := range writes {
 		at := w.at.Truncate(time.Millisecond)
-		next := slices.ContainsFunc(rows[w.change], func(r *row) bool { return at.Equal(r.Intended) })
+		covers := func(r *row) bool { return !at.Before(r.Intended) && !at.After(*r.Settled) }
 		var of []string
 		for _, r := range rows[w.change] {
 			// One can end in the millisecond in which the next begins.
-			if ended := next && at.Equal(*r.Settled) && r.Intended.Before(at); !ended && !at.Before(r.Intended) && !at.After(*r.Settled) {
+			ended := at.Equal(*r.Settled) && slices.ContainsFunc(rows[w.change], func(next *row) bool { return next.round > r.round && covers(next) })
+			if covers(r) && !ended {
 				r.writes++
 				of = append(of, fmt.Sprintf("round %d: %s, intended %s, settled %s %s", r.round, r.State, r.Intended, r.Settled, r.Note))
 			}
