@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -91,6 +90,10 @@ type Client struct {
 	called     func(Call)
 	pace       *pace
 	own        ownWrites
+
+	// what was read before, subnets by their network
+	tables  seen[*network.RouteTable]
+	subnets seen[map[string]*network.Subnet]
 
 	mu    sync.Mutex
 	lists map[string]listCost
@@ -289,8 +292,7 @@ func (c *Client) send(ctx context.Context, method, address string, body []byte, 
 		fault.Message = gist(err)
 		return answer{}, fault
 	}
-	defer response.Body.Close()
-	payload, err := io.ReadAll(response.Body)
+	payload, err := runtime.Payload(response) // the pipeline has it already, and gives it away without a copy
 	if err != nil {
 		fault.Err, fault.Message = err, gist(err)
 		return answer{}, fault

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -159,15 +160,11 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 			break
 		}
 		for _, raw := range values {
-			var head struct {
-				ID network.ID `json:"id"`
-			}
-			if json.Unmarshal(raw, &head) != nil {
-				continue // whatever it is, it has no ID and is not what is wanted
-			}
-			if w, ok := missing[head.ID.Key()]; ok {
-				delete(missing, head.ID.Key())
-				tell(w, head.ID, raw, nil)
+			// Whatever has no ID is not what is wanted. An ID stands in front of all that is long: nothing else is looked at for it.
+			id := network.ID(gjson.GetBytes(raw, "id").String())
+			if w, ok := missing[id.Key()]; ok {
+				delete(missing, id.Key())
+				tell(w, id, raw, nil)
 			}
 		}
 		next = link

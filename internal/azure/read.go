@@ -83,12 +83,12 @@ func (c *Client) readTables(ctx context.Context, s *network.Snapshot, ids []netw
 			unread(s, id, fault)
 			return
 		}
-		addTable(s, id, body)
+		c.addTable(s, id, body)
 	})
 }
 
-func addTable(s *network.Snapshot, id network.ID, body []byte) {
-	table, err := network.DecodeRouteTable(body)
+func (c *Client) addTable(s *network.Snapshot, id network.ID, body []byte) {
+	table, err := c.tables.decode(id, body, network.DecodeRouteTable)
 	if err != nil {
 		garbled(s, id, err)
 		return
@@ -137,7 +137,7 @@ func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []net
 			}
 			again = append(again, wanted{id: w.id, gets: subnets})
 		default:
-			if missing := addVNet(s, body, subnets); len(missing) > 0 {
+			if missing := c.addVNet(s, w.id, body, subnets); len(missing) > 0 {
 				again = append(again, wanted{id: w.id, gets: missing})
 			}
 		}
@@ -162,14 +162,17 @@ func addSubnet(s *network.Snapshot, id network.ID, body []byte, fault *Error) {
 }
 
 // addVNet adds the subnets of a network that are wanted, and returns the ones it does not show.
-func addVNet(s *network.Snapshot, body []byte, want []network.ID) []network.ID {
-	_, subnets, err := network.DecodeVNet(body)
+func (c *Client) addVNet(s *network.Snapshot, id network.ID, body []byte, want []network.ID) []network.ID {
+	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*network.Subnet, error) {
+		_, subnets, err := network.DecodeVNet(raw)
+		shown := map[string]*network.Subnet{}
+		for _, subnet := range subnets {
+			shown[subnet.ID.Key()] = subnet
+		}
+		return shown, err
+	})
 	if err != nil {
 		return want // each on its own: one that is not understood is no reason to miss the others
-	}
-	shown := map[string]*network.Subnet{}
-	for _, subnet := range subnets {
-		shown[subnet.ID.Key()] = subnet
 	}
 	var missing []network.ID
 	for _, id := range want {

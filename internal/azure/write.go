@@ -21,8 +21,9 @@ type Edit func(network.Document) ([]byte, error)
 // Written is what became of a write.
 type Written struct {
 	// Sent is the document that was put last and may have taken effect: its answer can get lost, so look at After. Nil when
-	// there is none.
+	// there is none. All are those of which that is true, in their order.
 	Sent []byte
+	All  [][]byte
 	// After is the resource as it was read last.
 	After network.Document
 }
@@ -110,6 +111,9 @@ func (w *writing) run(ctx context.Context) error {
 	return w.last
 }
 
+// sent notes a document that may have taken effect.
+func (w *writing) sent(body []byte) { w.Sent, w.All = body, append(w.All, body) }
+
 // put sends a document, follows its operation, and tells whether to look again.
 func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool, err error) {
 	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
@@ -119,7 +123,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	switch {
 	case err == nil:
 		w.c.own.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
-		w.Sent = body
+		w.sent(body)
 		w.undone++
 		w.last = nil
 		if operation := a.header.Get("Azure-AsyncOperation"); operation != "" {
@@ -140,7 +144,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	case !fault.Transient():
 		return false, err
 	case fault.Status == 0 || fault.Status == http.StatusRequestTimeout || fault.Status >= 500: // it may have taken effect
-		w.Sent = body
+		w.sent(body)
 		return true, w.sleep(context.WithoutCancel(ctx), attempt, fault.RetryAfter)
 	}
 	if err := w.sleep(ctx, attempt, fault.RetryAfter); err != nil {

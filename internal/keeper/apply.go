@@ -122,13 +122,14 @@ func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []
 	t.log.Debug("writing", "resource", id.Short())
 	written, err := t.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {
-		outcomes, findings := failed(ctx, planned, written, err)
+		outcomes, findings := failed(ctx, &e, planned, written, err)
 		return outcomes, findings, before.next(err, outcomes, findings), written.After
 	}
 	outcomes := make([]plan.Outcome, 0, len(planned))
+	seen := sight(written)
 	for _, c := range e.made {
 		state := plan.Obsolete // it was sent and refused, and is not wanted any more
-		if written.Sent != nil && seen(c, written.After) {
+		if seen(c) && e.sent(c, written) {
 			state = plan.Done
 			t.log.Info("changed", ChangeAttrs(c)...)
 		}
@@ -151,14 +152,20 @@ func ChangeAttrs(c plan.Change) []any {
 	return append(attrs, "old", c.Old.String(), "new", c.New.String(), "why", c.Why)
 }
 
-// seen reports whether a change is true of a resource as it was read, and in effect.
-func seen(c plan.Change, doc network.Document) bool {
-	if doc.ID.Is(network.TypeSubnet) {
-		subnet, err := network.DecodeSubnet(doc.Raw)
-		return err == nil && !subnet.Failed && c.SeenInSubnet(subnet)
+// sight returns what tells whether a change is true of a resource as it was read after a write, and in effect. Of what was never sent
+// nothing is.
+func sight(written azure.Written) func(plan.Change) bool {
+	doc := written.After
+	if written.Sent != nil && doc.ID.Is(network.TypeSubnet) {
+		if subnet, err := network.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
+			return func(c plan.Change) bool { return c.SeenInSubnet(subnet) }
+		}
+	} else if written.Sent != nil {
+		if table, err := network.DecodeRouteTable(doc.Raw); err == nil && !table.Failed {
+			return func(c plan.Change) bool { return c.SeenInTable(table) }
+		}
 	}
-	table, err := network.DecodeRouteTable(doc.Raw)
-	return err == nil && !table.Failed && c.SeenInTable(table)
+	return func(plan.Change) bool { return false }
 }
 
 func contains(changes []plan.Change, c plan.Change) bool {
@@ -171,19 +178,22 @@ func contains(changes []plan.Change, c plan.Change) bool {
 }
 
 // failed tells of changes that were not made.
-func failed(ctx context.Context, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
+func failed(ctx context.Context, e *editor, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
 	state, text := plan.Failed, err.Error()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		state, text = plan.Skipped, ""
 	}
 	outcomes := make([]plan.Outcome, len(planned))
-	missed := 0
+	seen, missed := sight(written), 0
 	for i, c := range planned {
 		outcomes[i] = plan.Outcome{Change: c, State: state, Error: text}
-		if written.Sent != nil && seen(c, written.After) { // it was made all the same
-			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
-		} else {
+		switch {
+		case !seen(c):
 			missed++
+		case e.sent(c, written): // it was made all the same
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
+		default: // by somebody else
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Obsolete}
 		}
 	}
 	if state == plan.Skipped || missed == 0 {

@@ -1,12 +1,14 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -39,12 +41,33 @@ type editor struct {
 	seen   time.Time           // when that was looked at
 	intend func([]plan.Change) // is told what the next document changes, before it is sent
 	made   []plan.Change       // by the documents that were to be sent, the last word on each
+	drafts []draft
+}
+
+// draft is a document that was to be sent, and what it changes.
+type draft struct {
+	body    []byte
+	changes []plan.Change
 }
 
 func (e *editor) note(changes []plan.Change) {
 	e.made = slices.DeleteFunc(e.made, func(c plan.Change) bool { return contains(changes, c) })
 	e.made = append(e.made, changes...)
 	e.intend(changes)
+}
+
+// draw notes a document that makes changes.
+func (e *editor) draw(changes []plan.Change, body []byte, err error) ([]byte, error) {
+	e.drafts = append(e.drafts, draft{body, changes})
+	return body, err
+}
+
+// sent reports whether a change was in a document that may have taken effect. What was only in others, which were refused, is nothing
+// that this program did, even where it has become true since.
+func (e *editor) sent(c plan.Change, written azure.Written) bool {
+	return slices.ContainsFunc(e.drafts, func(d draft) bool {
+		return contains(d.changes, c) && slices.ContainsFunc(written.All, func(body []byte) bool { return bytes.Equal(body, d.body) })
+	})
 }
 
 // believed is how old what a plan stands on may be when a table is written: waiting for a turn can take a while.
@@ -62,7 +85,8 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 			return nil, nil
 		}
 		e.note(p.Changes)
-		return network.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
+		body, err := network.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
+		return e.draw(p.Changes, body, err)
 	}
 	table, err := network.DecodeRouteTable(doc.Raw)
 	if err != nil {
@@ -79,7 +103,8 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 		return nil, nil
 	}
 	e.note(p.Changes)
-	return network.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
+	body, err := network.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
+	return e.draw(p.Changes, body, err)
 }
 
 // replanned plans by what the clusters' own tables say; all are those that are configured.

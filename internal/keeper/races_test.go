@@ -101,6 +101,26 @@ func TestMadeByNobody(t *testing.T) {
 	})
 }
 
+// TestMadeByAnother: between the keeper's GET and its PUT somebody makes one of the changes that it was to make. Its PUT is refused, and
+// what it then writes without that change is not taken for it.
+func TestMadeByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		k = w.keepOver(before(http.MethodPut, "/appgw-rt", func() {
+			w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[1:] })
+			time.Sleep(5 * time.Second)
+		}), w.demoConfig())
+		w.edit(w.demo.GatewayTable, func(p object) {
+			p["routes"] = append([]any{route("gone____102449024", "10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
+		})
+		time.Sleep(5 * time.Second)
+		w.expect(w.round(k), "1 done create appgw-rt\n1 obsolete delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
 // TestOldSourceIsReadAgain: a write waits for a minute, and meanwhile a node comes back. Its route is not deleted.
 func TestOldSourceIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

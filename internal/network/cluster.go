@@ -142,8 +142,21 @@ func (c *Cluster) BroughtSubnets() []ID {
 
 // SortIDs returns the IDs in order, each once.
 func SortIDs(ids []ID) []ID {
-	slices.SortFunc(ids, func(a, b ID) int { return strings.Compare(a.Key(), b.Key()) })
-	return slices.CompactFunc(ids, ID.Equal)
+	type keyed struct {
+		key string
+		id  ID
+	}
+	sorted := make([]keyed, len(ids))
+	for i, id := range ids {
+		sorted[i] = keyed{id.Key(), id}
+	}
+	slices.SortStableFunc(sorted, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	sorted = slices.CompactFunc(sorted, func(a, b keyed) bool { return a.key == b.key })
+	for i, k := range sorted {
+		ids[i] = k.id
+	}
+	clear(ids[len(sorted):])
+	return ids[:len(sorted)]
 }
 
 var (

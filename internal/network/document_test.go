@@ -307,3 +307,21 @@ func TestNICsOfPools(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutesAreOfTheDocument: a table's routes are not held in memory twice.
+func TestRoutesAreOfTheDocument(t *testing.T) {
+	raw := []byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","name":"t","properties":{"routes":[` +
+		`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}},  {"name":"b","properties":{"addressPrefix":"10.0.1.0/24","nextHopType":"None"},"more":{"of":"it"}}]}}`)
+	table, err := DecodeRouteTable(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}}`,
+		`{"name":"b","properties":{"addressPrefix":"10.0.1.0/24","nextHopType":"None"},"more":{"of":"it"}}`} {
+		got := table.Routes[i].Raw
+		at := bytes.Index(raw, got)
+		if string(got) != want || at < 0 || &raw[at] != &got[0] || cap(got) != len(got) {
+			t.Errorf("route %d is %s, not a part of the document", i, got)
+		}
+	}
+}

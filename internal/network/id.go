@@ -68,6 +68,9 @@ func ParseID(s string) (ID, error) {
 		for rest = rest[2:]; len(rest) > 0 && !strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
 		}
 	}
+	if !strings.HasSuffix(s, "/") && !strings.Contains(s, "//") {
+		return ID(s), nil
+	}
 	return ID("/" + strings.Join(segments, "/")), nil
 }
 

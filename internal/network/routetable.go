@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -83,7 +84,9 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		Routes:    make([]Route, len(p.Routes)),
 	}
 	names := make(map[string]bool, len(p.Routes))
+	rest := raw
 	for i, rawRoute := range p.Routes {
+		rawRoute, rest = within(rest, rawRoute)
 		if t.Routes[i], err = DecodeRoute(rawRoute); err != nil {
 			return nil, fmt.Errorf("routes[%d]: %w", i, err)
 		}
@@ -97,6 +100,17 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		t.Subnets = append(t.Subnets, s.id())
 	}
 	return t, nil
+}
+
+// within returns the part of a document that a copy was made of, so that the copy need not be kept, and what follows; or the copy, where
+// it is not in it.
+func within(document, part []byte) (same, rest []byte) {
+	at := bytes.Index(document, part)
+	if at < 0 {
+		return part, document
+	}
+	end := at + len(part)
+	return document[at:end:end], document[end:]
 }
 
 // DecodeRoute reads one route in either shape. A route without a name or a destination is an error; a next hop that
@@ -145,8 +159,10 @@ func NodeMask(podCIDR netip.Prefix) int {
 // PodRouteName returns the name the cloud provider gives a route: the node, four underscores, and the prefix without
 // its punctuation (cloud-provider-azure, mapNodeNameToRouteName). Older clusters use the bare node name.
 func PodRouteName(node string, prefix netip.Prefix) string {
-	return node + "____" + strings.NewReplacer(".", "", ":", "", "/", "").Replace(prefix.String())
+	return node + "____" + punctuation.Replace(prefix.String())
 }
+
+var punctuation = strings.NewReplacer(".", "", ":", "", "/", "")
 
 // RouteNode returns the node a pod route's name speaks of, in either style.
 func RouteNode(routeName string) string {

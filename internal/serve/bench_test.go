@@ -17,7 +17,8 @@ import (
 )
 
 // BenchmarkEvents posts alerts about a cluster's table to a running keeper of the demo's network, over connections that are kept: with
-// the secret in the path, and with a token that is verified each time. It counts the rounds that they lead to.
+// the secret in the path, and with a token that is verified each time. It counts the rounds that they lead to, and
+// what those read.
 func BenchmarkEvents(b *testing.B) {
 	e := emulatortest.New(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
 		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
@@ -48,14 +49,16 @@ func BenchmarkEvents(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			var rounds atomic.Int64
+			var rounds, reads atomic.Int64
 			ctx, cancel := context.WithCancel(b.Context())
 			done := make(chan error)
 			first := make(chan struct{})
 			go func() {
-				done <- k.Run(ctx, time.Hour, func(keeper.Round) {
+				done <- k.Run(ctx, time.Hour, func(r keeper.Round) {
 					if rounds.Add(1) == 1 {
 						close(first)
+					} else {
+						reads.Add(int64(r.Reads))
 					}
 				})
 			}()
@@ -90,6 +93,7 @@ func BenchmarkEvents(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 			b.ReportMetric(float64(rounds.Load()-1), "rounds")
+			b.ReportMetric(float64(reads.Load()), "ARM-reads")
 			cancel()
 			if err := <-done; err != nil {
 				b.Error(err)

@@ -1,0 +1,333 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+const (
+	fleetSubscriptions = 10
+	fleetNodes         = 20
+	fleetInterval      = 10 * time.Second
+)
+
+// BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in 10 subscriptions of a local Azure
+// with Azure's token buckets, over HTTPS. ROUTEKEEPER_FLEET is another number of clusters. It takes about two minutes:
+//
+//	go test ./internal/cli -run '^$' -bench Fleet -benchtime 1x
+//
+// It reports the first round, which fills the targets; then, at rest, ARM reads a minute beside what the fewest list pages would be
+// and what a GET for each resource would take, the processor's time as a share of one core, and the resident memory; and how long
+// after a strip the table is back on its subnet: found by the poll, and by an event.
+func BenchmarkFleet(b *testing.B) {
+	clusters := 1000
+	if text := os.Getenv("ROUTEKEEPER_FLEET"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			b.Fatalf("ROUTEKEEPER_FLEET: %q is no number of clusters", text)
+		}
+		clusters = n
+	}
+	for b.Loop() {
+		f := newFleet(b, clusters)
+		f.start()
+		f.atRest(time.Duration(min(6, 3+clusters/200)) * fleetInterval)
+		f.repairs()
+		f.stop()
+	}
+}
+
+// fleet is a fleet, and the program that keeps it.
+type fleet struct {
+	b       *testing.B
+	e       *emulator.Emulator
+	members []emulatortest.Member
+	az, dir string
+	listen  string
+	run     *exec.Cmd
+}
+
+func newFleet(b *testing.B, clusters int) *fleet {
+	f := &fleet{b: b, dir: b.TempDir()}
+	subscriptions := emulatortest.Subscriptions(fleetSubscriptions)
+	// To build it takes more writes than Azure lets anybody make at once. The keeper needs fewer: one for each target.
+	f.e = emulatortest.New(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1, Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e9, PerSecond: 10}}})
+	f.members = emulatortest.BuildFleet(b, f.e, subscriptions, clusters, fleetNodes)
+	f.az = filepath.Join(f.dir, "az")
+	server, err := f.e.Start(f.az, "", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { server.Close() })
+	return f
+}
+
+// config writes what is to be kept.
+func (f *fleet) config() string {
+	var text bytes.Buffer
+	for _, m := range f.members {
+		fmt.Fprintf(&text, "---\napiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: {name: %s}\nspec:\n  clusterID: %s\n", m.Cluster.Name(), m.Cluster)
+		if m.Target != "" {
+			fmt.Fprintf(&text, "  targets: [{routeTableID: %s}]\n  guard: {subnets: [{subnetID: %s, routeTableID: %s}]}\n", m.Target, m.Gateway, m.Target)
+		}
+	}
+	path := filepath.Join(f.dir, "routes.yaml")
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		f.b.Fatal(err)
+	}
+	return path
+}
+
+// start starts the program, and waits for the end of its first round: all targets hold all routes.
+func (f *fleet) start() {
+	binary := filepath.Join(f.dir, "routekeeper-built")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	if out, err := exec.Command("go", "build", "-o", binary, "routekeeper.dev/routekeeper").CombinedOutput(); err != nil {
+		f.b.Fatalf("building: %v\n%s", err, out)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	f.listen = free.Addr().String()
+	free.Close()
+	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(), "--interval", fleetInterval.String(), "--listen", f.listen, "-o", "json")
+	rounds, err := f.run.StdoutPipe()
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(f.dir, "log"))
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	f.b.Cleanup(func() { log.Close() })
+	f.run.Stderr = log
+	began := time.Now()
+	if err := f.run.Start(); err != nil {
+		f.b.Fatal(err)
+	}
+	f.b.Cleanup(func() {
+		_ = f.run.Process.Kill()
+		if f.b.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			f.b.Logf("its log ends so:\n%s", text[max(0, len(text)-4000):])
+		}
+	})
+	var first struct{ ARM struct{ Reads, Writes int } }
+	in := bufio.NewReader(rounds)
+	line, err := in.ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &first) != nil {
+		f.b.Fatalf("no first round: %v %.300s", err, line)
+	}
+	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-round")
+	f.b.Logf("its first round: %d reads, %d writes", first.ARM.Reads, first.ARM.Writes)
+	go func() { // the others are not waited for
+		for err == nil {
+			_, err = in.ReadBytes('\n')
+		}
+	}()
+	f.agrees()
+}
+
+// agrees checks that every target holds a route for each node, and its own.
+func (f *fleet) agrees() {
+	op, err := f.e.Client(emulatortest.Operator)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	for _, m := range f.members {
+		if m.Target == "" {
+			continue
+		}
+		_, body := op.Do(http.MethodGet, m.Target, "2025-05-01", nil)
+		if table, err := network.DecodeRouteTable(body); err != nil || len(table.Routes) != fleetNodes+1 {
+			f.b.Fatalf("%s does not hold what it should: %v %.300s", m.Target.Short(), err, body)
+		}
+	}
+}
+
+// reads says how often the program polled since a request, and how much it read, both a minute: from the beginning of the first poll to
+// that of the last.
+func (f *fleet) reads(since int) (reads, polls float64) {
+	var first, last, polled time.Time
+	before := 0 // reads, before the last poll
+	count := 0
+	for _, r := range f.e.Requests(since) {
+		switch {
+		case r.Principal != emulatortest.Keeper.Name:
+			continue
+		case r.Method != http.MethodGet:
+			f.b.Errorf("%s %s at rest", r.Method, r.Path)
+			continue
+		case count == 0:
+			first, polled = r.Time, r.Time
+		case r.Time.Sub(last) > fleetInterval/2: // it had paused: another poll
+			polls++
+			before, polled = count, r.Time
+		}
+		last = r.Time
+		count++
+	}
+	if polls == 0 {
+		f.b.Fatal("it did not poll twice")
+	}
+	minutes := polled.Sub(first).Minutes()
+	return float64(before) / minutes, polls / minutes
+}
+
+// atRest watches the program for a while.
+func (f *fleet) atRest(span time.Duration) {
+	time.Sleep(fleetInterval * 3 / 2) // one poll at rest, in which it is learnt what lists cost, and on between two polls
+	since, before := f.e.LastRequest(), usage(f.b, f.run.Process.Pid)
+	time.Sleep(span)
+	after := usage(f.b, f.run.Process.Pid)
+	reads, polls := f.reads(since)
+	pages, each := f.fewest()
+	f.b.ReportMetric(reads, "reads/min")
+	f.b.ReportMetric(polls*pages, "reads/min-floor")
+	f.b.ReportMetric(polls*each, "reads/min-by-GETs")
+	if after != nil {
+		f.b.ReportMetric(100*(after.cpu-before.cpu).Seconds()/span.Seconds(), "%core-at-rest")
+		f.b.ReportMetric(after.resident, "MiB-resident")
+		f.b.ReportMetric(after.peak, "MiB-peak")
+	}
+}
+
+// fewest returns how many pages lists of a poll have at the least, and how many GETs would show the same: networks and tables, the
+// clusters themselves every fifth minute.
+func (f *fleet) fewest() (pages, gets float64) {
+	const page = 100 // emulator.Options
+	vnets, tables := map[string]int{}, map[string]int{}
+	for _, m := range f.members {
+		sub := m.Cluster.Subscription()
+		vnets[sub]++
+		tables[sub]++
+		if m.Target != "" {
+			tables[sub]++
+		}
+	}
+	perPoll := float64(fleetInterval) / float64(defaultClusterInterval)
+	for sub, n := range vnets {
+		pages += float64((n+page-1)/page)*(1+perPoll) + float64((tables[sub]+page-1)/page)
+		gets += float64(n)*(1+perPoll) + float64(tables[sub])
+	}
+	return pages, gets
+}
+
+// repairs strips subnets and waits until they have their tables again.
+func (f *fleet) repairs() {
+	const strips = 3
+	worst := func(wake bool) float64 {
+		var all []time.Duration
+		for range strips {
+			m := f.members[rand.IntN(len(f.members))]
+			if !wake {
+				time.Sleep(rand.N(fleetInterval))
+			}
+			since, began := f.e.LastRequest(), time.Now()
+			emulatortest.Strip(f.b, f.e, m.Nodes)
+			if wake {
+				f.event(m.Nodes)
+			}
+			for !f.repaired(since, m.Nodes) {
+				if time.Since(began) > 3*fleetInterval {
+					f.b.Fatalf("%s has no table %s after it was stripped", m.Nodes.Short(), time.Since(began))
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			all = append(all, time.Since(began))
+		}
+		return slices.Max(all).Seconds()
+	}
+	f.b.ReportMetric(worst(false), "s/repair-by-poll")
+	f.b.ReportMetric(worst(true), "s/repair-by-event")
+}
+
+// repaired reports whether the program has written a subnet since a request, and it has a table.
+func (f *fleet) repaired(since int, subnet network.ID) bool {
+	return slices.ContainsFunc(f.e.Requests(since), func(r emulator.Request) bool {
+		return r.Method == http.MethodPut && r.Principal == emulatortest.Keeper.Name && strings.EqualFold(r.Path, string(subnet)) && r.Status == http.StatusOK
+	}) && emulatortest.TableOf(f.b, f.e, subnet) != ""
+}
+
+// event posts what Event Grid would.
+func (f *fleet) event(id network.ID) {
+	body := fmt.Sprintf(`{"specversion":"1.0","id":"1","source":"/subscriptions/%s","type":"Microsoft.Resources.ResourceWriteSuccess","subject":%q,"data":{"resourceUri":%q}}`, id.Subscription(), id, id)
+	response, err := http.Post("http://"+f.listen+"/events", "application/cloudevents+json", strings.NewReader(body))
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		f.b.Fatalf("the event: %s", response.Status)
+	}
+}
+
+func (f *fleet) stop() {
+	if err := f.run.Process.Signal(os.Interrupt); err != nil {
+		_ = f.run.Process.Kill() // Windows
+	}
+	_ = f.run.Wait()
+}
+
+// used is what a process has used so far.
+type used struct {
+	cpu            time.Duration
+	resident, peak float64 // MiB
+}
+
+// usage reads what Linux says of a process; nil elsewhere.
+func usage(b *testing.B, pid int) *used {
+	if runtime.GOOS != "linux" {
+		b.Logf("memory and processor time are NOT measured: they are read from /proc, which %s does not have", runtime.GOOS)
+		return nil
+	}
+	var u used
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		name, rest, _ := strings.Cut(line, ":")
+		kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+		switch name {
+		case "VmRSS":
+			u.resident = kib / 1024
+		case "VmHWM":
+			u.peak = kib / 1024
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	for _, ticks := range fields[11:13] {                                     // utime and stime, in hundredths of a second on every Linux that Go runs on
+		n, err := strconv.Atoi(ticks)
+		if err != nil {
+			b.Fatal(err)
+		}
+		u.cpu += time.Duration(n) * 10 * time.Millisecond
+	}
+	return &u
+}

@@ -1,0 +1,107 @@
+package emulatortest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// Member is a cluster of a fleet, and what has to be kept for it. Gateway and Target are "" where it has no gateway.
+type Member struct {
+	Cluster, Nodes, Gateway, Target network.ID
+}
+
+// Subscriptions returns names for n subscriptions.
+func Subscriptions(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1)
+	}
+	return all
+}
+
+// BuildFleet makes kubenet clusters, spread over the subscriptions, each in a resource group and a virtual network of its own. Half of
+// them brought their route table, the others have the one that AKS makes. Three of four have a gateway's subnet with a table beside it,
+// which holds a route of its own. Their pod CIDRs differ, for the first hundred.
+func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters, nodes int) []Member {
+	t.Helper()
+	op, err := e.Client(Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object = map[string]any
+	put := func(id network.ID, version string, properties object) {
+		t.Helper()
+		if err := op.Put(id, version, object{"location": "westeurope", "properties": properties}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(id network.ID) object { return object{"id": string(id)} }
+	var fleet []Member
+	for i := range clusters {
+		sub, name := subscriptions[i%len(subscriptions)], fmt.Sprintf("aks-%04d", i)
+		group := name + "-rg"
+		of := func(resourceType, suffix string) network.ID {
+			return network.ResourceID(sub, group, resourceType, name+suffix)
+		}
+		vnet, own := of(network.TypeVNet, "-vnet"), of(network.TypeRouteTable, "-rt")
+		m := Member{Cluster: of(network.TypeCluster, ""), Nodes: vnet.Child("subnets", "nodes")}
+		put(network.GroupID(sub, group), "2024-03-01", nil)
+		at := fmt.Sprintf("10.%d.%d.", i/256, i%256)
+		inNodes := object{"addressPrefix": at + "0/25"}
+		if i%2 == 0 {
+			put(own, networkVersion, object{"routes": []any{object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": network.HopAppliance, "nextHopIpAddress": at + "250"}}}})
+			inNodes["routeTable"] = link(own)
+		}
+		subnets := []any{object{"name": "nodes", "properties": inNodes}}
+		if i%4 != 3 {
+			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(network.TypeRouteTable, "-appgw-rt")
+			put(m.Target, networkVersion, object{"routes": []any{object{"name": "to-branch-office", "properties": object{"addressPrefix": "10.200.0.0/16", "nextHopType": network.HopGateway}}}})
+			subnets = append(subnets, object{"name": "appgw", "properties": object{"addressPrefix": at + "128/26", "routeTable": link(m.Target)}})
+		}
+		put(vnet, networkVersion, object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}}, "subnets": subnets})
+		put(m.Cluster, "2025-10-01", object{
+			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
+			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": nodes, "vnetSubnetID": string(m.Nodes)}},
+		})
+		fleet = append(fleet, m)
+	}
+	return fleet
+}
+
+const networkVersion = "2025-05-01"
+
+// Strip takes a subnet's route table away, as a redeploy does that does not name it.
+func Strip(t testing.TB, e *emulator.Emulator, subnet network.ID) {
+	t.Helper()
+	op, err := e.Client(Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := op.Get(subnet, networkVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(doc["properties"].(map[string]any), "routeTable")
+	if err := op.Put(subnet, networkVersion, doc); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TableOf returns the table that a subnet has, or "".
+func TableOf(t testing.TB, e *emulator.Emulator, subnet network.ID) network.ID {
+	t.Helper()
+	op, err := e.Client(Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, body := op.Do(http.MethodGet, subnet, networkVersion, nil)
+	read, err := network.DecodeSubnet(body)
+	if status != http.StatusOK || err != nil {
+		t.Fatalf("GET %s: %d, %v", subnet, status, err)
+	}
+	return read.RouteTable
+}

@@ -1,0 +1,352 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestDay plays 24 hours of a keeper with its listener and its history: strips, nodes that come and go and change their addresses, other
+// people's routes, alerts that come late, twice or never, faults of every kind, pauses, restarts and kills. It must end true, with
+// nobody else's routes touched and every write in the history exactly once. ROUTEKEEPER_SEED plays one day again, ROUTEKEEPER_DAYS is how
+// many are played.
+func TestDay(t *testing.T) {
+	number := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	first := number("ROUTEKEEPER_SEED", int(rand.Uint32()))
+	days := number("ROUTEKEEPER_DAYS", 2)
+	if os.Getenv("ROUTEKEEPER_SEED") != "" {
+		days = 1
+	}
+	for seed := first; seed < first+days; seed++ {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDay(t, uint64(seed))
+				d.start()
+				for begin := time.Now(); time.Since(begin) < 24*time.Hour && !t.Failed(); {
+					time.Sleep(time.Second + time.Duration(d.by.Int64N(int64(12*time.Minute))))
+					d.happens()
+					d.collect()
+				}
+				d.calm()
+				d.checkNetwork()
+				d.checkHistory()
+				if t.Failed() {
+					t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/serve -run TestDay plays it again", seed)
+				}
+			})
+		})
+	}
+}
+
+// day is a day's Azure, and the program that keeps it.
+type day struct {
+	t       *testing.T
+	e       *emulator.Emulator
+	op      *emulator.Client
+	by      *rand.Rand
+	configs []v1alpha1.ClusterRoutes
+	kept    []network.ID                 // subnets that are kept
+	tables  map[string]network.ID        // which table each must have, by ID.Key()
+	foreign map[string]map[string]string // routes of others, by the table's ID.Key() and their names
+	path    string                       // of the history
+	n       int
+
+	since int
+	calls []emulator.Request // of the keeper on subnets and tables
+	quiet []span             // when it was paused
+
+	mu     sync.Mutex
+	lots   *rand.Rand // of alerts
+	now    *life
+	paused bool
+}
+
+type span struct{ from, to time.Time }
+
+// life is one run of the program, until it is stopped or killed. A killed one has no effect on anything any more.
+type life struct {
+	*keeper.Keeper
+	past *history.Log
+	stop context.CancelFunc
+	done chan error
+
+	mu    sync.Mutex
+	dead  bool
+	death string // before or after the next write, where it is to be killed by one
+	died  chan struct{}
+}
+
+func newDay(t *testing.T, seed uint64) *day {
+	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]network.ID{}, foreign: map[string]map[string]string{}}
+	subscriptions := emulatortest.Subscriptions(2)
+	d.e = emulatortest.New(t, emulator.Options{
+		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
+		Webhooks: alerts{d, sync.OnceValue(func() http.RoundTripper {
+			s := &Server{gate: newGate(Auth{Secret: "a-long-enough-secret"}, slog.New(slog.DiscardHandler)), waker: d, metrics: NewMetrics(), log: slog.New(slog.DiscardHandler)}
+			return emulatortest.Transport(t, s.handler())
+		})},
+	})
+	var err error
+	if d.op, err = d.e.Client(emulatortest.Operator); err != nil {
+		t.Fatal(err)
+	}
+	shop, err := emulator.BuildDemo(d.e, emulatortest.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.keep("shop", emulatortest.Member{Cluster: shop.Cluster, Nodes: shop.NodeSubnet, Gateway: shop.GatewaySubnet, Target: shop.GatewayTable})
+	for i, m := range emulatortest.BuildFleet(t, d.e, subscriptions, 4, 3) {
+		if i == 0 {
+			d.keep(m.Cluster.Name(), m, shop.GatewayTable) // two clusters, one target
+		} else {
+			d.keep(m.Cluster.Name(), m)
+		}
+	}
+	time.Sleep(5 * time.Minute) // all routes are written
+	for _, subnet := range d.kept {
+		if d.tables[subnet.Key()] = emulatortest.TableOf(t, d.e, subnet); d.tables[subnet.Key()] == "" {
+			t.Fatalf("%s has no table", subnet)
+		}
+	}
+	for _, target := range d.targets() {
+		d.foreign[target.Key()] = map[string]string{}
+		for name, raw := range d.routes(target) {
+			d.foreign[target.Key()][name] = raw
+		}
+	}
+	d.alertsOn(subscriptions)
+	return d
+}
+
+func (d *day) keep(name string, m emulatortest.Member, more ...network.ID) {
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
+	c.Spec.ClusterID = string(m.Cluster)
+	d.kept = append(d.kept, m.Nodes)
+	if m.Target != "" {
+		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
+		d.kept = append(d.kept, m.Gateway)
+		more = append(more, m.Target)
+	}
+	for _, target := range more {
+		c.Spec.Targets = append(c.Spec.Targets, v1alpha1.Target{RouteTableID: string(target)})
+	}
+	c.SetDefaults()
+	d.configs = append(d.configs, c)
+}
+
+// targets are all target tables.
+func (d *day) targets() []network.ID {
+	var ids []network.ID
+	for _, c := range d.configs {
+		for _, target := range c.Spec.Targets {
+			ids = append(ids, network.ID(target.RouteTableID))
+		}
+	}
+	return network.SortIDs(ids)
+}
+
+// Wake hands events to the keeper that runs, if one does.
+func (d *day) Wake(caller string, resources ...network.ID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now == nil {
+		return 0
+	}
+	return d.now.Wake(caller, resources...)
+}
+
+// alertsOn makes alerts on all writes that matter.
+func (d *day) alertsOn(subscriptions []string) {
+	for _, sub := range subscriptions {
+		group := network.GroupID(sub, "alerts")
+		d.put(group, "2024-03-01", map[string]any{"location": "westeurope"})
+		actions := group + "/providers/Microsoft.Insights/actionGroups/keeper"
+		d.put(actions, "2024-10-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
+			"groupShortName": "keeper", "webhookReceivers": []any{map[string]any{"name": "keeper", "serviceUri": "http://keeper/events/a-long-enough-secret", "useCommonAlertSchema": sub == subscriptions[0]}},
+		}})
+		for i, operation := range []string{"Microsoft.Network/routeTables/write", "Microsoft.Network/virtualNetworks/subnets/write", "Microsoft.Network/virtualNetworks/write"} {
+			d.put(group+network.ID(fmt.Sprintf("/providers/Microsoft.Insights/activityLogAlerts/alert%d", i)), "2023-01-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
+				"scopes": []any{"/subscriptions/" + sub},
+				"condition": map[string]any{"allOf": []any{
+					map[string]any{"field": "category", "equals": "Administrative"}, map[string]any{"field": "operationName", "equals": operation}, map[string]any{"field": "status", "equals": "Succeeded"},
+				}},
+				"actions": map[string]any{"actionGroups": []any{map[string]any{"actionGroupId": string(actions)}}},
+			}})
+		}
+	}
+}
+
+// alerts is the way of alerts to the listener. Some get lost, some come twice.
+type alerts struct {
+	d   *day
+	way func() http.RoundTripper
+}
+
+func (a alerts) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.d.mu.Lock()
+	lot := a.d.lots.IntN(4)
+	a.d.mu.Unlock()
+	switch lot {
+	case 0:
+		return nil, errors.New("lost")
+	case 1:
+		if again, err := r.GetBody(); err == nil {
+			twice := r.Clone(r.Context())
+			twice.Body = again
+			if answer, err := a.way().RoundTrip(twice); err == nil {
+				answer.Body.Close()
+			}
+		}
+	}
+	return a.way().RoundTrip(r)
+}
+
+// start starts the program.
+func (d *day) start() {
+	l := &life{past: history.Open(d.path, history.Options{}), done: make(chan error, 1), died: make(chan struct{})}
+	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e, emulatortest.Keeper)
+	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Shelf: l, Paused: func() string {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.paused {
+			return "for a while"
+		}
+		return ""
+	}})
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(context.Background())
+	d.mu.Lock()
+	d.now = l
+	d.mu.Unlock()
+	go func() {
+		// A first round that sees nothing ends it: whoever started it starts it again.
+		for {
+			err := l.Run(ctx, 5*time.Minute, func(keeper.Round) {})
+			if err == nil || ctx.Err() != nil {
+				l.done <- nil
+				return
+			}
+			time.Sleep(time.Minute)
+		}
+	}()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Minute):
+				l.past.Ask(ctx, client, time.Now())
+			}
+		}
+	}()
+}
+
+// end stops the program, or finds it killed, and closes its history.
+func (d *day) end() {
+	d.mu.Lock()
+	l := d.now
+	d.now = nil
+	d.mu.Unlock()
+	l.stop()
+	if err := <-l.done; err != nil {
+		d.t.Error(err)
+	}
+	if err := l.past.Close(); err != nil {
+		d.t.Errorf("the history: %v", err)
+	}
+}
+
+// mortal is a way to Azure that ends with its program.
+type mortal struct {
+	l     *life
+	under http.RoundTripper
+}
+
+var errDead = errors.New("this program is dead")
+
+func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	writes := r.Method == http.MethodPut
+	if writes && m.l.dies("before") || m.l.isDead() {
+		return nil, errDead
+	}
+	answer, err := m.under.RoundTrip(r)
+	if writes && m.l.dies("after") {
+		if err == nil {
+			answer.Body.Close()
+		}
+		return nil, errDead
+	}
+	return answer, err
+}
+
+// dies kills the program where it is its time.
+func (l *life) dies(when string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead || l.death != when {
+		return false
+	}
+	l.dead = true
+	l.stop()
+	close(l.died)
+	return true
+}
+
+func (l *life) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// A killed program writes nothing down.
+
+func (l *life) Intend(r keeper.Round, changes []plan.Change) {
+	if !l.isDead() {
+		l.past.Intend(r, changes)
+	}
+}
+
+func (l *life) Settle(outcomes []plan.Outcome) {
+	if !l.isDead() {
+		l.past.Settle(outcomes)
+	}
+}
+
+func (l *life) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
+	if l.isDead() {
+		return nil
+	}
+	return l.past.Record(r, s)
+}
+
+func (l *life) Recall() map[string]keeper.Lasting { return l.past.Recall() }
+
+func (l *life) Keep(clusters map[string]keeper.Lasting) {
+	if !l.isDead() {
+		l.past.Keep(clusters)
+	}
+}
