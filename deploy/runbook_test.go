@@ -93,7 +93,7 @@ func told(t *testing.T) map[string][]string {
 
 type asleep struct{}
 
-func (asleep) Wake(...network.ID) int { return 0 }
+func (asleep) Wake(string, ...network.ID) int { return 0 }
 
 // coming are codes of findings that are on their way.
 var coming = []string{"fight"}

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -88,9 +87,9 @@ type Client struct {
 	credential azcore.TokenCredential
 	audience   string
 	log        *slog.Logger
-	calls      Calls
 	called     func(Call)
 	pace       *pace
+	own        ownWrites
 
 	// what was read before, subnets by their network
 	tables  seen[*network.RouteTable]
@@ -148,26 +147,16 @@ type policyFunc func(*policy.Request) (*http.Response, error)
 
 func (f policyFunc) Do(r *policy.Request) (*http.Response, error) { return f(r) }
 
-// Calls counts what was sent to ARM.
-type Calls struct{ reads, writes, polls atomic.Int64 }
-
-// Counts returns the number of GETs of resources and lists, of PUTs and other writes, and of GETs of running operations.
-func (c *Client) Counts() (reads, writes, polls int) {
-	return int(c.calls.reads.Load()), int(c.calls.writes.Load()), int(c.calls.polls.Load())
-}
-
 type pollKey struct{}
 
 func (c *Client) count(r *policy.Request) (*http.Response, error) {
-	switch polling := r.Raw().Context().Value(pollKey{}) != nil; {
-	case r.Raw().Method != http.MethodGet:
-		c.calls.writes.Add(1)
-	case polling:
-		c.calls.polls.Add(1)
-	default:
-		c.calls.reads.Add(1)
+	if calls, counted := r.Raw().Context().Value(callsKey{}).(*Calls); counted {
+		calls.add(r.Raw())
 	}
 	response, err := r.Next()
+	if err == nil {
+		noteTry(r.Raw().Context(), response.StatusCode)
+	}
 	c.called(callOf(r.Raw(), response, err))
 	switch path := r.Raw().URL.Path; {
 	case err != nil && r.Raw().Context().Err() == nil:
@@ -211,7 +200,14 @@ func (c *Client) get(ctx context.Context, address string) (answer, error) {
 	if c.isSilent() {
 		ctx = policy.WithRetryOptions(ctx, once)
 	}
-	a, err := c.send(ctx, http.MethodGet, address, nil, "")
+	limited, cancel, late := limit(ctx)
+	defer cancel()
+	a, err := c.send(limited, http.MethodGet, address, nil, "")
+	if err != nil {
+		if fault := late(idOf(address)); fault != nil {
+			return answer{}, fault
+		}
+	}
 	var fault *Error
 	c.noteSilence(errors.As(err, &fault) && fault.Status == 0 && !fault.login())
 	return a, err

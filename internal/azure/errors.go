@@ -22,6 +22,8 @@ type Error struct {
 	Message    string
 	RetryAfter time.Duration // how long ARM asked to wait, 0 when it did not
 	Err        error         // what went wrong without an answer
+
+	late bool // it was not waited for any longer
 }
 
 // Error returns one line: what was called and what ARM said.
@@ -32,7 +34,7 @@ func (e *Error) Error() string {
 // Reason returns what ARM said, without what was called.
 func (e *Error) Reason() string {
 	switch {
-	case e.Status == 0 && e.login():
+	case e.Status == 0 && e.login(), e.late:
 		return e.Message
 	case e.Status == 0:
 		return "no answer: " + e.Message

@@ -135,7 +135,7 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 		}
 		cost++
 		if fault != nil {
-			if fault.Status == 0 { // no other way will be answered either
+			if fault.Status == 0 || fault.late { // no other way will be answered either
 				for _, w := range missing {
 					for _, id := range w.ids() {
 						tell(w, id, nil, fault)

@@ -27,6 +27,9 @@ func (c *Client) readNICs(ctx context.Context, s *network.Snapshot, cluster *net
 	fault, fatal := asFault(err)
 	if fault != nil {
 		nics.Failed = fault.Error()
+		if fault.late {
+			unread(s, cluster.NodeGroup(), fault)
+		}
 	}
 	return fatal
 }

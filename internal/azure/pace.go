@@ -15,14 +15,22 @@ import (
 
 // pace keeps to what ARM says of its token buckets (AZURE.md), for each subscription and for reads and writes apart: after
 // a 429 nothing is sent before its Retry-After is over, and when few tokens remain calls go out no faster than they are
-// refilled, so that the rest is there for others with the same identity.
+// refilled, so that the rest is there for others with the same identity. Calls that yield slow down earlier, and take half of
+// what is refilled at most: the others do not queue behind them, and find tokens.
 type pace struct {
-	mu    sync.Mutex
-	until map[string]time.Time // when the next call may go out
+	mu      sync.Mutex
+	buckets map[string]*tokens
+}
+
+// tokens are when the next calls may go out.
+type tokens struct {
+	held            time.Time // any: Azure said so
+	pressing, yield time.Time // where few tokens are left
 }
 
 const (
 	reserve      = 20                     // remaining tokens from which on to go slowly
+	yieldReserve = 60                     // and those from which on calls do that yield
 	readsRefill  = time.Second / 25       // one token
 	writesRefill = 100 * time.Millisecond // one token
 )
@@ -31,7 +39,7 @@ const (
 // is left to the next round, so that one resource does not keep the others waiting.
 const patience = 2 * time.Minute
 
-func newPace() *pace { return &pace{until: map[string]time.Time{}} }
+func newPace() *pace { return &pace{buckets: map[string]*tokens{}} }
 
 // bucket names the bucket a call is paid from, and how fast that is refilled.
 func bucket(method, path string) (kind, key string, refill time.Duration) {
@@ -42,35 +50,69 @@ func bucket(method, path string) (kind, key string, refill time.Duration) {
 	return kind, subscriptionOf(path) + " " + kind, refill
 }
 
-// wait waits until a call may go out. Where that takes too long, it says so instead.
+// wait waits until a call may go out. Where Azure put that off for too long, it says so instead.
 func (p *pace) wait(ctx context.Context, method, path string) error {
 	_, key, refill := bucket(method, path)
-	wait := p.turn(key, refill)
-	if wait <= 0 {
-		return nil
+	most := patience
+	if turn := within(ctx).turn; turn > 0 {
+		most = turn
 	}
-	if wait > patience {
-		return &Error{Method: method, ID: idOf(path), Status: http.StatusTooManyRequests, Code: "SubscriptionRequestsThrottled", RetryAfter: wait,
-			Message: fmt.Sprintf("Azure asked to wait, for another %s", wait.Round(time.Second))}
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		held, wait := p.turn(key, refill, yields(ctx), most)
+		if wait <= 0 {
+			return nil
+		}
+		if held > most {
+			return &Error{Method: method, ID: idOf(path), Status: http.StatusTooManyRequests, Code: "SubscriptionRequestsThrottled", RetryAfter: held,
+				Message: fmt.Sprintf("Azure asked to wait, for another %s", held.Round(time.Second)), late: held <= patience}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !p.isHeld(key) { // it can have been put off meanwhile
+			return nil
+		}
 	}
 }
 
-// turn returns how long to wait. Calls that wait for the same moment go out one refill apart.
-func (p *pace) turn(key string, refill time.Duration) time.Duration {
+func (p *pace) isHeld(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.until[key]
-	wait := time.Until(at)
-	if wait > 0 && wait <= patience {
-		p.until[key] = at.Add(refill)
+	return time.Until(p.of(key).held) > 0
+}
+
+// turn returns for how long Azure holds calls back, and for how long this one has to wait. Calls that wait for the same moment go out one
+// after the other.
+func (p *pace) turn(key string, refill time.Duration, yields bool, most time.Duration) (held, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.of(key)
+	held = time.Until(b.held)
+	if held > most {
+		return held, held
 	}
-	return wait
+	next := &b.pressing
+	if yields {
+		next, refill = &b.yield, 2*refill
+	}
+	at := b.held
+	if next.After(at) {
+		at = *next
+	}
+	if wait = time.Until(at); wait > 0 {
+		*next = at.Add(refill)
+	}
+	return held, wait
+}
+
+// of returns the tokens of a bucket.
+func (p *pace) of(key string) *tokens {
+	if p.buckets[key] == nil {
+		p.buckets[key] = &tokens{}
+	}
+	return p.buckets[key]
 }
 
 // Do notes what each answer says of the next calls.
@@ -80,27 +122,34 @@ func (p *pace) Do(r *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return response, err
 	}
-	if response.StatusCode == http.StatusTooManyRequests && subscriptionThrottled(response) {
-		p.hold(key, retryAfter(response))
+	throttled := response.StatusCode == http.StatusTooManyRequests && subscriptionThrottled(response)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, now := p.of(key), time.Now()
+	if throttled {
+		b.held = later(b.held, now.Add(retryAfter(response)))
 	}
-	if left, err := remaining(response, kind); err == nil && left < reserve {
-		p.hold(key, refill)
+	if left, err := remaining(response, kind); err == nil {
+		if left < reserve {
+			b.pressing = later(b.pressing, now.Add(refill))
+		}
+		if left < yieldReserve {
+			b.yield = later(b.yield, now.Add(2*refill))
+		}
 	}
 	return response, err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // remaining are the tokens that an answer says are left.
 func remaining(response *http.Response, kind string) (int, error) {
 	return strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-subscription-" + kind))
-}
-
-// hold lets nothing out before d is over.
-func (p *pace) hold(key string, d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at := time.Now().Add(d); at.After(p.until[key]) {
-		p.until[key] = at
-	}
 }
 
 // subscriptionThrottled tells ARM's own throttling from a resource that is busy, which concerns that resource only.

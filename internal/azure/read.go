@@ -54,7 +54,7 @@ func missing(s *network.Snapshot, id network.ID, there bool) {
 
 // unread notes why a resource is not in the snapshot.
 func unread(s *network.Snapshot, id network.ID, fault *Error) {
-	s.Unread[id.Key()] = network.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message}
+	s.Unread[id.Key()] = network.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
 // garbled notes a document that is not understood.
@@ -127,7 +127,7 @@ func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []net
 		switch subnets := of[w.id.Key()]; {
 		case id.Is(network.TypeSubnet):
 			addSubnet(s, id, body, fault)
-		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0):
+		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
 			for _, subnet := range subnets {
 				unread(s, subnet, fault)
 			}

@@ -231,20 +231,27 @@ func less(rights network.Rights, denials *listed[denial], scope network.ID, who 
 	return rights
 }
 
-// caller is the object ID of who is logged in, "" where the token does not say. Nothing of the token is kept.
+// caller is the object ID of who is logged in, "" where the token does not say.
 func (c *Client) caller(ctx context.Context) (string, error) {
+	object, _, err := c.loggedIn(ctx)
+	return object, err
+}
+
+// loggedIn are the object ID and the client ID of who is logged in, "" where the token does not say. Nothing else of the token is kept.
+func (c *Client) loggedIn(ctx context.Context) (object, application string, err error) {
 	token, err := c.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var claims struct {
-		ObjectID string `json:"oid"`
+		ObjectID    string `json:"oid"`
+		Application string `json:"appid"`
 	}
 	if parts := strings.Split(token.Token, "."); len(parts) == 3 {
 		payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
 		if err != nil || json.Unmarshal(payload, &claims) != nil {
-			return "", nil
+			return "", "", nil
 		}
 	}
-	return strings.ToLower(claims.ObjectID), nil
+	return strings.ToLower(claims.ObjectID), strings.ToLower(claims.Application), nil
 }

@@ -41,7 +41,7 @@ const (
 // ends keeps a write from being sent, and lets one that was sent be finished and read back.
 func (c *Client) Write(ctx context.Context, id network.ID, edit Edit) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
-	err := w.run(ctx)
+	err := w.run(pressing(ctx))
 	return w.Written, err
 }
 
@@ -122,6 +122,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	var fault *Error
 	switch {
 	case err == nil:
+		w.c.own.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
 		w.sent(body)
 		w.undone++
 		w.last = nil

@@ -56,7 +56,9 @@ func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, erro
 	return w.keeper.Ask(ctx, r)
 }
 
-func (w *watched) Wake(resources ...network.ID) int { return w.keeper.Wake(resources...) }
+func (w *watched) Wake(caller string, resources ...network.ID) int {
+	return w.keeper.Wake(caller, resources...)
+}
 
 // demoPages has a demo shown on pages.
 func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (*serve.Server, error) {

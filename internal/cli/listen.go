@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -40,7 +41,7 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 }
 
 // listen starts to listen. The server is nil where nobody asked for one.
-func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, metrics *serve.Metrics, board *page.Board, pages page.Options, log *slog.Logger) (*serve.Server, error) {
+func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, own func(string, []string, network.ID) bool, metrics *serve.Metrics, board *page.Board, pages page.Options, log *slog.Logger) (*serve.Server, error) {
 	if o.address == "" {
 		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
 			return nil, errors.New("--listen is missing: the flags for callers, actions and certificates are of no use without it")
@@ -65,7 +66,7 @@ func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, me
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
 		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
 	}
-	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Board: board, Page: pages, Log: log}, waker)
+	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Own: own, Board: board, Page: pages, Log: log}, waker)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}

@@ -131,7 +131,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	k := keeper.New(client, configs, withHistory(past, keeper.Options{
 		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
 	}))
-	server, err := a.listen(ctx, o.listen, k, metrics, board, page.Options{
+	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, board, page.Options{
 		History: o.history.shown(o.paths, past), Version: version(), Mode: o.mode, Keeper: k, Actions: o.listen.actions,
 	}, log)
 	if err != nil {

@@ -42,6 +42,7 @@ const (
 	WriteUndone  Code = "write-undone"
 	WriteDropped Code = "write-dropped-fields"
 	Unsettled    Code = "last-operation-failed"
+	Fight        Code = "fight"
 	Paused       Code = "paused"
 )
 
@@ -142,6 +143,9 @@ var keeping = []Description{
 	{WriteUndone, Error, "A write is undone as fast as it is made",
 		"The change was written and accepted, but reading it back showed it gone: somebody else writes the same resource.",
 		"See the activity log for who writes it."},
+	{Fight, Error, "Somebody undoes the same change again and again",
+		"A lost route table or a pod route was put right, and undone three times within ten minutes: a pipeline, a policy or another keeper wants it otherwise. The keeper does not give up, but waits ever longer, five minutes at most; in between traffic is broken. It is over once a change has stood for ten minutes.",
+		"Correct whoever writes the resource: the finding names who it was, where the activity log shows it. It knows minutes later only."},
 	{WriteDropped, Warning, "Reading back showed other fields changed",
 		"Besides what was written, other fields differ from what was sent: somebody else changed the resource in the same moment, or Azure dropped them.",
 		"Compare the named fields with your templates."},

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,13 +38,21 @@ type Log struct {
 	j    journal
 	opts Options
 
-	round  *round                     // the one under way, nil before it has changed anything
+	rounds map[identity]*round        // those under way that have changed something: of different clusters
 	open   map[string]*change         // changes that were intended and not settled, by key
 	known  map[string]finding.Finding // as of the last round
 	unmade map[string]unmade          // changes that were not made when they were last to be, by key
-	looked time.Time                  // when the last round of all clusters began, if it saw everything
+	looked map[string]time.Time       // clusters, and when the last round of them began, if it saw everything
 	pruned time.Time
 }
+
+// identity tells rounds apart.
+type identity struct {
+	serial  int64
+	started int64 // nanoseconds since 1970
+}
+
+func identify(r keeper.Round) identity { return identity{r.Serial, r.Started.UnixNano()} }
 
 // The states of a change that only a history knows, beside those of plan.Outcome.
 const (
@@ -58,7 +67,8 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, open: map[string]*change{}, unmade: map[string]unmade{}}
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{}, open: map[string]*change{},
+		unmade: map[string]unmade{}, looked: map[string]time.Time{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -120,6 +130,7 @@ func (l *Log) write() {
 func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	under := l.rounds[identify(r)]
 	found := l.settleOthers(r, s)
 	left := map[string]unmade{}
 	for key, c := range l.unmade {
@@ -131,7 +142,7 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	for _, o := range r.Changes {
 		was := l.unmade[keyOf(o.Change)]
 		switch {
-		case l.round != nil && l.round.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
+		case under != nil && under.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
 		case was.cluster != o.Cluster || was.state != o.State:
@@ -149,7 +160,7 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	} else if len(r.Changes) > 0 { // it was about no cluster that is kept: what stands there is none of its business
 		appeared = r.Findings
 	}
-	if l.round != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
+	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)
 		for _, o := range news {
 			l.j.add(of.change(o, l.trueAt(o.Change)).now())
@@ -162,28 +173,33 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 		}
 		of.ended = &r
 		l.j.add(of.now())
-		l.round = nil
+		delete(l.rounds, identify(r))
+		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // what is left in it is looked for in the next round
 	}
 	l.unmade = left
-	if r.Of == nil {
-		l.looked = time.Time{}
-		if r.Complete {
-			l.looked = r.Started
+	looked := r.Of
+	if looked == nil {
+		looked = r.Kept
+	}
+	for _, cluster := range looked {
+		if delete(l.looked, cluster); r.Complete {
+			l.looked[cluster] = r.Started
 		}
 	}
-	clear(l.open) // what is still in it is looked for in the next round
 	l.j.flush()
 	l.prune()
 	return l.j.findings()
 }
 
-// begin returns the round under way.
+// begin returns a round under way.
 func (l *Log) begin(r keeper.Round) *round {
-	if l.round == nil || !l.round.started.Equal(r.Started) {
-		l.round = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
-		l.j.add(l.round.now())
+	of := l.rounds[identify(r)]
+	if of == nil {
+		of = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
+		l.rounds[identify(r)] = of
+		l.j.add(of.now())
 	}
-	return l.round
+	return of
 }
 
 // keyOf identifies a change: the same one that has to be made again has the same key.
@@ -203,7 +219,7 @@ func (l *Log) trueAt(c plan.Change) time.Time {
 	if waiting, known := l.unmade[keyOf(c)]; known {
 		return waiting.trueAt
 	}
-	return l.looked
+	return l.looked[c.Cluster]
 }
 
 // document writes a value as the file holds it.

@@ -69,7 +69,7 @@ func (p *past) start() keeper.Round {
 		p.now = real
 	}
 	time.Sleep(2 * time.Millisecond) // what is intended in it has a later time
-	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll}}
+	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll}, Kept: []string{"shop"}}
 }
 
 // change makes a round that changes something, from its intent to its end.
@@ -215,6 +215,35 @@ func TestGivenUp(t *testing.T) {
 	expect(t, p.rounds(), "intended associate ; failed create node1")
 	p.Record(p.start(), seenWith(table))
 	expect(t, p.rounds(), "done associate ; failed create node1")
+}
+
+// TestOverlap: rounds of different clusters are under way at once. Each change stands in its own round, once, and the end of one round
+// settles nothing of another, even where it has seen the other's resources.
+func TestOverlap(t *testing.T) {
+	p := newPast(t)
+	other := plan.Change{Verb: plan.Delete, Resource: table, Cluster: "play", Route: "n", Old: &plan.Value{AddressPrefix: "10.150.0.0/24"}}
+	first := p.start()
+	first.Serial, first.Of, first.Kept, first.Complete = 1, []string{"shop"}, []string{"shop", "play"}, true
+	second := first
+	second.Serial, second.Of = 2, []string{"play"} // parted from the same look: it began at the same time
+	p.Intend(first, []plan.Change{associate()})
+	p.Intend(second, []plan.Change{other})
+	third := p.start()
+	third.Serial, third.Of, third.Kept = 3, []string{"third"}, []string{"shop", "play", "third"}
+	p.Record(third, seenWith("")) // it has nothing to tell, and saw the subnet without its table
+	second.Changes = done(other)
+	p.Settle(second.Changes)
+	p.Record(second, seenWith(""))
+	if all := p.rounds(); len(all) != 2 || all[0].Changes[0].State != Intended || all[0].ElapsedMs != nil || all[1].Changes[0].State != plan.Done || all[1].ElapsedMs == nil {
+		t.Errorf("while the first is under way: %+v", all)
+	}
+	first.Changes = done(associate())
+	p.Settle(first.Changes)
+	p.Record(first, seenWith(""))
+	all := p.rounds()
+	if len(all) != 2 || len(all[0].Changes) != 1 || len(all[1].Changes) != 1 || all[0].Changes[0].State != plan.Done || all[0].Changes[0].Note != "" || all[0].ElapsedMs == nil {
+		t.Errorf("afterwards: %+v", all)
+	}
 }
 
 // TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes the other for dead.

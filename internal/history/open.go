@@ -78,6 +78,9 @@ func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool 
 		tried[keyOf(o.Change)] = o.State
 	}
 	for _, o := range open {
+		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number { // another round of this program is at it
+			continue
+		}
 		made, looked := seen(o.change, s)
 		state, again := tried[keyOf(o.change)]
 		switch {

@@ -60,7 +60,7 @@ func TestWhoItWas(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			}
 		}, emulatortest.Operator.ObjectID, 1},
-		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); s.looked = time.Time{} }, emulatortest.Operator.ObjectID, 1},
+		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) }, emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "routes"+Extension)
@@ -119,7 +119,7 @@ func TestWhoItWas(t *testing.T) {
 
 // good is a round in which everything was as it should be.
 func (p *past) good() {
-	r := keeper.Round{Started: time.Now(), Complete: true}
+	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
 	p.Record(r, network.NewSnapshot())
 }
 

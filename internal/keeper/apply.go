@@ -14,19 +14,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// parallel is how many resources are written at once. Subnets of one virtual network are written one after the other:
+// parallel is how many resources one round writes at once, and writesAtOnce all of them together. Subnets of one virtual network are written one after the other:
 // Azure takes one write of a network at a time.
-const parallel = 4
+const parallel, writesAtOnce = 4, 64
 
 // apply carries out a plan, resource by resource. The error is the context's.
-func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Plan) ([]plan.Outcome, []finding.Finding, error) {
+func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outcome, []finding.Finding, error) {
 	type job struct {
 		id      network.ID
 		changes []plan.Change
 	}
 	var lanes [][]job
 	laneOf := map[string]int{}
-	for _, c := range p.Changes {
+	for _, c := range d.wanted {
 		lane := c.Resource
 		if lane.Is(network.TypeSubnet) {
 			lane = lane.Parent()
@@ -48,37 +48,42 @@ func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Pl
 	var mu sync.Mutex
 	outcomes := map[string][]plan.Outcome{}
 	var findings []finding.Finding
-	for _, lane := range lanes {
-		g.Go(func() error {
-			for _, j := range lane {
-				mu.Lock()
-				r := k.refused[j.id.Key()]
-				mu.Unlock()
-				done, found, stands := r.stand(j.changes)
-				if !stands {
-					intend := func(changes []plan.Change) { k.opts.Recorder.Intend(round, changes) }
-					var now network.Document
-					done, found, r, now = k.applyOne(ctx, editor{replan: again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
-					k.opts.Recorder.Settle(done)
-					if now.Raw != nil {
-						mu.Lock()
-						_ = round.Seen.Add(now.Raw) // it was read: what is wrong with it was said
-						mu.Unlock()
+	t.unlocked(func() {
+		for _, lane := range lanes {
+			g.Go(func() error {
+				defer t.inLane(lane[0].id)()
+				for _, j := range lane {
+					t.mu.Lock()
+					r := t.refused[j.id.Key()]
+					t.mu.Unlock()
+					done, found, stands := r.stand(j.changes)
+					if !stands {
+						intend := func(changes []plan.Change) { t.opts.Recorder.Intend(round, changes) }
+						var now network.Document
+						done, found, r, now = t.applyOne(ctx, editor{replan: d.again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
+						t.opts.Recorder.Settle(done)
+						if now.Raw != nil {
+							mu.Lock()
+							_ = round.Seen.Add(now.Raw) // it was read: what is wrong with it was said
+							mu.Unlock()
+						}
 					}
+					t.mu.Lock()
+					t.refused[j.id.Key()] = r
+					t.mu.Unlock()
+					mu.Lock()
+					outcomes[j.id.Key()] = done
+					findings = append(findings, found...)
+					mu.Unlock()
 				}
-				mu.Lock()
-				k.refused[j.id.Key()] = r
-				outcomes[j.id.Key()] = done
-				findings = append(findings, found...)
-				mu.Unlock()
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // what goes wrong is a finding
+				return nil
+			})
+		}
+		_ = g.Wait() // what goes wrong is a finding
+	})
 	var all []plan.Outcome
 	seen := map[string]bool{}
-	for _, c := range p.Changes { // in the plan's order
+	for _, c := range d.wanted { // in the plan's order
 		if key := c.Resource.Key(); !seen[key] {
 			seen[key] = true
 			all = append(all, outcomes[key]...)
@@ -87,11 +92,35 @@ func (k *Keeper) apply(ctx context.Context, round Round, again replan, p plan.Pl
 	return all, findings, ctx.Err()
 }
 
+// inLane waits until no other round writes the same virtual network, but not for longer than Azure would make it wait: clusters that share
+// nothing else may share one. It returns what ends that.
+func (t *turn) inLane(id network.ID) func() {
+	if !id.Is(network.TypeSubnet) {
+		return func() {}
+	}
+	t.mu.Lock()
+	key := id.Parent().Key()
+	lane := t.lanes[key]
+	if lane == nil {
+		lane = make(chan struct{}, 1)
+		t.lanes[key] = lane
+	}
+	t.mu.Unlock()
+	select {
+	case lane <- struct{}{}:
+		return func() { <-lane }
+	case <-time.After(apart):
+		return func() {}
+	}
+}
+
 // applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
 // that happened since is undone; and a change is done when it is seen. The document is how it was last read, if it was.
-func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal, network.Document) {
-	k.log.Debug("writing", "resource", id.Short())
-	written, err := k.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
+func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal, network.Document) {
+	t.writing <- struct{}{}
+	defer func() { <-t.writing }()
+	t.log.Debug("writing", "resource", id.Short())
+	written, err := t.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {
 		outcomes, findings := failed(ctx, &e, planned, written, err)
 		return outcomes, findings, before.next(err, outcomes, findings), written.After
@@ -102,7 +131,7 @@ func (k *Keeper) applyOne(ctx context.Context, e editor, id network.ID, planned 
 		state := plan.Obsolete // it was sent and refused, and is not wanted any more
 		if seen(c) && e.sent(c, written) {
 			state = plan.Done
-			k.log.Info("changed", ChangeAttrs(c)...)
+			t.log.Info("changed", ChangeAttrs(c)...)
 		}
 		outcomes = append(outcomes, plan.Outcome{Change: c, State: state})
 	}

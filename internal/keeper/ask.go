@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -21,6 +24,10 @@ type question struct {
 	Request
 	ctx    context.Context // of who asks: a question that nobody waits for any more is dropped
 	answer chan answer     // takes one
+
+	left  map[string]bool // clusters that are to be looked at, by ID.Key()
+	so    answer          // what came of the others
+	ended bool
 }
 
 type answer struct {
@@ -35,7 +42,7 @@ var errOver = errors.New("the keeper has stopped")
 // somebody asked for it by name. What it returns is the round. The other changes of that round are told as Planned. It waits for its turn
 // until ctx ends; a round that has begun then goes on.
 func (k *Keeper) Ask(ctx context.Context, r Request) (Round, error) {
-	q := &question{r, ctx, make(chan answer, 1)}
+	q := &question{Request: r, ctx: ctx, answer: make(chan answer, 1)}
 	if err := k.bell.ask(q); err != nil {
 		return Round{}, err
 	}
@@ -64,18 +71,13 @@ func (b *bell) ask(q *question) error {
 
 func unknown(cluster string) error { return fmt.Errorf("no cluster of the name %q is kept", cluster) }
 
-// question returns the next that somebody still waits for, or nil.
-func (b *bell) question() *question {
+// questions returns those that were asked since.
+func (b *bell) questions() []*question {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.asked) > 0 {
-		q := b.asked[0]
-		b.asked = b.asked[1:]
-		if q.ctx.Err() == nil {
-			return q
-		}
-	}
-	return nil
+	asked := b.asked
+	b.asked = nil
+	return asked
 }
 
 // close has no more questions asked, and answers those that wait.
@@ -84,39 +86,64 @@ func (b *bell) close() {
 	defer b.mu.Unlock()
 	b.over = true
 	for _, q := range b.asked {
-		q.answer <- answer{err: errOver}
+		q.end(errOver)
 	}
 	b.asked = nil
 }
 
-// answer makes the round that is asked for.
-func (a *agenda) answer(ctx context.Context, q *question) (Round, error) {
-	clusters := a.k.configs
-	if q.Cluster != "" {
-		clusters = a.k.together(a.k.named(q.Cluster))
+// answering returns a turn of clusters that somebody has asked for, as soon as they are in no other.
+func (a *agenda) answering(now time.Time) (t *turn, at time.Time) {
+	at = now.Add(time.Hour)
+	for _, q := range a.bell.questions() {
+		q.left = map[string]bool{}
+		for _, c := range a.configs {
+			if q.Cluster == "" || q.Cluster == c.Metadata.Name {
+				q.left[keyOf(c)] = true
+			}
+		}
+		a.asked = append(a.asked, q)
 	}
-	if len(clusters) == 0 { // it was there when it was asked for
-		return Round{}, unknown(q.Cluster)
-	}
-	return a.take(ctx, turn{clusters: clusters, asked: &q.Request})
-}
-
-// planned are the changes of a plan that are not among the chosen ones.
-func planned(all, chosen []plan.Change) []plan.Outcome {
-	type key struct {
-		resource, route string
-		verb            plan.Verb
-	}
-	of := func(c plan.Change) key { return key{c.Resource.Key(), c.Route, c.Verb} }
-	made := make(map[key]bool, len(chosen))
-	for _, c := range chosen {
-		made[of(c)] = true
-	}
-	var left []plan.Outcome
-	for _, c := range all {
-		if !made[of(c)] {
-			left = append(left, plan.Outcome{Change: c, State: plan.Planned})
+	for _, q := range a.asked {
+		maps.DeleteFunc(q.left, func(key string, _ bool) bool { return a.memory[key] == nil }) // it was there when it was asked for
+		if len(q.left) == 0 {
+			q.end(unknown(q.Cluster))
 		}
 	}
-	return left
+	a.asked = slices.DeleteFunc(a.asked, func(q *question) bool { return q.ended || q.ctx.Err() != nil })
+	for _, q := range a.asked {
+		for key := range q.left {
+			at = earlier(at, a.takeOut(key, now))
+		}
+		if part := a.free(a.of(func(key string) bool { return q.left[key] })); len(part) > 0 {
+			t = a.turn(part, Cause{By: ByPerson, Caller: q.By})
+			t.wish = q
+			return t, at
+		}
+	}
+	return nil, at
+}
+
+// serve adds a round to the answer, and gives it once all is looked at that was asked for.
+func (q *question) serve(part []v1alpha1.ClusterRoutes, round Round, err error) {
+	if q.so.round.Serial == 0 {
+		q.so.round = round
+	} else {
+		q.so.round = q.so.round.and(round)
+	}
+	q.so.err = errors.Join(q.so.err, err)
+	for _, c := range part {
+		delete(q.left, keyOf(c))
+	}
+	if len(q.left) == 0 {
+		q.end(nil)
+	}
+}
+
+// end answers.
+func (q *question) end(err error) {
+	if !q.ended {
+		q.ended = true
+		q.so.err = errors.Join(q.so.err, err)
+		q.answer <- q.so
+	}
 }

@@ -21,16 +21,16 @@ type replan struct {
 	late   func(ctx context.Context, table network.ID) (replan, error)
 }
 
-// only plans for the changes of some verbs.
-func (r replan) only(verbs []plan.Verb) replan {
+// only plans for chosen changes.
+func (r replan) only(chosen func(plan.Change) bool) replan {
 	return replan{
 		func(table *network.RouteTable) plan.Plan {
-			return r.table(table).Only(verbs, func(network.ID) *network.RouteTable { return table })
+			return r.table(table).Only(chosen, func(network.ID) *network.RouteTable { return table })
 		},
-		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(verbs, nil) },
+		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(chosen, nil) },
 		func(ctx context.Context, table network.ID) (replan, error) {
 			again, err := r.late(ctx, table)
-			return again.only(verbs), err
+			return again.only(chosen), err
 		},
 	}
 }
@@ -107,15 +107,15 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	return e.draw(p.Changes, body, err)
 }
 
-// replan plans by what the clusters' own tables say.
-func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1alpha1.ClusterRoutes) replan {
+// replanned plans by what the clusters' own tables say; all are those that are configured.
+func replanned(a Azure, s *network.Snapshot, planner *plan.Planner, configs, all []v1alpha1.ClusterRoutes) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := k.azure.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
+		if err := a.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
 			return replan{}, err
 		}
 		for _, id := range sources { // without it nothing would seem to be wanted
@@ -123,6 +123,6 @@ func (k *Keeper) replan(s *network.Snapshot, planner *plan.Planner, configs []v1
 				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
-		return k.replan(s, plan.Among(s, configs, k.configs), configs), nil
+		return replanned(a, s, plan.Among(s, configs, all), configs, all), nil
 	}}
 }

@@ -48,28 +48,29 @@ func (k *Keeper) recallHeld() {
 
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
 // activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
-func (k *Keeper) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
-	for i := range k.part {
-		c := &k.part[i]
+func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
+	part := t.part
+	for i := range part {
+		c := &part[i]
 		id := network.ID(c.Spec.ClusterID)
-		m, cluster := k.memory[id.Key()], s.Cluster(id)
+		m, cluster := t.memory[id.Key()], s.Cluster(id)
 		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
 			continue
 		}
 		was := m.laid
 		m.laid = Lasting{} // it is looked at once: what this keeper sees itself is newer
-		if d := plan.Discover(s, c, k.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
+		if d := plan.Discover(s, c, t.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
 			continue
 		}
 		if s.Table(was.Table) == nil {
-			if err := k.azure.Read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
+			if err := t.read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
 				return false, err
 			}
 		}
-		if table := s.Table(was.Table); table == nil || !plan.Carries(s, c, table) {
+		if table := s.Table(was.Table); !t.keeps(id) || table == nil || !plan.Carries(s, c, table) {
 			continue
 		}
-		k.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))
+		t.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
 		m.holdAll(c.Spec.Targets)
 		m.recall(s, id)
@@ -89,29 +90,29 @@ func allSeen(s *network.Snapshot, subnets []network.ID) bool {
 }
 
 // shelve keeps what is lasting, where it has changed, before anything is written.
-func (k *Keeper) shelve(s *network.Snapshot) {
-	if k.opts.Shelf == nil {
+func (t *turn) shelve(s *network.Snapshot) {
+	if t.opts.Shelf == nil {
 		return
 	}
 	changed := map[string]Lasting{}
-	for _, c := range k.part {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		m := k.memory[id.Key()]
+		m := t.memory[id.Key()]
 		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
 		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
-			old := k.kept[id.Key()]
+			old := t.kept[id.Key()]
 			now.Table, now.NodeGroup, now.Subnets = old.Table, old.NodeGroup, old.Subnets
 		}
-		if !reflect.DeepEqual(now, k.kept[id.Key()]) {
+		if !reflect.DeepEqual(now, t.kept[id.Key()]) {
 			changed[id.Key()] = now
 		}
 	}
 	if len(changed) > 0 {
-		k.opts.Shelf.Keep(changed)
-		k.kept = mergeLasting(k.kept, changed)
+		t.opts.Shelf.Keep(changed)
+		t.kept = mergeLasting(t.kept, changed)
 	}
 }
 

@@ -42,6 +42,7 @@ type memory struct {
 	slow     bool     // one of them could not be read, and that took long
 	troubled int      // rounds in a row that it kept waiting
 	rest     time.Time
+	again    time.Time // when it is to be looked at whatever else happens, zero for never
 }
 
 const (
@@ -90,10 +91,10 @@ func (m *memory) forgetNetwork() {
 }
 
 // timeSources notes since when each cluster's own table has held the pod routes it holds.
-func (k *Keeper) timeSources(s *network.Snapshot, planner *plan.Planner) {
-	for _, c := range k.part {
+func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		m := k.memory[id.Key()]
+		m := t.memory[id.Key()]
 		if routes := planner.Fingerprint(id); routes != "" && routes != m.routes {
 			m.routes, m.since = routes, time.Now()
 		}
@@ -102,30 +103,36 @@ func (k *Keeper) timeSources(s *network.Snapshot, planner *plan.Planner) {
 }
 
 // rememberTrue keeps which routes of the targets are as they should be.
-func (k *Keeper) rememberTrue(planner *plan.Planner, p plan.Plan) {
-	for _, c := range k.part {
+func (t *turn) rememberTrue(planner *plan.Planner, p plan.Plan) {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		k.memory[id.Key()].right = planner.True(id, p)
+		t.memory[id.Key()].right = planner.True(id, p)
 	}
 }
 
 // remember keeps what the next round has to know: which table each cluster was seen with, all node subnets it ever had,
 // and whose deletes are held back. The last counts from now on: a write plans again on what it reads back, and the routes
 // it has just added must not let the others go.
-func (k *Keeper) remember(s *network.Snapshot, p plan.Plan) {
+func (t *turn) remember(s *network.Snapshot, p plan.Plan) {
 	for _, part := range p.Held {
-		m := k.memory[part.Cluster.Key()]
+		if !t.keeps(part.Cluster) {
+			continue
+		}
+		m := t.memory[part.Cluster.Key()]
 		m.held[part.Target.Key()] = true
 		delete(m.fresh, part.Target.Key())
 	}
 	for _, part := range p.Released { // where nothing could be looked at, nothing is released
-		m := k.memory[part.Cluster.Key()]
+		if !t.keeps(part.Cluster) {
+			continue
+		}
+		m := t.memory[part.Cluster.Key()]
 		delete(m.held, part.Target.Key())
 		delete(m.fresh, part.Target.Key())
 	}
-	for i := range k.part {
-		id := network.ID(k.part[i].Spec.ClusterID)
-		m := k.memory[id.Key()]
+	for i := range t.part {
+		id := network.ID(t.part[i].Spec.ClusterID)
+		m := t.memory[id.Key()]
 		known := s.Learn(id)
 		known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
 		m.slow = slowed(s, id, m.rests)
@@ -134,9 +141,9 @@ func (k *Keeper) remember(s *network.Snapshot, p plan.Plan) {
 			continue
 		}
 		m.subnets = s.NodePrefixes(cluster)
-		d := plan.Discover(s, &k.part[i], k.taken)
+		d := plan.Discover(s, &t.part[i], t.taken)
 		if m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table); m.recalled {
-			m.holdAll(k.part[i].Spec.Targets)
+			m.holdAll(t.part[i].Spec.Targets)
 			known.Held = maps.Clone(m.held)
 		}
 		switch table := s.Table(d.Table); {
@@ -145,7 +152,7 @@ func (k *Keeper) remember(s *network.Snapshot, p plan.Plan) {
 		case table == nil, d.Doubtful:
 			// Somebody may have put a wrong table on the subnets before this keeper saw them. To remember it would be to
 			// defend it against whoever puts the right one back.
-		case d.Proven || plan.Carries(s, &k.part[i], table):
+		case d.Proven || plan.Carries(s, &t.part[i], table):
 			m.lastTable, m.lastProven = d.Table, d.Proven
 		}
 	}

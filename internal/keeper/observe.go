@@ -12,13 +12,13 @@ import (
 )
 
 // observe reads what the configs concern: clusters (rarely), subnets, and then the tables, once it is known which.
-func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
+func (t *turn) observe(ctx context.Context) (*network.Snapshot, error) {
 	s := network.NewSnapshot()
-	if err := k.observeClusters(ctx, s); err != nil {
+	if err := t.observeClusters(ctx, s); err != nil {
 		return nil, err
 	}
 	var subnets []network.ID
-	for _, c := range k.part {
+	for _, c := range t.part {
 		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
 			for _, id := range s.NodeSubnetIDs(cluster) {
 				if s.Subnet(id) == nil {
@@ -30,32 +30,32 @@ func (k *Keeper) observe(ctx context.Context) (*network.Snapshot, error) {
 			subnets = append(subnets, network.ID(g.SubnetID))
 		}
 	}
-	if err := k.azure.Read(ctx, s, network.Wanted{Subnets: network.SortIDs(subnets)}); err != nil {
+	if err := t.read(ctx, s, network.Wanted{Subnets: network.SortIDs(subnets)}); err != nil {
 		return nil, err
 	}
-	sources, err := k.discover(ctx, s)
+	sources, err := t.discover(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if recalled, err := k.recallTables(ctx, s); err != nil {
+	if recalled, err := t.recallTables(ctx, s); err != nil {
 		return nil, err
 	} else if recalled {
-		if sources, err = k.discover(ctx, s); err != nil {
+		if sources, err = t.discover(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	return s, k.azure.Read(ctx, s, network.Wanted{Tables: k.tables(s, sources)})
+	return s, t.read(ctx, s, network.Wanted{Tables: t.tables(s, sources)})
 }
 
 // observeClusters puts the clusters into the snapshot, from memory where that is fresh enough, with what is remembered of
 // them.
-func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error {
+func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
 	var due []network.ID
 	known := false // whether there is a cluster to go on with
-	for _, c := range k.part {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		m := k.memory[id.Key()]
-		age := k.opts.ClusterInterval
+		m := t.memory[id.Key()]
+		age := t.opts.ClusterInterval
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
 		}
@@ -64,7 +64,7 @@ func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error
 		}
 		known = known || m.cluster != nil
 	}
-	if err := k.azure.Read(ctx, s, network.Wanted{Clusters: due}); err != nil {
+	if err := t.read(ctx, s, network.Wanted{Clusters: due}); err != nil {
 		return err
 	}
 	if u, silent := allSilent(s, due); silent && !known {
@@ -72,7 +72,10 @@ func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error
 	}
 	var ownSubnets []network.ID
 	for _, id := range due {
-		m := k.memory[id.Key()]
+		if !t.keeps(id) {
+			continue
+		}
+		m := t.memory[id.Key()]
 		m.read, m.unread, m.incomplete = time.Now(), nil, false
 		if u, failed := s.Unread[id.Key()]; failed {
 			m.unread = &u
@@ -91,19 +94,22 @@ func (k *Keeper) observeClusters(ctx context.Context, s *network.Snapshot) error
 			ownSubnets = append(ownSubnets, id)
 		}
 	}
-	for _, c := range k.configs { // whose table it is that is found where it does not belong
+	for _, c := range t.configs { // whose table it is that is found where it does not belong
 		id := network.ID(c.Spec.ClusterID)
-		s.Learn(id).LastTable = k.memory[id.Key()].lastTable
+		s.Learn(id).LastTable = t.memory[id.Key()].lastTable
 	}
-	for _, c := range k.part {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		k.memory[id.Key()].recall(s, id)
+		t.memory[id.Key()].recall(s, id)
 	}
-	if err := k.azure.Read(ctx, s, network.Wanted{OwnSubnets: ownSubnets}); err != nil {
+	if err := t.read(ctx, s, network.Wanted{OwnSubnets: ownSubnets}); err != nil {
 		return err
 	}
 	for _, id := range ownSubnets {
-		m := k.memory[id.Key()]
+		if !t.keeps(id) {
+			continue
+		}
+		m := t.memory[id.Key()]
 		m.ownSubnets = s.Known(id).OwnSubnets // those from before where they could not be looked for
 		_, m.incomplete = s.Unread[m.cluster.NodeGroup().Key()]
 	}
@@ -135,12 +141,12 @@ func allSilent(s *network.Snapshot, ids []network.ID) (last network.Unread, sile
 }
 
 // discover finds the clusters' own tables, reading what that takes.
-func (k *Keeper) discover(ctx context.Context, s *network.Snapshot) ([]network.ID, error) {
+func (t *turn) discover(ctx context.Context, s *network.Snapshot) ([]network.ID, error) {
 	for {
 		var want network.Wanted
 		var sources []network.ID
-		for i := range k.part {
-			d := plan.Discover(s, &k.part[i], k.taken)
+		for i := range t.part {
+			d := plan.Discover(s, &t.part[i], t.taken)
 			want.Written = append(want.Written, d.Want.Written...)
 			want.Managed = append(want.Managed, d.Want.Managed...)
 			want.Tables = append(want.Tables, d.Want.Tables...)
@@ -152,22 +158,24 @@ func (k *Keeper) discover(ctx context.Context, s *network.Snapshot) ([]network.I
 			return sources, nil
 		}
 		if len(want.Tables) > 0 { // the others with them: one list may show them all
-			want.Tables = k.tables(s, append(sources, want.Tables...))
+			want.Tables = t.tables(s, append(sources, want.Tables...))
 		}
-		if err := k.azure.Read(ctx, s, want); err != nil {
+		if err := t.read(ctx, s, want); err != nil {
 			return nil, err
 		}
 		for _, id := range slices.Concat(want.Written, want.Managed) {
-			m := k.memory[id.Key()]
-			m.asked, m.found = time.Now(), s.Known(id)
+			if t.keeps(id) {
+				m := t.memory[id.Key()]
+				m.asked, m.found = time.Now(), s.Known(id)
+			}
 		}
 	}
 }
 
 // tables lists the tables to read: the clusters' own, the targets, and those to keep on further subnets.
-func (k *Keeper) tables(s *network.Snapshot, sources []network.ID) []network.ID {
+func (t *turn) tables(s *network.Snapshot, sources []network.ID) []network.ID {
 	ids := slices.Clone(sources)
-	for _, c := range k.part {
+	for _, c := range t.part {
 		for _, t := range c.Spec.Targets {
 			ids = append(ids, network.ID(t.RouteTableID))
 		}
@@ -186,15 +194,15 @@ func (k *Keeper) tables(s *network.Snapshot, sources []network.ID) []network.ID 
 var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing, finding.TableUnknown}
 
 // doubted returns the clusters of which something is found that may be because their documents are old.
-func (k *Keeper) doubted(p plan.Plan) []network.ID {
+func (t *turn) doubted(p plan.Plan) []network.ID {
 	var ids []network.ID
 	for _, f := range p.Findings {
 		if !slices.Contains(outdated, f.Code) {
 			continue
 		}
-		for _, c := range k.part {
+		for _, c := range t.part {
 			id := network.ID(c.Spec.ClusterID)
-			if c.Metadata.Name == f.Cluster && time.Since(k.memory[id.Key()].read) >= retryCluster {
+			if c.Metadata.Name == f.Cluster && time.Since(t.memory[id.Key()].read) >= retryCluster {
 				ids = append(ids, id)
 			}
 		}
@@ -203,8 +211,8 @@ func (k *Keeper) doubted(p plan.Plan) []network.ID {
 }
 
 // forget makes clusters be read again.
-func (k *Keeper) forget(ids []network.ID) {
+func (t *turn) forget(ids []network.ID) {
 	for _, id := range ids {
-		k.memory[id.Key()].read = time.Time{}
+		t.memory[id.Key()].read = time.Time{}
 	}
 }

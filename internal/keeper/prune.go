@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -10,17 +11,24 @@ import (
 // Prune removes once the routes whose clusters are gone. Look reads what their proof stands on, and is asked again where a write comes
 // late. They are written as all others: whole, planned again on each fresh document, and read back.
 func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (round Round, err error) {
-	end := k.count(&round)
-	defer end()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.newTurn(nil, Cause{By: ByPerson})
+	round = t.round()
 	round.Of = []string{} // no cluster that is configured
-	pruner, err := look(ctx)
+	defer t.end(&round)
+	pruner, err := look(t.manners(ctx))
 	if err != nil {
 		return round, err
 	}
 	round.Seen = network.NewSnapshot()
-	err = k.carryOut(ctx, &round, pruning(pruner, look), pruner.Plan())
-	end()
-	k.record(&round, pruner.Seen(), func(network.ID) []network.ID { return nil })
+	d := decision{Plan: pruner.Plan(), again: pruning(pruner, look)}
+	if !k.opts.DryRun {
+		d.wanted = d.Changes
+	}
+	err = t.carryOut(azure.Counting(ctx, t.calls), &round, d)
+	t.end(&round)
+	t.record(&round, pruner.Seen(), func(network.ID) []network.ID { return nil })
 	return round, err
 }
 

@@ -49,12 +49,12 @@ func (nobody) Settle([]plan.Outcome)                             {}
 func (nobody) Record(Round, *network.Snapshot) []finding.Finding { return nil }
 
 // record hands a round to the recorder. A dry run is none of its business, but what a person had it change is.
-func (k *Keeper) record(round *Round, s *network.Snapshot, sources func(target network.ID) []network.ID) {
-	if k.opts.DryRun && (k.asked == nil || len(k.asked.Verbs) == 0) {
+func (t *turn) record(round *Round, s *network.Snapshot, sources func(target network.ID) []network.ID) {
+	if t.opts.DryRun && (t.wish == nil || len(t.wish.Verbs) == 0) {
 		return
 	}
 	round.Observed = observed(*round, s, sources)
-	round.Findings = finding.Sort(append(round.Findings, k.opts.Recorder.Record(*round, s)...))
+	round.Findings = finding.Sort(append(round.Findings, t.opts.Recorder.Record(*round, s)...))
 }
 
 // observed says how everything read that a round changed or found something about, with the tables it came from.

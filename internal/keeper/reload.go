@@ -1,8 +1,10 @@
 package keeper
 
 import (
+	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -10,13 +12,37 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Reload has a running keeper keep other configs from its next round on, which begins at once and looks at all. It may be called at any
-// time.
+// Reload has a running keeper keep other configs from its next round on, which begins as soon as no other is looking, and looks at all. It
+// may be called at any time.
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	k.bell.mu.Lock()
 	k.bell.configs = configs
 	k.bell.mu.Unlock()
 	k.bell.signal()
+}
+
+// reload takes new configs. Rounds that have not decided yet are broken off; those that write what they had decided go on to their end.
+func (a *agenda) reload() {
+	if configs := a.bell.reloaded(); configs != nil {
+		a.fresh = configs
+	}
+	for _, cancel := range a.looks {
+		if a.fresh != nil {
+			cancel()
+		}
+	}
+	if a.fresh == nil || len(a.looks) > 0 {
+		return
+	}
+	before := a.memory
+	a.configure(a.fresh)
+	a.fresh, a.poll, a.polling = nil, time.Time{}, nil
+	for key := range a.busy {
+		if a.memory[key] == nil {
+			a.memory[key] = before[key]
+		}
+	}
+	maps.DeleteFunc(a.missed, func(key string, _ bool) bool { return a.memory[key] == nil })
 }
 
 // configure takes configs. Of a cluster that was kept before it is still known what was, but deletes in its targets have to be proven
@@ -47,12 +73,16 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 		}
 		memories[key] = m
 	}
-	k.standing = slices.DeleteFunc(k.standing, func(f finding.Finding) bool {
-		return f.Cluster != "" && !slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name == f.Cluster })
-	})
+	k.standing = ofKept(k.standing, configs)
 	k.configs, k.taken, k.memory = configs, plan.TakenBy(configs), memories
 	k.bell.rename(names(configs))
 	k.bell.learn(k.memory)
+}
+
+// ofKept are the findings that are of no cluster that is not kept.
+func ofKept(findings []finding.Finding, configs []v1alpha1.ClusterRoutes) []finding.Finding {
+	kept := nameSet(configs)
+	return slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Cluster != "" && !kept[f.Cluster] })
 }
 
 // names are those of the configs.
@@ -62,4 +92,12 @@ func names(configs []v1alpha1.ClusterRoutes) []string {
 		out[i] = c.Metadata.Name
 	}
 	return out
+}
+
+func nameSet(configs []v1alpha1.ClusterRoutes) map[string]bool {
+	set := map[string]bool{}
+	for _, c := range configs {
+		set[c.Metadata.Name] = true
+	}
+	return set
 }

@@ -96,6 +96,7 @@ func TestStaleReads(t *testing.T) {
 				remove()
 				time.Sleep(20 * time.Minute) // the cloud provider is done, and refusals are asked again
 				w.round(k)
+				time.Sleep(fightSpan)                            // so many strips were a fight
 				w.expect(w.round(k), "", finding.ForeignOverlap) // theirs
 				if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 					t.Errorf("the node subnet has %q", got)

@@ -14,10 +14,10 @@ import (
 // looked at.
 type bell struct {
 	mu     sync.Mutex
-	rests  map[string][]string  // clusters by what they rest on, both by ID.Key()
-	around map[string][]string  // and by what that stands in: virtual networks, node resource groups
-	rung   map[string]time.Time // clusters, and when they were named first
-	rang   chan struct{}        // holds one where something was named
+	rests  map[string][]string // clusters by what they rest on, both by ID.Key()
+	around map[string][]string // and by what that stands in: virtual networks, node resource groups
+	rung   map[string]ring     // clusters that were named
+	rang   chan struct{}       // holds one where there is something to do
 
 	names []string    // of the clusters
 	asked []*question // that wait for their turn
@@ -26,23 +26,28 @@ type bell struct {
 	configs []v1alpha1.ClusterRoutes // to be taken; nil where there are no new ones
 }
 
-func newBell() *bell { return &bell{rung: map[string]time.Time{}, rang: make(chan struct{}, 1)} }
+func newBell() *bell { return &bell{rung: map[string]ring{}, rang: make(chan struct{}, 1)} }
 
 // Wake has the clusters looked at soon that rest on one of the resources: the cluster itself, its node subnets and their networks,
 // its own table, targets, guarded subnets and their tables, and whatever stands in one of these or in the node resource group.
+// Caller is who has changed them, "" where that is not known; it is shown, and nothing else is done with it.
 // It returns how many clusters that are. What concerns none of them costs nothing. Run answers; it may be called at any time.
-func (k *Keeper) Wake(resources ...network.ID) int { return k.bell.ring(resources) }
+func (k *Keeper) Wake(caller string, resources ...network.ID) int {
+	return k.bell.ring(caller, resources)
+}
 
-func (b *bell) ring(resources []network.ID) int {
+func (b *bell) ring(caller string, resources []network.ID) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	woken := map[string]bool{}
 	for _, id := range resources {
 		for _, cluster := range b.concerned(id) {
 			woken[cluster] = true
-			if _, already := b.rung[cluster]; !already {
-				b.rung[cluster] = time.Now()
+			r, already := b.rung[cluster]
+			if !already {
+				r.at = time.Now()
 			}
+			b.rung[cluster] = r.by(caller)
 		}
 	}
 	if len(woken) > 0 {
@@ -77,25 +82,35 @@ func (b *bell) concerned(id network.ID) []string {
 	return found
 }
 
-// named returns the clusters that were named, and when first.
-func (b *bell) named() map[string]time.Time {
+// named returns the clusters that were named.
+func (b *bell) named() map[string]ring {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.rung)
 }
 
-// answer notes that clusters are looked at from now on, and returns when the first of them was named, or zero.
-func (b *bell) answer(clusters []v1alpha1.ClusterRoutes) (first time.Time) {
+// answer notes that clusters are looked at from now on, and returns those of them that were named.
+func (b *bell) answer(clusters []v1alpha1.ClusterRoutes) map[string]ring {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	rung := map[string]ring{}
 	for _, c := range clusters {
-		key := network.ID(c.Spec.ClusterID).Key()
-		if at, named := b.rung[key]; named && (first.IsZero() || at.Before(first)) {
-			first = at
+		if r, named := b.rung[keyOf(c)]; named {
+			rung[keyOf(c)] = r
+			delete(b.rung, keyOf(c))
 		}
-		delete(b.rung, key)
 	}
-	return first
+	return rung
+}
+
+// again takes back that a cluster was looked at.
+func (b *bell) again(cluster string, r ring) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now, named := b.rung[cluster]; named {
+		r = r.by(now.callers...)
+	}
+	b.rung[cluster] = r
 }
 
 // rename notes the names of the clusters.
@@ -128,7 +143,7 @@ func (b *bell) learn(clusters map[string]*memory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rests, b.around = rests, around
-	maps.DeleteFunc(b.rung, func(cluster string, _ time.Time) bool { return clusters[cluster] == nil })
+	maps.DeleteFunc(b.rung, func(cluster string, _ ring) bool { return clusters[cluster] == nil })
 }
 
 // configured are the resources that a config names beside the cluster itself.
@@ -174,12 +189,12 @@ func seenResting(s *network.Snapshot, id network.ID) []string {
 }
 
 // widen notes on what the clusters of the round rest, and adds those to the round that rest on the same: what is planned for one
-// depends on the others. It reports whether there were any.
-func (k *Keeper) widen(s *network.Snapshot) bool {
+// depends on the others. It reports whether other clusters are to be looked at now.
+func (t *turn) widen(s *network.Snapshot) bool {
 	changed := false
-	for _, c := range k.part {
+	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
-		m := k.memory[id.Key()]
+		m := t.memory[id.Key()]
 		rests := append(configured(c), seenResting(s, id)...)
 		for _, g := range c.Spec.Guard.Subnets { // the table that is on it may be another cluster's
 			if subnet := s.Subnet(network.ID(g.SubnetID)); subnet != nil && subnet.RouteTable != "" {
@@ -192,11 +207,13 @@ func (k *Keeper) widen(s *network.Snapshot) bool {
 		m.rests = rests
 	}
 	if changed {
-		k.bell.learn(k.memory)
+		t.bell.learn(t.memory)
 	}
-	before := len(k.part)
-	k.part = k.together(k.part)
-	return len(k.part) > before
+	more := without(t.together(t.part), t.part)
+	if len(more) > 0 {
+		t.agenda.claim(t, more)
+	}
+	return len(more) > 0
 }
 
 // together returns clusters and all that share something with them, directly or by way of others, in the order of the config.
@@ -215,7 +232,7 @@ func (k *Keeper) together(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterR
 		}
 		in[queue[0]] = true
 		for _, resource := range k.memory[queue[0]].rests {
-			queue = append(queue, k.bell.rests[resource]...) // only rounds change it, and they do not overlap
+			queue = append(queue, k.bell.rests[resource]...) // it is changed under the keeper's lock only
 		}
 	}
 	return k.of(func(key string) bool { return in[key] })

@@ -52,6 +52,7 @@ type Unread struct {
 	Status  int    // HTTP status, 0 when there was no answer
 	Code    string // ARM's error code
 	Message string
+	Late    bool `json:",omitempty"` // it was not waited for any longer
 }
 
 // Reason says in a few words why it could not be read.

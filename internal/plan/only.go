@@ -2,24 +2,32 @@ package plan
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// Only is the plan with the changes of some verbs alone; read returns a target as it was planned for. A route is left out as well where
-// it needs what only a change of another verb makes: its prefix free, or room.
-func (p Plan) Only(verbs []Verb, read func(network.ID) *network.RouteTable) Plan {
-	chosen := func(v Verb) bool { return slices.Contains(verbs, v) }
-	changes := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Verb != Associate || !chosen(Associate) })
-	state := State{}
-	if chosen(Associate) {
-		state.Associations = p.Desired.Associations
+// Only is the plan with the chosen changes alone; read returns a target as it was planned for. A route is left out as well where it needs
+// what only another change makes: its prefix free, or room.
+func (p Plan) Only(chosen func(Change) bool, read func(network.ID) *network.RouteTable) Plan {
+	var state State
+	var changes []Change
+	routes := map[string]map[string]bool{} // by the table's ID.Key() and the lower-case name
+	for _, c := range p.Changes {
+		switch {
+		case !chosen(c):
+		case c.Verb == Associate:
+			changes = append(changes, c)
+			state.Associations = append(state.Associations, Association{Cluster: c.Cluster, Subnet: c.Resource, Table: c.New.RouteTable, Why: c.Why})
+		case routes[c.Resource.Key()] == nil:
+			routes[c.Resource.Key()] = map[string]bool{strings.ToLower(c.Route): true}
+		default:
+			routes[c.Resource.Key()][strings.ToLower(c.Route)] = true
+		}
 	}
 	for _, t := range p.Desired.Tables {
 		if now := read(t.ID); now != nil {
-			t.Routes = t.partly(now, chosen)
+			t.Routes = t.partly(now, routes[t.ID.Key()])
 			state.Tables = append(state.Tables, t)
 			changes = append(changes, diffTable(now, t)...)
 		}
@@ -29,15 +37,16 @@ func (p Plan) Only(verbs []Verb, read func(network.ID) *network.RouteTable) Plan
 	return p
 }
 
-// partly are the routes of a table on its way to what it should hold, by changes of chosen verbs.
-func (t Table) partly(now *network.RouteTable, chosen func(Verb) bool) []network.Route {
+// partly are the routes of a table on its way to what it should hold, by the changes of some routes.
+func (t Table) partly(now *network.RouteTable, chosen map[string]bool) []network.Route {
 	wanted := make(map[string]network.Route, len(t.Routes))
 	for _, r := range t.Routes {
 		wanted[strings.ToLower(r.Name)] = r
 	}
 	taken := make(map[netip.Prefix]bool, len(now.Routes))
 	for _, r := range now.Routes {
-		if _, stays := wanted[strings.ToLower(r.Name)]; stays || !chosen(Delete) {
+		name := strings.ToLower(r.Name)
+		if _, stays := wanted[name]; stays || !chosen[name] {
 			taken[r.Prefix] = true
 		}
 	}
@@ -47,8 +56,8 @@ func (t Table) partly(now *network.RouteTable, chosen func(Verb) bool) []network
 		name := strings.ToLower(r.Name)
 		there[name] = true
 		switch w, stays := wanted[name]; {
-		case !stays && chosen(Delete):
-		case stays && chosen(Update) && (w.Prefix == r.Prefix || !taken[w.Prefix]):
+		case !stays && chosen[name]:
+		case stays && chosen[name] && (w.Prefix == r.Prefix || !taken[w.Prefix]):
 			routes = append(routes, w)
 			taken[w.Prefix] = true
 		default:
@@ -57,7 +66,7 @@ func (t Table) partly(now *network.RouteTable, chosen func(Verb) bool) []network
 	}
 	kept := len(routes)
 	for _, w := range t.Routes {
-		if !there[strings.ToLower(w.Name)] && chosen(Create) && !taken[w.Prefix] {
+		if name := strings.ToLower(w.Name); !there[name] && chosen[name] && !taken[w.Prefix] {
 			routes = append(routes, w)
 		}
 	}

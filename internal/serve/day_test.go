@@ -170,13 +170,13 @@ func (d *day) targets() []network.ID {
 }
 
 // Wake hands events to the keeper that runs, if one does.
-func (d *day) Wake(resources ...network.ID) int {
+func (d *day) Wake(caller string, resources ...network.ID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.now == nil {
 		return 0
 	}
-	return d.now.Wake(resources...)
+	return d.now.Wake(caller, resources...)
 }
 
 // alertsOn makes alerts on all writes that matter.

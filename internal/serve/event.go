@@ -10,10 +10,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// event is all that is taken from what was posted: which resources it names, or the code of a handshake. Nothing of it is ever
-// followed.
+// event is all that is taken from what was posted: which resources it names and who has changed them, or the code of a handshake.
+// Nothing of it is ever followed.
 type event struct {
 	resources []network.ID
+	caller    string // fit to be shown, "" where it does not say
+	// call and identities are which call made the change, and by whose identity.
+	call       string
+	identities []string
 	// validation is the code that Event Grid wants back before it sends to an address.
 	validation string
 }
@@ -39,29 +43,40 @@ func (e *event) add(ids ...string) {
 
 // parse reads what Azure Monitor (both alert schemas) and Event Grid (its own schema and CloudEvents, one or many) post. The error says
 // in one line what is wrong with it.
-func parse(header http.Header, body []byte) (event, error) {
-	var e event
+func parse(header http.Header, body []byte) ([]event, error) {
 	if header.Get("ce-specversion") != "" { // CloudEvents in binary mode: the attributes stand in the header
+		var e event
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
 		if err := json.Unmarshal(body, &any); err != nil {
-			return e, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, fmt.Errorf("the body is not JSON: %w", err)
 		}
-		return e, e.data(any)
+		err := e.data(any)
+		return []event{e}, err
 	}
 	if isArray(body) {
 		var batch []json.RawMessage
 		if err := json.Unmarshal(body, &batch); err != nil {
-			return e, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, fmt.Errorf("the body is not JSON: %w", err)
 		}
+		events := make([]event, len(batch))
 		for i, one := range batch {
-			if err := e.one(one); err != nil {
-				return event{}, fmt.Errorf("event %d: %w", i, err)
+			if err := events[i].one(one); err != nil {
+				return nil, fmt.Errorf("event %d: %w", i, err)
 			}
 		}
-		return e, nil
+		return events, nil
 	}
-	return e, e.one(body)
+	var e event
+	if err := e.one(body); err != nil {
+		return nil, err
+	}
+	return []event{e}, nil
+}
+
+// by notes who has made a change.
+func (e *event) by(a actor) {
+	e.caller, e.call, e.identities = a.name(), a.correlation(), a.identities()
 }
 
 func isArray(body []byte) bool {
@@ -102,6 +117,7 @@ func (e *event) commonAlert(raw []byte) error {
 			AlertTargetIDs []string `json:"alertTargetIDs"`
 		} `json:"essentials"`
 		AlertContext struct {
+			actor
 			Authorization scope `json:"authorization"`
 		} `json:"alertContext"`
 	}
@@ -110,6 +126,7 @@ func (e *event) commonAlert(raw []byte) error {
 	}
 	e.add(data.Essentials.AlertTargetIDs...)
 	e.add(data.AlertContext.Authorization.Scope)
+	e.by(data.AlertContext.actor)
 	return nil
 }
 
@@ -117,6 +134,7 @@ func (e *event) legacyAlert(raw []byte) error {
 	var data struct {
 		Context struct {
 			ActivityLog struct {
+				actor
 				Authorization scope  `json:"authorization"`
 				ResourceID    string `json:"resourceId"`
 			} `json:"activityLog"`
@@ -126,6 +144,7 @@ func (e *event) legacyAlert(raw []byte) error {
 		return err
 	}
 	e.add(data.Context.ActivityLog.ResourceID, data.Context.ActivityLog.Authorization.Scope)
+	e.by(data.Context.ActivityLog.actor)
 	return nil
 }
 
@@ -151,6 +170,7 @@ func (e *event) handshake(raw []byte) error {
 // data reads what an event of a resource says beside its subject. Of other kinds it can be anything.
 func (e *event) data(raw []byte) error {
 	var some struct {
+		actor
 		ResourceURI   string `json:"resourceUri"`
 		Authorization scope  `json:"authorization"`
 	}
@@ -161,6 +181,7 @@ func (e *event) data(raw []byte) error {
 		return err
 	}
 	e.add(some.ResourceURI, some.Authorization.Scope)
+	e.by(some.actor)
 	return nil
 }
 

@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -36,10 +39,11 @@ func TestParse(t *testing.T) {
 		header http.Header
 		want   []string
 		code   string
+		caller string
 	}{
-		"common alert":     {body: fixture(t, "alert-common-schema.json"), want: []string{fixtureTable}},
-		"legacy alert":     {body: fixture(t, "alert-legacy-schema.json"), want: []string{fixtureTable}},
-		"Event Grid":       {body: fixture(t, "resource-write-success.json"), want: []string{fixtureSubnet}},
+		"common alert":     {body: fixture(t, "alert-common-schema.json"), want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
+		"legacy alert":     {body: fixture(t, "alert-legacy-schema.json"), want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
+		"Event Grid":       {body: fixture(t, "resource-write-success.json"), want: []string{fixtureSubnet}, caller: "44444444-4444-4444-4444-444444444444"},
 		"handshake":        {body: fixture(t, "subscription-validation.json"), code: "512d38b6-c7b8-40c8-89fe-f46f9e9622b6"},
 		"cloud event":      {body: []byte(cloudEvent), want: []string{fixtureSubnet}},
 		"cloud events":     {body: []byte("\n [" + cloudEvent + "," + strings.ReplaceAll(cloudEvent, "aks-nodes", "other") + "]"), want: []string{fixtureSubnet, strings.ReplaceAll(fixtureSubnet, "aks-nodes", "other")}},
@@ -54,7 +58,7 @@ func TestParse(t *testing.T) {
 		"a deep ID":        {body: []byte(`[{"eventType":"x","subject":"/subscriptions/a/providers/b` + strings.Repeat("/c/d", deepestID) + `"}]`)},
 		"the whole record": {body: []byte(`[{"eventType":"x","subject":"","data":{"authorization":{"scope":"` + fixtureTable + `"}}}]`), want: []string{fixtureTable}},
 	} {
-		e, err := parse(c.header, c.body)
+		e, err := parseAll(c.header, c.body)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -64,8 +68,44 @@ func TestParse(t *testing.T) {
 			got = append(got, id.Key())
 		}
 		slices.Sort(c.want)
-		if !slices.Equal(got, c.want) || e.validation != c.code {
-			t.Errorf("%s: %q and code %q, want %q and %q", name, got, e.validation, c.want, c.code)
+		if !slices.Equal(got, c.want) || e.validation != c.code || e.caller != c.caller {
+			t.Errorf("%s: %q by %q and code %q, want %q by %q and %q", name, got, e.caller, e.validation, c.want, c.caller, c.code)
+		}
+	}
+}
+
+// parseAll reads what was posted as one event.
+func parseAll(header http.Header, body []byte) (event, error) {
+	events, err := parse(header, body)
+	var all event
+	for _, e := range events {
+		all.resources = append(all.resources, e.resources...)
+		all.validation, all.caller = cmp.Or(all.validation, e.validation), cmp.Or(all.caller, e.caller)
+	}
+	return all, err
+}
+
+// TestCaller: who has changed something is told by a name where there is one. It is a text from outside, and fit to be shown.
+func TestCaller(t *testing.T) {
+	upn := "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"
+	for body, want := range map[string]string{
+		`{"claims":{"name":"Ann Example","appid":"a1","` + upn + `":"ann@example.com"},"caller":"ann@example.com"}`: "Ann Example",
+		`{"claims":"{\"name\":\"Ann Example\"}","caller":"ann@example.com"}`:                                        "Ann Example",
+		`{"claims":{"` + upn + `":"ann@example.com","appid":"a1"}}`:                                                 "ann@example.com",
+		`{"claims":"{}","caller":"ann@example.com"}`:                                                                "ann@example.com",
+		`{"claims":{"appid":"a1"},"caller":"0b0b"}`:                                                                 "a1",
+		`{"caller":"0b0b"}`:                                           "0b0b",
+		`{}`:                                                          "",
+		`{"claims":["x"],"caller":"0b0b"}`:                            "0b0b",
+		`{"claims":"no JSON","caller":"0b0b"}`:                        "0b0b",
+		`{"claims":{"name":7},"caller":"0b0b"}`:                       "0b0b",
+		`{"caller":"a\u001b[31m\u0000\n\u202e\u2028b"}`:               "a[31m b",
+		`{"caller":"` + strings.Repeat("ä", 50*longestName) + `"}`:    strings.Repeat("ä", longestName) + "…",
+		`{"caller":"` + strings.Repeat("\\u0007", longestName) + `"}`: "",
+	} {
+		events, err := parse(nil, []byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+body+`}`))
+		if err != nil || len(events) != 1 || events[0].caller != want {
+			t.Errorf("%.80s: %q, %v, want %q", body, events, err, want)
 		}
 	}
 }
@@ -83,7 +123,7 @@ var malformed = map[string]string{
 
 func TestMalformed(t *testing.T) {
 	for name, body := range malformed {
-		e, err := parse(nil, []byte(body))
+		e, err := parseAll(nil, []byte(body))
 		if err == nil || strings.Contains(oneLine(err.Error()), "\n") || len(err.Error()) > 300 || len(e.resources) > 0 {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
@@ -105,7 +145,7 @@ func FuzzParse(f *testing.F) {
 		if subject != "" {
 			header = http.Header{"Ce-Specversion": {"1.0"}, "Ce-Subject": {subject}}
 		}
-		e, err := parse(header, body)
+		e, err := parseAll(header, body)
 		if err != nil && len(oneLine(err.Error())) > 1000 {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
@@ -113,6 +153,9 @@ func FuzzParse(f *testing.F) {
 			if again, err := network.ParseID(string(id)); err != nil || again != id || len(id) > longestID {
 				t.Errorf("%q is no ID: %v", id, err)
 			}
+		}
+		if len([]rune(e.caller)) > longestName+1 || strings.ContainsFunc(e.caller, unicode.IsControl) || !utf8.ValidString(e.caller) {
+			t.Errorf("the caller %q", e.caller)
 		}
 		if len(e.validation) > longestVal || err == nil && e.validation != "" && subject != "" {
 			t.Errorf("the code %q", e.validation)

@@ -39,7 +39,7 @@ type Metrics struct {
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
 // results are what can become of an event.
-var results = []string{"woke", "unknown", "handshake", "unauthorized", "malformed", "large"}
+var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "malformed", "large"}
 
 // NewMetrics makes the metrics of one keeper.
 func NewMetrics() *Metrics {
@@ -76,7 +76,7 @@ func NewMetrics() *Metrics {
 	for _, result := range results {
 		m.events.WithLabelValues(result)
 	}
-	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent} {
+	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent, keeper.ByPerson} {
 		m.rounds.WithLabelValues(cause)
 	}
 	for _, kind := range []string{"repair", "sync"} {

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,9 +27,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// Waker is what looks at resources again. It returns how many clusters they concern.
+// Waker is what looks at resources again that somebody, as far as is known, has changed. It returns how many clusters they concern.
 type Waker interface {
-	Wake(resources ...network.ID) int
+	Wake(caller string, resources ...network.ID) int
 }
 
 // Options say how to serve.
@@ -39,6 +40,9 @@ type Options struct {
 	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
+	// Own knows the changes that need not wake anybody: those which the waker itself has made, by the call and whose identity it was. Nil:
+	// there are none.
+	Own func(call string, identities []string, resource network.ID) bool
 	// Board is what the pages show, by Page. Nil: there are none.
 	Board *page.Board
 	Page  page.Options
@@ -51,6 +55,7 @@ type Server struct {
 	listener net.Listener
 	gate     *gate
 	waker    Waker
+	own      func(call string, identities []string, resource network.ID) bool
 	metrics  *Metrics
 	log      *slog.Logger
 	pages    http.Handler
@@ -70,7 +75,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	if o.Auth.none() && !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
 		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
 			return nil, err
@@ -243,23 +248,31 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
-	e, err := parse(r.Header, body)
+	events, err := parse(r.Header, body)
 	if err != nil {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))
 		return
 	}
-	if e.validation != "" {
-		s.log.Info("Event Grid has asked whether it may send events here, and may")
-		s.metrics.accepted("handshake")
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
-		return
+	clusters, own := 0, 0
+	for _, e := range events {
+		if e.validation != "" {
+			s.log.Info("Event Grid has asked whether it may send events here, and may")
+			s.metrics.accepted("handshake")
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
+			return
+		}
+		resources := slices.DeleteFunc(e.resources, func(id network.ID) bool { return s.own != nil && s.own(e.call, e.identities, id) })
+		own += len(e.resources) - len(resources)
+		clusters += s.waker.Wake(e.caller, resources...)
 	}
-	clusters := s.waker.Wake(e.resources...)
-	s.log.Debug("an event", "resources", len(e.resources), "clusters", clusters)
-	if clusters > 0 {
+	s.log.Debug("events", "number", len(events), "clusters", clusters)
+	switch {
+	case clusters > 0:
 		s.metrics.accepted("woke")
-	} else {
+	case own > 0:
+		s.metrics.accepted("own")
+	default:
 		s.metrics.accepted("unknown")
 	}
 	w.WriteHeader(http.StatusOK)

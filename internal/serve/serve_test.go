@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ type woken struct {
 	ids []network.ID
 }
 
-func (w *woken) Wake(ids ...network.ID) int {
+func (w *woken) Wake(_ string, ids ...network.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids = append(w.ids, ids...)
@@ -332,5 +333,29 @@ func TestMetrics(t *testing.T) {
 	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
 	if strings.Contains(text, `cluster="shop"`) || strings.Contains(text, `table="/subscriptions/s/a"`) || !strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
+	}
+}
+
+// TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody known, does.
+func TestOwn(t *testing.T) {
+	own := func(call string, identities []string, id network.ID) bool {
+		return call == "55555555-5555-5555-5555-555555555555" && slices.Contains(identities, "44444444-4444-4444-4444-444444444444")
+	}
+	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json", "resource-write-success.json"} {
+		body := string(fixture(t, name))
+		for what, c := range map[string]struct {
+			body string
+			woke bool
+		}{
+			"its own":        {body, false},
+			"another call":   {strings.ReplaceAll(body, "55555555-", "5555aaaa-"), true},
+			"somebody else":  {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
+			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
+		} {
+			s, w := start(t, Options{Own: own})
+			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json", strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
+				t.Errorf("%s, %s: HTTP %d, %d resources", name, what, status, w.seen())
+			}
+		}
 	}
 }

@@ -327,7 +327,7 @@ func TestLive(t *testing.T) {
 	}
 	first := next()
 	w.strip(w.demo.NodeSubnet)
-	w.keeps.Wake(w.demo.NodeSubnet)
+	w.keeps.Wake("", w.demo.NodeSubnet)
 	for next() == first {
 	}
 	start := time.Now()

@@ -1,0 +1,58 @@
+package azure_test
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestOwn: a change is the client's own where the resource, the identity and the call are; a second program with the same identity makes
+// others.
+func TestOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := emulatortest.New(t, emulator.Options{})
+		ids := tables(t, e, 1, 2, 2)
+		change := func(doc network.Document) ([]byte, error) {
+			table, err := network.DecodeRouteTable(doc.Raw)
+			if err != nil || len(table.Routes) > 0 {
+				return nil, err
+			}
+			return network.SetRoutes(doc.Raw, []network.Route{network.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"), netip.MustParseAddr("10.2.0.4"))})
+		}
+		c, twin := emulatortest.Client(t, e, emulatortest.Keeper), emulatortest.Client(t, e, emulatortest.Keeper)
+		if _, err := c.Write(t.Context(), ids[0], change); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := twin.Write(t.Context(), ids[1], change); err != nil {
+			t.Fatal(err)
+		}
+		call := func(id network.ID) string { // as the activity log, and with it every event, has it
+			t.Helper()
+			last, known, err := c.LastWrite(t.Context(), id)
+			if err != nil || !known {
+				t.Fatal(known, err)
+			}
+			return last.Correlation
+		}
+		own, others := call(ids[0]), call(ids[1])
+		me := []string{emulatortest.Keeper.ObjectID}
+		for what, got := range map[string]bool{
+			"its own":                   c.Own(own, me, ids[0]),
+			"by the client ID":          c.Own(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
+			"not of another resource":   !c.Own(own, me, ids[1]),
+			"not of somebody else":      !c.Own(own, []string{emulatortest.Operator.ObjectID}, ids[0]),
+			"not of nobody":             !c.Own(own, nil, ids[0]),
+			"not in another call":       !c.Own(others, me, ids[1]),
+			"not in no call":            !c.Own("", me, ids[0]),
+			"the other's is the others": twin.Own(others, me, ids[1]),
+		} {
+			if !got {
+				t.Errorf("wrong: %s", what)
+			}
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package keeper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestApart: whatever of one cluster hangs or fails, and from the first moment on, another one's strips are repaired within seconds, every
+// time; and the first is repaired when Azure answers again. The other one's calls are counted to its own rounds.
+func TestApart(t *testing.T) {
+	const second = "5ab00000-0000-4000-8000-00000000000b"
+	for name, fault := range map[string]emulator.Fault{
+		"cluster hangs":       {Method: "GET", Path: "managedClusters/play$", Hold: "before"},
+		"network hangs":       {Method: "GET", Path: "play-vnet", Hold: "before"},
+		"table hangs":         {Method: "GET", Path: "routeTables/play-", Hold: "before"},
+		"all of it hangs":     {Path: "/play-", Hold: "before"},
+		"network fails":       {Method: "GET", Path: "play-vnet", Status: 503},
+		"network fails, long": {Method: "GET", Path: "play-vnet", Status: 503, RetryAfter: 50},
+		"tables fail":         {Method: "GET", Path: "routeTables/play-", Status: 500},
+		"no connection":       {Path: "/play-", Cut: "before"},
+		"writes hang":         {Method: "PUT", Path: "/play-", Hold: "before"},
+		"writes fail":         {Method: "PUT", Path: "/play-", Status: 503, RetryAfter: 20},
+		"operations hang":     {Method: "GET", Path: "/operations/", Hold: "before", Count: 3},
+	} {
+		for _, where := range []string{emulator.DefaultSubscription, second} {
+			t.Run(fmt.Sprintf("%s %.1s", name, where[len(where)-1:]), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					opts := slow
+					opts.Subscriptions = []string{emulator.DefaultSubscription, second}
+					w := newWorld(t, opts)
+					play := w.addClusterIn(where, "play", "50")
+					w.strip(w.demo.NodeSubnet, play.subnet)
+					time.Sleep(10 * time.Second)
+					if fault.Count == 0 {
+						fault.Count = -1
+					}
+					mend := w.inject(fault)
+					k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+					repaired := func(what string, within time.Duration) {
+						t.Helper()
+						k.since(within)
+						if w.tableOf(w.demo.NodeSubnet) == "" || w.tableOf(w.demo.GatewaySubnet) == "" {
+							t.Errorf("%s was not repaired within %s", what, within)
+						}
+					}
+					if fault.Count > 0 { // whose operation it is that hangs is chance
+						k.since(5 * time.Minute)
+					}
+					repaired("the first strip", 12*time.Second)
+					for i := range 5 { // of two subnets by turns: it is no fight
+						subnet := []network.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
+						w.strip(subnet)
+						if i < 3 {
+							repaired(fmt.Sprintf("strip %d, seen by polling", i), 26*time.Second)
+						} else {
+							time.Sleep(5 * time.Second)
+							k.Wake("", subnet)
+							repaired(fmt.Sprintf("strip %d, with an event", i), 8*time.Second)
+						}
+						k.since(time.Duration(i) * 7 * time.Second)
+					}
+					mend()
+					k.since(3 * time.Minute)
+					if w.tableOf(play.subnet) == "" || len(w.routes(play.target)) != 2 {
+						t.Errorf("the other cluster has %q and %v when all is well again", w.tableOf(play.subnet), w.routes(play.target))
+					}
+					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil || len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 4 {
+						t.Errorf("a round when all is well again: %d rounds, %v", len(r), r[len(r)-1].Findings)
+					}
+				})
+			})
+		}
+	}
+}
+
+// apartWorld has a second cluster in a subscription of its own, so that no list shows what a call for it would.
+func apartWorld(t *testing.T) (*world, another) {
+	const second = "5ab00000-0000-4000-8000-00000000000b"
+	opts := slow
+	opts.Subscriptions = []string{emulator.DefaultSubscription, second}
+	w := newWorld(t, opts)
+	return w, w.addClusterIn(second, "play", "50")
+}
+
+// TestApartTells: of a cluster that does not answer there is a finding of its own, and no other is blamed.
+func TestApartTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		w.round(w.keep(w.demoConfig()))
+		w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		first := k.parts(7 * time.Second)
+		if len(first) != 1 || !slices.Equal(first[0].Of, []string{"shop"}) || len(first[0].Findings) > 0 || !first[0].Complete || first[0].Elapsed > 6*time.Second {
+			t.Errorf("the others' round: %+v", first)
+		}
+		r := k.since(30 * time.Second)
+		if len(r) == 0 {
+			t.Fatal("nothing is told of it")
+		}
+		last := r[len(r)-1]
+		if !slices.Equal(codes(last), []finding.Code{finding.ReadFailed, finding.TableUnknown}) || last.Findings[0].Cluster != "play" || !strings.Contains(last.Findings[0].Message, "no answer within 10s") {
+			t.Errorf("%+v", last.Findings)
+		}
+		alone := len(k.since(10 * time.Minute))
+		if alone > 8 || alone < 3 {
+			t.Errorf("it was tried %d times in ten minutes", alone)
+		}
+	})
+}
+
+// TestApartShared: clusters that share a target with one that does not answer are repaired all the same, if a little later.
+func TestApartShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		third := w.addCluster("third", "51")
+		w.strip(w.demo.NodeSubnet, third.subnet)
+		time.Sleep(10 * time.Second)
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable), configure("third", third.cluster))
+		k.since(11 * time.Second)
+		if w.tableOf(third.subnet) == "" {
+			t.Error("the cluster that shares nothing waits")
+		}
+		k.since(30 * time.Second)
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("the cluster that shares a target is not repaired")
+		}
+		mend()
+		k.since(2 * time.Minute)
+		if got := len(w.routes(w.demo.GatewayTable)); got != 6 {
+			t.Errorf("%d routes in the shared target when all is well again", got)
+		}
+	})
+}
+
+// TestApartJoins: two clusters are in rounds of their own when it is seen that they share something: the round that sees it waits for the
+// other, and then there is one of both.
+func TestApartJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
+		k.Wake("", play.cluster)
+		k.since(6 * time.Second) // it is on its own now
+		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.table)} })
+		k.Wake("", w.demo.NodeSubnet)
+		rounds := k.parts(40 * time.Second)
+		mend()
+		rounds = append(rounds, k.parts(6*time.Minute)...)
+		end := map[string]time.Time{}
+		for _, r := range rounds {
+			of := r.Of
+			if of == nil {
+				of = r.Kept
+			}
+			for _, cluster := range of {
+				if r.Started.Before(end[cluster]) {
+					t.Errorf("%s was in two rounds at once: %s to %s, and until %s", cluster, r.Started, r.Started.Add(r.Elapsed), end[cluster])
+				}
+				end[cluster] = r.Started.Add(r.Elapsed)
+			}
+		}
+		last := rounds[len(rounds)-1]
+		if last.Of != nil || !slices.Equal(codes(last), []finding.Code{finding.AssociationOther}) {
+			t.Errorf("of %v: %v", last.Of, last.Findings)
+		}
+	})
+}
+
+// TestReloadWhileOneHangs: new configs are taken although a cluster does not answer.
+func TestReloadWhileOneHangs(t *testing.T) {
+	for _, method := range []string{"GET", "PUT"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, play := apartWorld(t)
+			w.inject(emulator.Fault{Method: method, Path: "/play-", Hold: "before", Count: -1})
+			config := configure("play", play.cluster, play.target)
+			k := w.run(10*time.Second, w.demoConfig(), config)
+			k.since(7 * time.Second)
+			third := w.addCluster("third", "51")
+			k.since(0)
+			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("third", third.cluster, third.target)})
+			k.since(12 * time.Second)
+			if len(w.routes(third.target)) != 2 {
+				t.Error("the new cluster is not kept")
+			}
+			if r := k.since(20 * time.Second); len(r) == 0 || r[0].Of != nil || !slices.Equal(r[0].Kept, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestParted: clusters that have nothing to write do not wait for those that have; each part of the round tells of its own, and of what it
+// cost.
+func TestParted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k.Wake("Ann Example", w.demo.NodeSubnet)
+		k.Wake("a pipeline", play.target)
+		r := k.parts(time.Minute)
+		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) || !slices.Equal(r[1].Of, []string{"shop"}) {
+			t.Fatalf("%+v", r)
+		}
+		if r[0].Elapsed > time.Second || r[0].Writes != 0 || r[0].Reads == 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
+			t.Errorf("the part with nothing to write: %+v", r[0])
+		}
+		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads != 2 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
+			t.Errorf("the part that writes: %+v", r[1])
+		}
+		if want := (Cause{By: ByEvent, Caller: "Ann Example and 1 more"}); r[0].Woke != want || r[1].Woke != want {
+			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package keeper
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// TestRepairsBeforePolls: looking at many clusters takes more tokens than there are. A strip that is heard of is repaired as if there were
+// no others, because polls leave tokens for it and its calls do not queue behind theirs; and nothing runs into the limit.
+func TestRepairsBeforePolls(t *testing.T) {
+	for _, size := range []float64{100, 250} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := slow
+				opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: size, PerSecond: 25}, Writes: emulator.Bucket{Size: 1e6, PerSecond: 1e6}}
+				w := newWorld(t, opts)
+				// Lists are refused, so that each cluster costs several calls.
+				w.inject(emulator.Fault{Method: "GET", Path: "(routeTables|virtualNetworks|managedClusters)$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+				configs := []v1alpha1.ClusterRoutes{w.demoConfig()}
+				for i := range 80 {
+					c := w.addCluster(fmt.Sprintf("c%d", i), fmt.Sprint(12+i))
+					configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
+				}
+				k := w.run(time.Second, configs...)
+				k.since(5 * time.Minute)
+				since := w.mark()
+				k.since(time.Minute)
+				if n := len(since()); n < 400 {
+					t.Fatalf("polls take %d calls a minute: that drains nothing", n)
+				}
+				for i := range 4 {
+					subnet := w.demo.NodeSubnet
+					if i%2 == 1 {
+						subnet = w.demo.GatewaySubnet
+					}
+					w.strip(subnet)
+					time.Sleep(5 * time.Second)
+					k.Wake("", subnet)
+					k.since(7 * time.Second) // the operation takes four
+					if w.tableOf(subnet) == "" {
+						t.Errorf("strip %d waits for the polls", i)
+					}
+					k.since(time.Duration(17+i*13) * time.Second)
+				}
+				for _, r := range since() {
+					if r.Status == http.StatusTooManyRequests {
+						t.Fatalf("ran into the limit at request %d", r.N)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAllObeyRetryAfter: after a 429 nobody calls the subscription before its Retry-After is over, be it for a repair or a poll; another
+// subscription is not held up.
+func TestAllObeyRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		third := w.addCluster("third", "51")
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster))
+		k.since(time.Minute)
+		w.inject(emulator.Fault{Method: "GET", Path: emulator.DefaultSubscription + ".*Microsoft.Network", Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 45})
+		w.strip(w.demo.NodeSubnet, third.subnet)
+		k.since(11 * time.Second)
+		since := w.mark()
+		w.strip(play.subnet)
+		k.Wake("", w.demo.NodeSubnet)
+		k.since(20 * time.Second)
+		for _, r := range since() {
+			if network := r.Path; len(network) > 52 && network[15:51] == emulator.DefaultSubscription && r.Method == "GET" {
+				t.Errorf("%s %s before the Retry-After was over", r.Method, r.Path)
+			}
+		}
+		if w.tableOf(play.subnet) == "" {
+			t.Error("the other subscription waits")
+		}
+		k.since(40 * time.Second)
+		if w.tableOf(w.demo.NodeSubnet) == "" || w.tableOf(third.subnet) == "" {
+			t.Error("not repaired when it was over")
+		}
+	})
+}

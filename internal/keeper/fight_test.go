@@ -1,0 +1,198 @@
+package keeper
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// fought returns the fights that a round tells of.
+func fought(r Round) []finding.Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Code != finding.Fight })
+}
+
+// TestFight: a pipeline takes the route table off every three minutes. The keeper says who it is, puts it back after ever longer waits,
+// and does not stop. Once the pipeline leaves it alone the finding goes, and a strip is repaired at once again.
+func TestFight(t *testing.T) {
+	for _, interval := range []time.Duration{10 * time.Second, time.Hour} {
+		t.Run(interval.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.run(interval, w.demoConfig())
+				k.since(time.Minute)
+				strip := func() {
+					w.strip(w.demo.NodeSubnet)
+					time.Sleep(5 * time.Second)
+					k.Wake("", w.demo.NodeSubnet)
+				}
+				var waits []time.Duration // from a strip until the table is back; 0: not before the next
+				var last Round
+				for i := range 40 {
+					strip()
+					wait := time.Duration(0)
+					for s := range 35 {
+						if r := k.since(5 * time.Second); len(r) > 0 {
+							last = r[len(r)-1]
+						}
+						if wait == 0 && w.tableOf(w.demo.NodeSubnet) != "" {
+							wait = time.Duration(s+1) * 5 * time.Second
+						}
+					}
+					waits = append(waits, wait)
+					found := fought(last)
+					switch {
+					case i < 3 && len(found) > 0:
+						t.Errorf("after %d strips: %+v", i+1, found)
+					case i < 3:
+					case len(found) != 1:
+						t.Errorf("after %d strips there is no finding", i+1)
+					case i > 6 && !strings.Contains(found[0].Message, emulatortest.Operator.ObjectID):
+						t.Errorf("it does not say who it is: %s", found[0].Message)
+					}
+				}
+				repairs := 0
+				for i, wait := range waits {
+					switch {
+					case wait > 0:
+						repairs++
+						fallthrough
+					case i < 4:
+						if slow := wait > 15*time.Second; slow != (i > 3) {
+							t.Errorf("strip %d was repaired after %s: %v", i, wait, waits)
+						}
+					}
+				}
+				if repairs < 15 || repairs > 30 {
+					t.Errorf("%d repairs of %d strips: %v", repairs, len(waits), waits)
+				}
+				k.since(6 * time.Minute)
+				if w.tableOf(w.demo.NodeSubnet) == "" {
+					t.Error("it has given up")
+				}
+				rounds := k.since(11 * time.Minute)
+				if len(rounds) == 0 || len(rounds[len(rounds)-1].Findings) > 0 {
+					t.Errorf("ten minutes after the last repair: %+v", rounds[len(rounds)-1].Findings)
+				}
+				strip()
+				if k.since(10 * time.Second); w.tableOf(w.demo.NodeSubnet) == "" {
+					t.Error("after the fight a strip is not repaired at once")
+				}
+			})
+		})
+	}
+}
+
+// TestNoFight: an operator strips twice, and nodes come and go: that is no fight.
+func TestNoFight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		var rounds []Round
+		for i := range 3 { // the third is the operator's second
+			if i > 0 {
+				w.strip(w.demo.NodeSubnet)
+			}
+			for _, n := range []int{5, 3, 5, 3} {
+				if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, n); err != nil {
+					t.Fatal(err)
+				}
+				rounds = append(rounds, k.since(time.Minute)...)
+			}
+		}
+		for _, r := range rounds {
+			if len(fought(r)) > 0 {
+				t.Fatalf("%+v", r.Findings)
+			}
+		}
+		w.expectSynced()
+	})
+}
+
+// TestFightOverRoute: somebody deletes one route again and again. The others of the table do not wait for it.
+func TestFightOverRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		var last Round
+		for range 10 {
+			w.edit(w.demo.GatewayTable, func(p object) {
+				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool {
+					return r.(object)["properties"].(object)["addressPrefix"] == "10.244.1.0/24"
+				})
+			})
+			rounds := k.since(time.Minute)
+			last = rounds[len(rounds)-1]
+		}
+		f := fought(last)
+		if len(f) != 1 || f[0].Resource != string(w.demo.GatewayTable) || len(f[0].Evidence) != 1 || did(last) != "1 planned create appgw-rt" {
+			t.Fatalf("%s: %+v", did(last), f)
+		}
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		k.since(55 * time.Second)
+		got := w.routes(w.demo.GatewayTable)
+		if !slices.Contains(got, "10.244.3.0/24>10.42.1.7") || slices.Contains(got, "10.244.1.0/24>10.42.1.5") {
+			t.Errorf("a new route while another is fought over: %v", got)
+		}
+		asked, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: []plan.Verb{plan.Create}})
+		if err != nil || did(asked) != "1 done create appgw-rt" {
+			t.Errorf("by name it is made at once: %s, %v", did(asked), err)
+		}
+	})
+}
+
+// TestFightOfTwo: two keepers with different configs want different tables on a subnet. Both slow down, and each names the other.
+func TestFightOfTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		config := func(table network.ID) v1alpha1.ClusterRoutes {
+			c := w.demoConfig()
+			c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+			c.Spec.Guard.Subnets[0].RouteTableID = string(table)
+			return c
+		}
+		other := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, "other-rt")
+		w.putTable(other)
+		first := w.run(10*time.Second, config(w.demo.GatewayTable))
+		time.Sleep(5 * time.Second)
+		second := w.runAs(emulatortest.Operator, Options{}, 10*time.Second, config(other))
+		first.since(30 * time.Minute)
+		second.since(0)
+		begun := time.Now()
+		since := w.e.LastRequest()
+		a := first.since(time.Hour)
+		b := second.since(0)
+		writes := 0
+		for _, r := range w.e.Requests(since) {
+			if r.Method == "PUT" {
+				writes++
+			}
+		}
+		if hours := time.Since(begun).Hours(); float64(writes)/hours > 30 || writes < 6 {
+			t.Errorf("%d writes in an hour", writes)
+		}
+		for i, rounds := range [][]Round{a, b} {
+			for _, r := range rounds {
+				if len(fought(r)) != 1 {
+					t.Fatalf("keeper %d, at %s: %+v", i, r.Started, r.Findings)
+				}
+			}
+			them := []string{emulatortest.Operator.ObjectID, emulatortest.Keeper.ObjectID}[i]
+			if f := fought(rounds[len(rounds)-1])[0]; !strings.Contains(f.Message, them) {
+				t.Errorf("keeper %d does not name the other: %s", i, f.Message)
+			}
+		}
+	})
+}

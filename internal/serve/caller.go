@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// actor is who is behind an event, as the activity log has it: the claims of a token, written as an object or as a text that holds one, and
+// the caller, a user principal name or an object ID.
+type actor struct {
+	Caller      any             `json:"caller"`
+	Correlation any             `json:"correlationId"`
+	Claims      json.RawMessage `json:"claims"`
+}
+
+// longestName is how much of a caller's name is taken: it comes from outside.
+const longestName = 128
+
+// name is what a person would call them, "" where nothing says it.
+func (a actor) name() string {
+	claims := a.claims()
+	caller, _ := a.Caller.(string)
+	caller = printable(caller)
+	user := caller
+	if !strings.Contains(user, "@") {
+		user = ""
+	}
+	return cmp.Or(claims["name"], claims["http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"], claims["upn"], user, claims["appid"], caller)
+}
+
+// correlation is the call that made the change.
+func (a actor) correlation() string {
+	id, _ := a.Correlation.(string)
+	return printable(id)
+}
+
+// identities are their object and client ID, as far as they are told.
+func (a actor) identities() []string {
+	claims := a.claims()
+	caller, _ := a.Caller.(string)
+	return slices.DeleteFunc([]string{claims["http://schemas.microsoft.com/identity/claims/objectidentifier"], claims["appid"], printable(caller)}, func(id string) bool { return id == "" })
+}
+
+// claims are those that are texts, fit to be shown.
+func (a actor) claims() map[string]string {
+	raw := a.Claims
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(text)
+	}
+	var all map[string]any
+	if json.Unmarshal(raw, &all) != nil {
+		return nil // of another form: they are of no use here
+	}
+	claims := map[string]string{}
+	for key, value := range all {
+		if text, isText := value.(string); isText {
+			claims[key] = printable(text)
+		}
+	}
+	return claims
+}
+
+// printable is a text on one line without what a terminal would obey, and not too long.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r) || r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text[:min(len(text), 8*longestName)])
+	runes := []rune(oneLine(text))
+	if len(runes) > longestName {
+		return string(runes[:longestName]) + "…"
+	}
+	return string(runes)
+}
