@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -12,8 +13,29 @@ import (
 type comparison struct {
 	Tables []picture.Table
 	Rows   []row // the cluster's pod routes
-	Hidden int   // rows that are left out: all of them carry
+	Hidden hidden
 	Others []row // everybody else's routes
+}
+
+// hidden are rows that are left out, and those of them that do not carry.
+type hidden struct{ Rows, Broken int }
+
+// String says it behind what is shown: and 3 more, which carry.
+func (h hidden) String() string {
+	switch h.Broken {
+	case 0:
+		return fmt.Sprintf("and %d more, which carry", h.Rows)
+	case h.Rows:
+		return fmt.Sprintf("and %d more, which do not carry", h.Rows)
+	}
+	return fmt.Sprintf("and %d more, of which %d do not carry", h.Rows, h.Broken)
+}
+
+func (h *hidden) add(r row) {
+	h.Rows++
+	if r.State != picture.Carries && r.State != picture.Kept {
+		h.Broken++
+	}
 }
 
 // row is one destination in all tables.
@@ -26,9 +48,10 @@ type row struct {
 // none is the state of a cell in whose table nothing leads there, and nothing has to.
 const none = "none"
 
-var routeStates = []string{none, picture.Foreign, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
+var routeStates = []string{none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
 
-// compare puts tables side by side, what differs first. More rows than most are left out where they all carry; 0: none are.
+// compare puts tables side by side, what differs first. Of what carries more rows than most are left out, of what does not more than three
+// times as many; 0: none are.
 func compare(tables []picture.Table, most int) comparison {
 	c := comparison{Tables: tables}
 	pods, others := map[string]*row{}, map[string]*row{}
@@ -60,8 +83,10 @@ func compare(tables []picture.Table, most int) comparison {
 		for broken < len(c.Rows) && c.Rows[broken].State != picture.Carries {
 			broken++
 		}
-		keep := max(most, broken)
-		c.Hidden = len(c.Rows) - keep
+		keep := max(most, min(broken, 3*most))
+		for _, r := range c.Rows[keep:] {
+			c.Hidden.add(r)
+		}
 		c.Rows = c.Rows[:keep]
 	}
 	return c

@@ -256,7 +256,9 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
 		return
 	}
-	p.fail(w, r, http.StatusNotFound, "No cluster of this name is kept here: "+name)
+	// A page that is left open hears when there is one again.
+	f := fault{http.StatusNotFound, "No cluster of this name is kept here: " + name}
+	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
 }
 
 // past are rounds of the history.
@@ -353,7 +355,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		return out.Flush() == nil
 	}
 	tell := func() bool {
-		raw, err := json.Marshal(map[string]any{"version": version, "checked": checked.UTC().Format(time.RFC3339), "now": time.Now().UTC().Format(time.RFC3339Nano)})
+		at := "" // never
+		if !checked.IsZero() {
+			at = checked.UTC().Format(time.RFC3339)
+		}
+		raw, err := json.Marshal(map[string]any{"version": version, "checked": at, "now": time.Now().UTC().Format(time.RFC3339Nano)})
 		return err == nil && send("event: board\ndata: "+string(raw)+"\n\n")
 	}
 	beat := time.NewTicker(heartbeat / 2)
