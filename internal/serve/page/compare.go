@@ -45,8 +45,11 @@ type row struct {
 	Cells             []picture.Route
 }
 
-// none is the state of a cell in whose table nothing leads there, and nothing has to.
-const none = "none"
+// none is the state of a cell in whose table nothing leads there, and nothing has to; unread that of one whose table was not read.
+const (
+	none   = "none"
+	unread = "unread"
+)
 
 var routeStates = []string{none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
 
@@ -67,6 +70,9 @@ func compare(tables []picture.Table, most int) comparison {
 				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)), State: none}
 				for j := range at.Cells {
 					at.Cells[j].State = none
+					if tables[j].Unread != "" {
+						at.Cells[j].State = unread
+					}
 				}
 				rows[r.Destination] = at
 			}

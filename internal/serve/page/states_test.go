@@ -20,7 +20,7 @@ import (
 
 // seen is what was read of clusters that are made up.
 type seen struct {
-	*testing.T
+	testing.TB
 	s       *network.Snapshot
 	configs []v1alpha1.ClusterRoutes
 }
@@ -106,7 +106,7 @@ func (w *seen) round(at time.Time) keeper.Round {
 	return r
 }
 
-func newSeen(t *testing.T) *seen { return &seen{T: t, s: network.NewSnapshot()} }
+func newSeen(t testing.TB) *seen { return &seen{TB: t, s: network.NewSnapshot()} }
 
 // pages are those of a board, without a listener.
 func pages(board *page.Board) http.Handler {
@@ -197,6 +197,21 @@ func TestCheckedIsTheOldest(t *testing.T) {
 	decode(t, get(pages(board), "/index.json"), &o)
 	if !o.Checked.Equal(first) || o.Clusters[1].Checked.Equal(first) {
 		t.Errorf("checked at %s and %s, and blue was at %s", o.Checked, o.Clusters[1].Checked, first)
+	}
+}
+
+// TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
+func TestUnreadTable(t *testing.T) {
+	for what, id := range map[string]network.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
+		w := newSeen(t)
+		w.cluster(0, "shop", "kubenet", 3)
+		w.unread(id, 503)
+		board := page.NewBoard()
+		board.Round(w.round(time.Now()))
+		text := get(pages(board), "/").body
+		if !strings.Contains(text, what) || strings.Contains(text, "not there") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
+			t.Errorf("without %s: %s", id.Short(), text)
+		}
 	}
 }
 

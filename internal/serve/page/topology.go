@@ -88,7 +88,7 @@ func wide(c Cluster, most int) drawing {
 	tableY := d.tables(c, tableX, top+max(0, (nodesHeight(c, most)-tablesHeight(c))/2), tableW)
 	nodesEnd := d.nodes(c, most, nodeX, top, nodeW, 0, func(r spot, y int) {
 		for i, cell := range r.Cells {
-			if cell.State == none {
+			if cell.State == none || cell.State == unread {
 				continue
 			}
 			from := tableY.mid(i)
@@ -175,7 +175,7 @@ func (p placed) mid(i int) int { return p.at[i] + p.height[i]/2 }
 func (d *drawing) tables(c Cluster, x, y, w int) placed {
 	var p placed
 	for _, t := range c.Cluster.Tables {
-		h := d.table(t, x, y, w)
+		h := d.table(c, t, x, y, w)
 		p.at, p.height = append(p.at, y), append(p.height, h)
 		y += h + gap
 	}
@@ -183,7 +183,7 @@ func (d *drawing) tables(c Cluster, x, y, w int) placed {
 	return p
 }
 
-func (d *drawing) table(t picture.Table, x, y, w int) int {
+func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	n := map[string]int{}
 	for _, r := range t.Routes {
 		n[r.State]++
@@ -195,6 +195,8 @@ func (d *drawing) table(t picture.Table, x, y, w int) int {
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
+	case pods == 0 && c.Unread != "":
+		class, text = "unknown", "its pod routes are not known"
 	case pods == 0:
 		class, text = "unknown", "no pod routes"
 	case n[picture.Unknown] > 0:
@@ -330,7 +332,7 @@ func narrow(c Cluster, most int) drawing {
 	table := func(i int) {
 		if !shown[i] {
 			shown[i] = true
-			y += d.table(c.Cluster.Tables[i], x, y, w) + gap
+			y += d.table(c, c.Cluster.Tables[i], x, y, w) + gap
 		}
 	}
 	for _, s := range c.Subnets {
@@ -357,7 +359,7 @@ func narrow(c Cluster, most int) drawing {
 	from := y - gap
 	y = d.nodes(c, most, x, y, w, 9*len(c.Cluster.Tables)-4, func(r spot, at int) {
 		for i, cell := range r.Cells {
-			if cell.State != none {
+			if cell.State != none && cell.State != unread {
 				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, c.Cluster.Tables[i].ID.Name() + ": " + told(cell)})
 			}
 		}
