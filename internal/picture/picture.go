@@ -269,7 +269,7 @@ func (t *Table) add(r network.Route, state, wanted string) {
 // sorted puts the cluster's routes first, each kind in the order of its destinations.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
-		return cmp.Or(foreignLast(a)-foreignLast(b), compareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(foreignLast(a)-foreignLast(b), plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
 	})
 	return t
 }
@@ -279,15 +279,6 @@ func foreignLast(r Route) int {
 		return 1
 	}
 	return 0
-}
-
-func compareDestinations(a, b string) int {
-	p, errA := netip.ParsePrefix(a)
-	q, errB := netip.ParsePrefix(b)
-	if errA != nil || errB != nil {
-		return cmp.Compare(a, b)
-	}
-	return p.Compare(q)
 }
 
 // Counted is how many pod routes there are in all tables, those that are missing too, and of how many it is known that they carry, or

@@ -29,6 +29,10 @@ type Board struct {
 	notice   string
 	version  uint64        // goes up with everything that shows
 	changed  chan struct{} // closed at the next round
+
+	every time.Duration // between two looks, 0 where nobody said
+	took  time.Duration // the last one of all clusters
+	late  *time.Timer   // until the next cluster is overdue; nil: none will be
 }
 
 // standing is how a cluster stands.
@@ -92,7 +96,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 		} else if before != nil {
 			s.seen = before.seen
 		}
-		news = news || before == nil || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working)
+		news = news || before == nil || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working)
 		kept[name] = s
 	}
 	news = news || !slices.Equal(order, b.order)
@@ -100,8 +104,12 @@ func (b *Board) take(r keeper.Round, acting bool) {
 	if !acting { // before it acts, a round does not know all that it finds
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
 		b.findings = r.Findings
+		if r.Of == nil {
+			b.took = r.Elapsed
+		}
 	}
 	b.show(news)
+	b.watch()
 }
 
 // show lets everybody who waits look again.
@@ -202,6 +210,10 @@ func (b *Board) overview() Overview {
 	}
 	for _, name := range b.order {
 		c := b.clusters[name].stand(byCluster[name])
+		if b.overdue(b.clusters[name]) {
+			c.State = worse(c.State, Unseen)
+			c.Sentence = "last looked at more than " + ago(b.patience()) + ", and then: " + c.Sentence
+		}
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All
 		o.Routes.True += c.Routes.True

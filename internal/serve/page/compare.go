@@ -3,10 +3,10 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // comparison is a cluster's tables side by side: a row for each destination, a column for each table.
@@ -104,7 +104,7 @@ func inOrder(rows map[string]*row) []row {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b row) int {
-		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), compareDestinations(a.Destination, b.Destination))
+		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), plan.CompareDestinations(a.Destination, b.Destination))
 	})
 	return out
 }
@@ -114,13 +114,4 @@ func boolean(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func compareDestinations(a, b string) int {
-	p, errA := netip.ParsePrefix(a)
-	q, errB := netip.ParsePrefix(b)
-	if errA != nil || errB != nil {
-		return cmp.Compare(a, b)
-	}
-	return p.Compare(q)
 }

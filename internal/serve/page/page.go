@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -56,6 +55,10 @@ func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 	}
 	assets := http.StripPrefix("/static/", http.FileServerFS(static))
 	p.mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") { // a list of files is no page
+			p.fail(w, r, http.StatusNotFound, "There is no such page.")
+			return
+		}
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		assets.ServeHTTP(w, r)
 	})
@@ -378,6 +381,3 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
-
-// title is a page's, with the program's name.
-func (d document) Heading() string { return cmp.Or(d.Title, "Overview") }

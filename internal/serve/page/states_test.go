@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,24 +183,6 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// TestCheckedIsTheOldest: when one cluster was looked at says nothing of the others.
-func TestCheckedIsTheOldest(t *testing.T) {
-	w := newSeen(t)
-	w.cluster(0, "blue", "kubenet", 3)
-	w.cluster(1, "green", "kubenet", 3)
-	board := page.NewBoard()
-	first := time.Now().Add(-time.Hour)
-	board.Round(w.round(first))
-	part := w.round(time.Now())
-	part.Of = []string{"green"}
-	board.Round(part)
-	var o page.Overview
-	decode(t, get(pages(board), "/index.json"), &o)
-	if !o.Checked.Equal(first) || o.Clusters[1].Checked.Equal(first) {
-		t.Errorf("checked at %s and %s, and blue was at %s", o.Checked, o.Clusters[1].Checked, first)
-	}
-}
-
 // TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
 func TestUnreadTable(t *testing.T) {
 	for what, id := range map[string]network.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
@@ -246,7 +229,9 @@ func TestRemovedWhileOpen(t *testing.T) {
 	made.cluster(1, "green", "kubenet", 3)
 	board := page.NewBoard()
 	board.Round(made.round(time.Now()))
-	w.serve(board, page.Options{})
+	var mode atomic.Value
+	mode.Store("")
+	w.serve(board, page.Options{Mode: func() string { return mode.Load().(string) }})
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL+"/clusters/green"), shows(".hero.good"))
 	both := made.configs
@@ -257,8 +242,12 @@ func TestRemovedWhileOpen(t *testing.T) {
 		t.Errorf("a screen reader says %q", heard)
 	}
 	made.configs = both
+	mode.Store("paused")
 	board.Round(made.round(time.Now()))
 	b.until(`document.querySelector("h1").textContent.includes("all 6 pod routes true")`)
+	if !eval[bool](b, `mode.checkVisibility() && mode.textContent === "paused"`) {
+		t.Error("the page does not say that the keeper is paused by now")
+	}
 	// A page that nobody sees needs no connection; one that is seen again is as it should be.
 	eval[bool](b, `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
 	if !eval[bool](b, "stream === null") {

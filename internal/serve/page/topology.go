@@ -8,6 +8,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -49,7 +50,7 @@ func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden)
 		of[key] = append(of[key], s)
 	}
 	for _, some := range of {
-		slices.SortStableFunc(some, func(a, b spot) int { return compareDestinations(a.Destination, b.Destination) })
+		slices.SortStableFunc(some, func(a, b spot) int { return plan.CompareDestinations(a.Destination, b.Destination) })
 	}
 	return of, beyond
 }
