@@ -261,5 +261,5 @@ func TestRemovedWhileOpen(t *testing.T) {
 	if err := w.server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.until(`document.body.classList.contains("lost") && getComputedStyle(main).filter !== "none"`)
+	b.until(`document.body.classList.contains("lost") && getComputedStyle(main).filter !== "none" && said.textContent === "no connection to the keeper"`)
 }

@@ -124,7 +124,9 @@ function hush() {
 // connected shows whether what is shown is how it is. What was last seen stays, without its colours: nobody knows.
 function connected(yes) {
   live.hidden = false;
-  document.body.classList.toggle("lost", !yes);
+  const lost = document.body.classList;
+  if (lost.contains("lost") === yes) said.textContent = yes ? told : "no connection to the keeper";
+  lost.toggle("lost", !yes);
   live.querySelector(".live-text").textContent = yes ? "live" : "no connection";
 }
 
