@@ -79,7 +79,11 @@ func (c Cluster) text() string {
 		fmt.Fprintf(&b, "%s %s %s\n", s.ID.Name(), s.Role, s.State)
 	}
 	for _, t := range c.Tables {
-		fmt.Fprintf(&b, "%s %s:", t.ID.Name(), t.Role)
+		fmt.Fprintf(&b, "%s %s", t.ID.Name(), t.Role)
+		if t.Idle {
+			b.WriteString(" idle")
+		}
+		b.WriteString(":")
 		for _, r := range t.Routes {
 			fmt.Fprintf(&b, " %s", r.State)
 			if r.Wanted != "" {
@@ -118,7 +122,22 @@ func TestPicture(t *testing.T) {
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
 			w.s.Unread[own.Key()] = network.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
-		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: foreign foreign foreign foreign\n", 0, 0, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+		{"it cannot be told which table is the cluster's own", func(w *world) {
+			w.s.Learn(cluster).LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
+			w.subnet(nodes, "10.240.0.0/24", "")
+		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+		{"a route that no node needs stays by the config", func(w *world) {
+			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
+			w.table(own, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: carries carries kept foreign\n", 4, 4, 0},
+		{"the target is on no subnet", func(w *world) {
+			w.config.Spec.Guard.Subnets = nil
+		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: carries carries carries foreign\n", 6, 6, 0},
+		{"the target is on a subnet that nobody guards", func(w *world) {
+			w.config.Spec.Guard.Subnets = nil
+			w.s.Table(target).Subnets = []network.ID{gateway}
+		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
 			w.s.Unread[nodes.Key()] = network.Unread{ID: nodes, Status: 503}
