@@ -94,8 +94,8 @@ const (
 	Foreign = "foreign" // it is somebody else's
 )
 
-// Of draws up the picture of a cluster as it was read.
-func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+// Of draws up the picture of one of the clusters that are kept, as it was read.
+func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
 	id := network.ID(config.Spec.ClusterID)
 	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s, id)}
 	own := plan.Discover(s, config, taken)
@@ -113,7 +113,7 @@ func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken plan.Taken) C
 		c.Subnets = append(c.Subnets, subnetOf(s, network.ID(g.SubnetID), RoleGuarded, network.ID(g.RouteTableID)))
 	}
 	c.onTargets(s, config)
-	c.addTables(s, config, own)
+	c.addTables(s, config, own, all, taken)
 	return c
 }
 
@@ -168,7 +168,7 @@ func (c *Cluster) subnet(id network.ID) *Subnet {
 }
 
 // addTables adds the cluster's own table and its targets.
-func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery) {
+func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]network.Route
 	var owner *plan.Ownership // nil: it is not known what is whose
@@ -198,6 +198,7 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 		if table := s.Table(id); table != nil {
 			t.Idle = len(table.Subnets) == 0 && !c.on(table.ID)
 			there := map[netip.Prefix]bool{}
+			others := neighbours{s: s, except: c.Name, target: id, all: all, taken: taken}
 			for _, r := range table.Routes {
 				w, asked := wanted[r.Prefix]
 				ours := owner != nil && owner.NodePrefix(r.Prefix) && owner.NodeHop(r)
@@ -212,6 +213,8 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 				case asked && !there[r.Prefix]:
 					there[r.Prefix] = true
 					t.add(r, Wrong, w.NextHop())
+				case ours && others.want(r):
+					t.add(r, Foreign, "")
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
 					t.add(r, Kept, "")
 				case ours:
@@ -228,6 +231,38 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 		}
 		c.Tables = append(c.Tables, t.sorted())
 	}
+}
+
+// neighbours are the other clusters whose pod routes are in a target. Where they have the same addresses as this one, a route can look like
+// either's.
+type neighbours struct {
+	s      *network.Snapshot
+	except string // the name of this one
+	target network.ID
+	all    []v1alpha1.ClusterRoutes
+	taken  plan.Taken
+
+	wanted []map[netip.Prefix]network.Route // nil before it is needed
+}
+
+// want reports whether a route is one that another cluster wants.
+func (n *neighbours) want(r network.Route) bool {
+	if n.wanted == nil {
+		n.wanted = []map[netip.Prefix]network.Route{}
+		for i := range n.all {
+			o := &n.all[i]
+			if o.Metadata.Name == n.except || !slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool { return n.target.Equal(network.ID(t.RouteTableID)) }) {
+				continue
+			}
+			if table := n.s.Table(plan.Discover(n.s, o, n.taken).Table); table != nil {
+				n.wanted = append(n.wanted, plan.PodRoutes(n.s, o, table))
+			}
+		}
+	}
+	return slices.ContainsFunc(n.wanted, func(routes map[netip.Prefix]network.Route) bool {
+		w, wants := routes[r.Prefix]
+		return wants && w.SameHop(r)
+	})
 }
 
 // on reports whether a table is on a subnet, or has to be.

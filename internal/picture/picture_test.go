@@ -26,6 +26,7 @@ const (
 type world struct {
 	s      *network.Snapshot
 	config v1alpha1.ClusterRoutes
+	others []v1alpha1.ClusterRoutes
 }
 
 func newWorld() *world {
@@ -69,7 +70,8 @@ func (w *world) table(id network.ID, routes ...string) {
 }
 
 func (w *world) picture() Cluster {
-	return Of(w.s, &w.config, plan.TakenBy([]v1alpha1.ClusterRoutes{w.config}))
+	all := append([]v1alpha1.ClusterRoutes{w.config}, w.others...)
+	return Of(w.s, &w.config, all, plan.TakenBy(all))
 }
 
 // text writes a picture: subnets with their states, tables with theirs.
@@ -119,6 +121,19 @@ func TestPicture(t *testing.T) {
 		{"another cluster's pod routes", func(w *world) {
 			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6", "m 10.244.3.0/24 10.250.0.4")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+		{"another cluster's pod routes, with nodes where this one's once were", func(w *world) {
+			const play, table, subnet = cluster + "2", own + "2", nodes + "2"
+			w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC2","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":1,"vnetSubnetID":%q}]}}`, play, subnet)
+			w.subnet(subnet, "10.241.0.0/24", table)
+			w.table(table, "m 10.244.9.0/24 10.241.0.4")
+			w.s.Learn(play).LastTable, w.s.Learn(play).LastProven = table, true
+			w.s.Learn(cluster).Subnets = []netip.Prefix{netip.MustParsePrefix("10.241.0.0/24")}
+			other := w.config
+			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets = "play", string(play), nil
+			w.others = append(w.others, other)
+			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6",
+				"m 10.244.9.0/24 10.241.0.4", "left 10.244.8.0/24 10.241.0.5")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
 			w.s.Unread[own.Key()] = network.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}

@@ -85,7 +85,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 			}
 			continue
 		}
-		s := &standing{picture: picture.Of(r.Seen, &r.Configs[i], taken), checked: at, acting: acting}
+		s := &standing{picture: picture.Of(r.Seen, &r.Configs[i], r.Configs, taken), checked: at, acting: acting}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
