@@ -30,9 +30,10 @@ type Metrics struct {
 	last      *prometheus.GaugeVec     // cluster
 	routes    *prometheus.GaugeVec     // table
 	limit     *prometheus.GaugeVec     // table
+	looked    map[string]time.Time     // tables, and when they were looked at last
 	calls     *prometheus.CounterVec   // method, status
-	remaining *prometheus.GaugeVec     // subscription, kind
-	events    *prometheus.CounterVec   // result
+	remaining *tokens
+	events    *prometheus.CounterVec // result
 }
 
 // retired is when AKS retires kubenet.
@@ -43,7 +44,7 @@ var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "m
 
 // NewMetrics makes the metrics of one keeper.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{}, remaining: newTokens()}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help}, labels)
 		m.registry.MustRegister(g)
@@ -62,13 +63,12 @@ func NewMetrics() *Metrics {
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
-	m.remaining = gauge("arm_tokens_remaining", "Tokens that Azure said were left, by subscription and kind: reads or writes.", "subscription", "kind")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
 		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
 	}, []string{"kind"})
-	m.registry.MustRegister(m.latency, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	m.registry.MustRegister(m.latency, m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
@@ -97,7 +97,7 @@ func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc()
 func (m *Metrics) Call(c azure.Call) {
 	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
 	if c.Remaining >= 0 {
-		m.remaining.WithLabelValues(c.Subscription, c.Kind).Set(float64(c.Remaining))
+		m.remaining.note(c, time.Now())
 	}
 }
 
@@ -152,14 +152,34 @@ func (m *Metrics) Round(r keeper.Round) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
+	m.fill(r, end)
+}
+
+// unseen is for how long it is told how full a table was that is not looked at any more: nobody may ask for it now, or it cannot be read.
+const unseen = time.Hour
+
+// fill notes how full tables are.
+func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
+		m.looked = map[string]time.Time{}
 		m.routes.Reset()
 		m.limit.Reset()
 	}
 	for _, f := range r.Tables {
-		m.routes.WithLabelValues(f.Table.Key()).Set(float64(f.Routes))
+		key := f.Table.Key()
+		m.looked[key] = now
+		m.routes.WithLabelValues(key).Set(float64(f.Routes))
 		if f.Limit > 0 {
-			m.limit.WithLabelValues(f.Table.Key()).Set(float64(f.Limit))
+			m.limit.WithLabelValues(key).Set(float64(f.Limit))
+		} else {
+			m.limit.DeleteLabelValues(key)
+		}
+	}
+	for key, at := range m.looked {
+		if now.Sub(at) > unseen {
+			delete(m.looked, key)
+			m.routes.DeleteLabelValues(key)
+			m.limit.DeleteLabelValues(key)
 		}
 	}
 }
