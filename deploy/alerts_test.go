@@ -42,6 +42,7 @@ var bads = []bad{
 		`routekeeper_findings{code="deletes-held",severity="error",cluster="shop"} 1x29 stale 1x29 stale`},
 	{"RoutekeeperFinding", `routekeeper_findings{code="prefix-taken",severity="error",cluster="shop"} 1x30`, 15 * time.Minute,
 		"routekeeper_findings{code=\"foreign-shadow\",severity=\"warning\",cluster=\"shop\"} 1x30\nroutekeeper_findings{code=\"write-refused\",severity=\"error\",cluster=\"shop\"} 1x30"},
+	{"RoutekeeperConfigRefused", `routekeeper_config_refused 1x10`, 5 * time.Minute, `routekeeper_config_refused 1x4 0 1x4 0`},
 	{"RoutekeeperTableNearlyFull", "routekeeper_table_routes{table=\"t\"} 361x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30", 15 * time.Minute,
 		"routekeeper_table_routes{table=\"t\"} 360x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30\nroutekeeper_table_routes{table=\"own\"} 399x30"},
 	{"RoutekeeperTokensLow", `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 39x30`, 15 * time.Minute, `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 40x30`},

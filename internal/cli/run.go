@@ -148,7 +148,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			}
 		}()
 	}
-	go a.watchConfig(ctx, o.paths, configs, log, k.Reload)
+	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, metrics.Config)
 	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil

@@ -22,18 +22,19 @@ type Metrics struct {
 	registry *prometheus.Registry
 	kept     []string // names of clusters, as of the last round
 
-	findings  *prometheus.GaugeVec     // code, severity, cluster
-	changes   *prometheus.CounterVec   // verb, outcome, cluster
-	unmade    *prometheus.GaugeVec     // verb, cluster
-	latency   *prometheus.HistogramVec // kind
-	rounds    *prometheus.CounterVec   // cause
-	last      *prometheus.GaugeVec     // cluster
-	routes    *prometheus.GaugeVec     // table
-	limit     *prometheus.GaugeVec     // table
-	looked    map[string]time.Time     // tables, and when they were looked at last
-	calls     *prometheus.CounterVec   // method, status
-	remaining *tokens
-	events    *prometheus.CounterVec // result
+	findings      *prometheus.GaugeVec     // code, severity, cluster
+	changes       *prometheus.CounterVec   // verb, outcome, cluster
+	unmade        *prometheus.GaugeVec     // verb, cluster
+	latency       *prometheus.HistogramVec // kind
+	rounds        *prometheus.CounterVec   // cause
+	last          *prometheus.GaugeVec     // cluster
+	routes        *prometheus.GaugeVec     // table
+	limit         *prometheus.GaugeVec     // table
+	looked        map[string]time.Time     // tables, and when they were looked at last
+	calls         *prometheus.CounterVec   // method, status
+	remaining     *tokens
+	events        *prometheus.CounterVec // result
+	refusedConfig prometheus.Gauge
 }
 
 // retired is when AKS retires kubenet.
@@ -58,6 +59,7 @@ func NewMetrics() *Metrics {
 	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
 	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
 	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
@@ -92,6 +94,14 @@ func (m *Metrics) Handler() http.Handler {
 
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
+
+// Config notes whether the config that is there now is taken.
+func (m *Metrics) Config(taken bool) {
+	m.refusedConfig.Set(0)
+	if !taken {
+		m.refusedConfig.Set(1)
+	}
+}
 
 // Call notes an answer of Azure.
 func (m *Metrics) Call(c azure.Call) {
