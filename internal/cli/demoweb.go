@@ -69,6 +69,7 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--web: %w", err), w.past.Close())
 	}
+	w.board.Expect(watchedBetween)
 	o.OperationTime, o.Between = watchedOperation, watchedBetween
 	o.NewKeeper = func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
 		client, err := connectLocal(info, nil, nil)

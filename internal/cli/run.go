@@ -129,6 +129,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
 	news := newsOf(log)
 	board := page.NewBoard()
+	board.Expect(o.interval)
 	k := keeper.New(client, configs, withHistory(past, keeper.Options{
 		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
 	}))

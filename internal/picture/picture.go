@@ -55,7 +55,7 @@ const (
 	Right   = "right"
 	Lost    = "lost"    // it has no table
 	Other   = "other"   // it has another one
-	Unknown = "unknown" // it was not read, or nothing is wanted of it; of a route: such a subnet needs its table
+	Unknown = "unknown" // it was not read, or nothing is wanted of it; of a route: it cannot be told whether it carries
 )
 
 // Table is a route table, with the cluster's routes and all others that are in it.
@@ -64,8 +64,10 @@ type Table struct {
 	Role   string     `json:"role"`
 	Routes []Route    `json:"routes"`
 	// Held is how many routes it holds, Limit how many it may; 0: nobody said.
-	Held   int    `json:"held"`
-	Limit  int    `json:"limit,omitempty"`
+	Held  int `json:"held"`
+	Limit int `json:"limit,omitempty"`
+	// Idle is set of a target that is on no subnet, and is not to be kept on one: it is right, and of no use.
+	Idle   bool   `json:"idle,omitempty"`
 	Unread string `json:"unread,omitempty"`
 }
 
@@ -81,18 +83,19 @@ type Route struct {
 	State string `json:"state"`
 }
 
-// The states of a route, beside Unknown. All but Foreign are of the cluster's own pod routes.
+// The states of a route, beside Unknown. All but Foreign are of the cluster's own pod routes; Kept are not counted among them.
 const (
 	Carries = "carries"
 	Idle    = "idle"    // it is right, but its table is not on the subnet that needs it
 	Missing = "missing" // the cluster's own table has it, and this one does not
 	Wrong   = "wrong"   // it leads elsewhere than in the cluster's own table
 	Stale   = "stale"   // the cluster's own table does not have it, or not any more
+	Kept    = "kept"    // so does this one, and it stays, for the config has nothing deleted
 	Foreign = "foreign" // it is somebody else's
 )
 
-// Of draws up the picture of a cluster as it was read.
-func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+// Of draws up the picture of one of the clusters that are kept, as it was read.
+func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
 	id := network.ID(config.Spec.ClusterID)
 	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s, id)}
 	own := plan.Discover(s, config, taken)
@@ -110,7 +113,7 @@ func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken plan.Taken) C
 		c.Subnets = append(c.Subnets, subnetOf(s, network.ID(g.SubnetID), RoleGuarded, network.ID(g.RouteTableID)))
 	}
 	c.onTargets(s, config)
-	c.addTables(s, config, own)
+	c.addTables(s, config, own, all, taken)
 	return c
 }
 
@@ -165,12 +168,16 @@ func (c *Cluster) subnet(id network.ID) *Subnet {
 }
 
 // addTables adds the cluster's own table and its targets.
-func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery) {
+func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]network.Route
-	var owner plan.Ownership
-	if source != nil && s.Cluster(network.ID(config.Spec.ClusterID)) != nil {
-		wanted, owner = plan.PodRoutes(s, config, source), plan.Owner(s, config, source)
+	var owner *plan.Ownership // nil: it is not known what is whose
+	if cluster := s.Cluster(network.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
+		known := plan.Owner(s, config, cmp.Or(source, &network.RouteTable{}))
+		owner = &known
+		if source != nil {
+			wanted = plan.PodRoutes(s, config, source)
+		}
 	}
 	if own.Table != "" {
 		t := tableOf(s, own.Table, RoleOwn, 0)
@@ -189,10 +196,15 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 		id := network.ID(target.RouteTableID)
 		t := tableOf(s, id, RoleTarget, target.MaxRoutes)
 		if table := s.Table(id); table != nil {
+			t.Idle = len(table.Subnets) == 0 && !c.on(table.ID)
 			there := map[netip.Prefix]bool{}
+			others := neighbours{s: s, except: c.Name, target: id, all: all, taken: taken}
 			for _, r := range table.Routes {
 				w, asked := wanted[r.Prefix]
+				ours := owner != nil && owner.NodePrefix(r.Prefix) && owner.NodeHop(r)
 				switch {
+				case wanted == nil && ours:
+					t.add(r, Unknown, "")
 				case wanted == nil || !r.Prefix.IsValid():
 					t.add(r, Foreign, "")
 				case asked && !there[r.Prefix] && r.SameHop(w):
@@ -201,7 +213,11 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 				case asked && !there[r.Prefix]:
 					there[r.Prefix] = true
 					t.add(r, Wrong, w.NextHop())
-				case owner.NodePrefix(r.Prefix) && owner.NodeHop(r):
+				case ours && others.want(r):
+					t.add(r, Foreign, "")
+				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
+					t.add(r, Kept, "")
+				case ours:
 					t.add(r, Stale, "")
 				default:
 					t.add(r, Foreign, "")
@@ -215,6 +231,43 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 		}
 		c.Tables = append(c.Tables, t.sorted())
 	}
+}
+
+// neighbours are the other clusters whose pod routes are in a target. Where they have the same addresses as this one, a route can look like
+// either's.
+type neighbours struct {
+	s      *network.Snapshot
+	except string // the name of this one
+	target network.ID
+	all    []v1alpha1.ClusterRoutes
+	taken  plan.Taken
+
+	wanted []map[netip.Prefix]network.Route // nil before it is needed
+}
+
+// want reports whether a route is one that another cluster wants.
+func (n *neighbours) want(r network.Route) bool {
+	if n.wanted == nil {
+		n.wanted = []map[netip.Prefix]network.Route{}
+		for i := range n.all {
+			o := &n.all[i]
+			if o.Metadata.Name == n.except || !slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool { return n.target.Equal(network.ID(t.RouteTableID)) }) {
+				continue
+			}
+			if table := n.s.Table(plan.Discover(n.s, o, n.taken).Table); table != nil {
+				n.wanted = append(n.wanted, plan.PodRoutes(n.s, o, table))
+			}
+		}
+	}
+	return slices.ContainsFunc(n.wanted, func(routes map[netip.Prefix]network.Route) bool {
+		w, wants := routes[r.Prefix]
+		return wants && w.SameHop(r)
+	})
+}
+
+// on reports whether a table is on a subnet, or has to be.
+func (c *Cluster) on(table network.ID) bool {
+	return slices.ContainsFunc(c.Subnets, func(s Subnet) bool { return s.Table.Equal(table) || s.Wanted.Equal(table) })
 }
 
 // carried is the state of a right route: whether its table is on all the subnets that it has to be on.
@@ -251,7 +304,7 @@ func (t *Table) add(r network.Route, state, wanted string) {
 // sorted puts the cluster's routes first, each kind in the order of its destinations.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
-		return cmp.Or(foreignLast(a)-foreignLast(b), compareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(foreignLast(a)-foreignLast(b), plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
 	})
 	return t
 }
@@ -261,15 +314,6 @@ func foreignLast(r Route) int {
 		return 1
 	}
 	return 0
-}
-
-func compareDestinations(a, b string) int {
-	p, errA := netip.ParsePrefix(a)
-	q, errB := netip.ParsePrefix(b)
-	if errA != nil || errB != nil {
-		return cmp.Compare(a, b)
-	}
-	return p.Compare(q)
 }
 
 // Counted is how many pod routes there are in all tables, those that are missing too, and of how many it is known that they carry, or
@@ -288,7 +332,7 @@ func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
 			switch r.State {
-			case Foreign:
+			case Foreign, Kept:
 				continue
 			case Carries:
 				n.True++

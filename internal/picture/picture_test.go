@@ -26,6 +26,7 @@ const (
 type world struct {
 	s      *network.Snapshot
 	config v1alpha1.ClusterRoutes
+	others []v1alpha1.ClusterRoutes
 }
 
 func newWorld() *world {
@@ -69,7 +70,8 @@ func (w *world) table(id network.ID, routes ...string) {
 }
 
 func (w *world) picture() Cluster {
-	return Of(w.s, &w.config, plan.TakenBy([]v1alpha1.ClusterRoutes{w.config}))
+	all := append([]v1alpha1.ClusterRoutes{w.config}, w.others...)
+	return Of(w.s, &w.config, all, plan.TakenBy(all))
 }
 
 // text writes a picture: subnets with their states, tables with theirs.
@@ -79,7 +81,11 @@ func (c Cluster) text() string {
 		fmt.Fprintf(&b, "%s %s %s\n", s.ID.Name(), s.Role, s.State)
 	}
 	for _, t := range c.Tables {
-		fmt.Fprintf(&b, "%s %s:", t.ID.Name(), t.Role)
+		fmt.Fprintf(&b, "%s %s", t.ID.Name(), t.Role)
+		if t.Idle {
+			b.WriteString(" idle")
+		}
+		b.WriteString(":")
 		for _, r := range t.Routes {
 			fmt.Fprintf(&b, " %s", r.State)
 			if r.Wanted != "" {
@@ -115,10 +121,38 @@ func TestPicture(t *testing.T) {
 		{"another cluster's pod routes", func(w *world) {
 			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6", "m 10.244.3.0/24 10.250.0.4")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+		{"another cluster's pod routes, with nodes where this one's once were", func(w *world) {
+			const play, table, subnet = cluster + "2", own + "2", nodes + "2"
+			w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC2","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":1,"vnetSubnetID":%q}]}}`, play, subnet)
+			w.subnet(subnet, "10.241.0.0/24", table)
+			w.table(table, "m 10.244.9.0/24 10.241.0.4")
+			w.s.Learn(play).LastTable, w.s.Learn(play).LastProven = table, true
+			w.s.Learn(cluster).Subnets = []netip.Prefix{netip.MustParsePrefix("10.241.0.0/24")}
+			other := w.config
+			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets = "play", string(play), nil
+			w.others = append(w.others, other)
+			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6",
+				"m 10.244.9.0/24 10.241.0.4", "left 10.244.8.0/24 10.241.0.5")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
 			w.s.Unread[own.Key()] = network.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
-		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: foreign foreign foreign foreign\n", 0, 0, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+		{"it cannot be told which table is the cluster's own", func(w *world) {
+			w.s.Learn(cluster).LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
+			w.subnet(nodes, "10.240.0.0/24", "")
+		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+		{"a route that no node needs stays by the config", func(w *world) {
+			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
+			w.table(own, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: carries carries kept foreign\n", 4, 4, 0},
+		{"the target is on no subnet", func(w *world) {
+			w.config.Spec.Guard.Subnets = nil
+		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: carries carries carries foreign\n", 6, 6, 0},
+		{"the target is on a subnet that nobody guards", func(w *world) {
+			w.config.Spec.Guard.Subnets = nil
+			w.s.Table(target).Subnets = []network.ID{gateway}
+		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
 			w.s.Unread[nodes.Key()] = network.Unread{ID: nodes, Status: 503}

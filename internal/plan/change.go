@@ -110,7 +110,7 @@ func sortChanges(changes []Change) {
 	slices.SortStableFunc(changes, func(a, b Change) int {
 		return cmp.Or(
 			strings.Compare(a.Resource.Key(), b.Resource.Key()),
-			comparePrefixText(destination(a), destination(b)),
+			CompareDestinations(destination(a), destination(b)),
 			strings.Compare(a.Route, b.Route),
 		)
 	})

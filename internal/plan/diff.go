@@ -70,8 +70,8 @@ func valueOf(r network.Route) *Value {
 	return v
 }
 
-// comparePrefixText orders prefixes by address, and everything else behind them as text.
-func comparePrefixText(a, b string) int {
+// CompareDestinations orders prefixes by address, and everything else behind them as text.
+func CompareDestinations(a, b string) int {
 	p, errP := netip.ParsePrefix(a)
 	q, errQ := netip.ParsePrefix(b)
 	switch {

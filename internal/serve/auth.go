@@ -84,7 +84,7 @@ func (g *gate) admits(r *http.Request, secret string) (caller, bool) {
 		return caller{bySecret: true}, true
 	}
 	if name, password, given := r.BasicAuth(); given && g.users != nil {
-		return caller{name: name}, g.users.know(name, password)
+		return caller{name: name}, g.users.know(r.Context(), name, password)
 	}
 	if g.Tenant == "" || !isBearer {
 		return caller{}, false

@@ -3,11 +3,15 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,16 +33,16 @@ type users struct {
 	known map[[sha256.Size]byte]bool
 	salt  []byte
 	turn  chan struct{} // one compares at a time: it must not take all of the machine
-	dummy []byte        // for names that are not in the file, which must take as long
+	// slowest is one of the hashes, for names that are not in the file, which must take as long.
+	slowest []byte
 }
+
+// turnWithin is for how long somebody waits for a turn.
+const turnWithin = 10 * time.Second
 
 func newUsers(file string, log *slog.Logger) (*users, error) {
 	u := &users{file: file, log: log, salt: make([]byte, 32), turn: make(chan struct{}, 1)}
 	_, _ = rand.Read(u.salt) // it never fails
-	var err error
-	if u.dummy, err = bcrypt.GenerateFromPassword(u.salt, bcrypt.DefaultCost); err != nil {
-		return nil, err
-	}
 	return u, u.load()
 }
 
@@ -57,7 +61,14 @@ func (u *users) load() error {
 		return fmt.Errorf("%s: %w", u.file, err)
 	}
 	u.hashes, u.read, u.known = hashes, info.ModTime(), map[[sha256.Size]byte]bool{}
+	u.slowest = slices.MaxFunc(slices.Collect(maps.Values(hashes)), func(a, b []byte) int { return cmp.Compare(cost(a), cost(b)) })
 	return nil
+}
+
+// cost is how slow it is to compare with a hash, which was looked at when it was read.
+func cost(hash []byte) int {
+	n, _ := bcrypt.Cost(hash)
+	return n
 }
 
 func parseUsers(raw []byte) (map[string][]byte, error) {
@@ -109,22 +120,27 @@ func (u *users) again() {
 	u.log.Info("the file of users was read again", "users", len(u.hashes))
 }
 
-// know reports whether a name and a password go together.
-func (u *users) know(name, password string) bool {
+// know reports whether a name and a password go together. Whoever does not wait any more is not compared.
+func (u *users) know(ctx context.Context, name, password string) bool {
 	u.mu.Lock()
 	u.again()
-	hash, known := u.hashes[name], u.known
+	hash, known, compare := u.hashes[name], u.known, u.slowest
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s%d:%s%s", u.salt, len(name), name, password))
 	right := known[sum]
 	u.mu.Unlock()
 	if right {
 		return true
 	}
-	compare := hash
-	if compare == nil {
-		compare = u.dummy
+	if hash != nil {
+		compare = hash
 	}
-	u.turn <- struct{}{}
+	ctx, cancel := context.WithTimeout(ctx, turnWithin)
+	defer cancel()
+	select {
+	case u.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
 	err := bcrypt.CompareHashAndPassword(compare, []byte(password))
 	<-u.turn
 	if hash == nil || err != nil {

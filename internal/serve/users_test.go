@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func TestUsers(t *testing.T) {
 	know := func(name, password string, want bool) {
 		t.Helper()
 		for range 2 { // the second time from memory
-			if got := u.know(name, password); got != want {
+			if got := u.know(t.Context(), name, password); got != want {
 				t.Errorf("%s with %q: %v", name, password, got)
 			}
 		}
@@ -65,6 +66,34 @@ func TestUsers(t *testing.T) {
 	}
 	u.looked = time.Time{}
 	know("ada", "second", true)
+}
+
+// TestUsersTime: how long an answer takes does not tell who is in the file, and nobody is compared for whoever has gone.
+func TestUsersTime(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	slow, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("ada:"+hashOf(t, "first")+"\neve:"+string(slow)+"\nbob:"+hashOf(t, "third")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := newUsers(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(u.slowest) != string(slow) {
+		t.Errorf("who is not in the file is compared with a hash of cost %d", cost(u.slowest))
+	}
+	if u.know(t.Context(), "mallory", "x") { // the password of that hash
+		t.Error("somebody who is not in the file is known")
+	}
+	u.turn <- struct{}{} // somebody else's turn, for ever
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if u.know(gone, "ada", "first") {
+		t.Error("it was compared for somebody who has gone")
+	}
 }
 
 func TestUsersFileMistakes(t *testing.T) {

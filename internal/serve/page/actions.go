@@ -38,16 +38,24 @@ var actions = []action{
 func (p *Pages) routeActions() {
 	// A page of another site must not press a button here: browsers say where a request comes from, and this refuses it.
 	ours := http.NewCrossOriginProtection()
-	ours.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	deny := func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusForbidden, "This was asked for by a page of another site.")
-	}))
+	}
+	ours.SetDenyHandler(http.HandlerFunc(deny))
 	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.look)))
 	if !p.opts.Actions {
 		return
 	}
 	for _, a := range actions {
-		p.mux.HandleFunc("GET /actions/"+a.Name, func(w http.ResponseWriter, r *http.Request) { p.preview(w, r, a, "") })
-		p.mux.HandleFunc("GET /actions/"+a.Name+".json", func(w http.ResponseWriter, r *http.Request) { p.preview(w, r, a, "") })
+		for _, path := range []string{a.Name, a.Name + ".json"} {
+			p.mux.HandleFunc("GET /actions/"+path, func(w http.ResponseWriter, r *http.Request) {
+				if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" { // it changes nothing, but has the keeper look
+					deny(w, r)
+					return
+				}
+				p.preview(w, r, a, "")
+			})
+		}
 		p.mux.Handle("POST /actions/"+a.Name, ours.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.act(w, r, a) })))
 	}
 }

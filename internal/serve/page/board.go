@@ -7,10 +7,8 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
-	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // Board is what is known of all clusters at the moment. It is told of rounds, one after the other, and read by many at once.
@@ -29,10 +26,13 @@ type Board struct {
 	clusters map[string]*standing // by name
 	order    []string             // in that of the config
 	findings []finding.Finding
-	checked  time.Time // when the last look was over
 	notice   string
 	version  uint64        // goes up with everything that shows
 	changed  chan struct{} // closed at the next round
+
+	every time.Duration // between two looks, 0 where nobody said
+	took  time.Duration // the last one of all clusters
+	late  *time.Timer   // until the next cluster is overdue; nil: none will be
 }
 
 // standing is how a cluster stands.
@@ -85,7 +85,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 			}
 			continue
 		}
-		s := &standing{picture: picture.Of(r.Seen, &r.Configs[i], taken), checked: at, acting: acting}
+		s := &standing{picture: picture.Of(r.Seen, &r.Configs[i], r.Configs, taken), checked: at, acting: acting}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
@@ -96,17 +96,20 @@ func (b *Board) take(r keeper.Round, acting bool) {
 		} else if before != nil {
 			s.seen = before.seen
 		}
-		news = news || before == nil || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working)
+		news = news || before == nil || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working)
 		kept[name] = s
 	}
 	news = news || !slices.Equal(order, b.order)
 	b.clusters, b.order = kept, order
-	b.checked = at
 	if !acting { // before it acts, a round does not know all that it finds
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
 		b.findings = r.Findings
+		if r.Of == nil {
+			b.took = r.Elapsed
+		}
 	}
 	b.show(news)
+	b.watch()
 }
 
 // show lets everybody who waits look again.
@@ -118,15 +121,27 @@ func (b *Board) show(news bool) {
 	b.changed = make(chan struct{})
 }
 
-// next returns the version, when the last round was, or the last one of a cluster, and a channel that is closed at the next one.
+// next returns the version, when everything was last looked at, or a cluster, and a channel that is closed at the next round.
 func (b *Board) next(cluster string) (version uint64, checked time.Time, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	checked = b.checked
-	if s := b.clusters[cluster]; s != nil {
+	switch s := b.clusters[cluster]; {
+	case s != nil:
 		checked = s.checked
+	case cluster == "":
+		checked = b.checked()
 	}
 	return b.version, checked, b.changed
+}
+
+// checked is when the cluster was looked at whose turn was the longest ago: the others say nothing of it.
+func (b *Board) checked() (at time.Time) {
+	for _, s := range b.clusters {
+		if at.IsZero() || !s.checked.IsZero() && s.checked.Before(at) {
+			at = s.checked
+		}
+	}
+	return at
 }
 
 // complete reports whether all of a cluster could be seen.
@@ -185,7 +200,7 @@ type Cluster struct {
 func (b *Board) overview() Overview {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o := Overview{State: Good, Notice: b.notice, Checked: b.checked, Findings: b.findings, Clusters: []Cluster{}, Version: b.version}
+	o := Overview{State: Good, Notice: b.notice, Checked: b.checked(), Findings: b.findings, Clusters: []Cluster{}, Version: b.version}
 	if o.Findings == nil {
 		o.Findings = []finding.Finding{}
 	}
@@ -195,6 +210,10 @@ func (b *Board) overview() Overview {
 	}
 	for _, name := range b.order {
 		c := b.clusters[name].stand(byCluster[name])
+		if b.overdue(b.clusters[name]) {
+			c.State = worse(c.State, Unseen)
+			c.Sentence = "last looked at more than " + ago(b.patience()) + ", and then: " + c.Sentence
+		}
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All
 		o.Routes.True += c.Routes.True
@@ -233,110 +252,19 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	for _, f := range findings {
 		c.State = worse(c.State, stateOf(f))
 	}
-	if s.checked.IsZero() || !complete(s.picture) {
+	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.ownUnknown() {
 		c.State = worse(c.State, Unseen)
 	}
-	if c.Routes.Wrong() > 0 || c.Broken() > 0 {
+	if len(c.idle()) > 0 {
+		c.State = worse(c.State, Noted)
+	}
+	if c.Routes.Wrong() > 0 || c.Broken() > 0 || c.unrouted() {
 		c.State = Bad
 	} else if s.acting {
 		c.State = worse(c.State, Busy)
 	}
 	c.Sentence = c.sentence()
 	return c
-}
-
-// sentence says of a cluster what matters most.
-func (c Cluster) sentence() string {
-	broken := c.Broken()
-	text := ""
-	switch {
-	case c.Checked.IsZero():
-		return "not looked at yet"
-	case broken > 0:
-		text = fmt.Sprintf("%s; %d of %s do not carry", c.astray(), c.Routes.Wrong(), report.Count(c.Routes.All, "pod route"))
-	case c.Routes.Wrong() > 0:
-		text = c.wrong()
-	case c.Unread != "":
-		return "cannot be read: " + c.Unread
-	case !complete(c.Cluster):
-		return fmt.Sprintf("not everything could be read: %d of %s true", c.Routes.True, report.Count(c.Routes.All, "pod route"))
-	case c.Routes.All == 0:
-		text = "no pod routes"
-	case c.State == Bad:
-		text = fmt.Sprintf("all %s true, but something stands in the way", report.Count(c.Routes.All, "pod route"))
-	default:
-		text = fmt.Sprintf("all %s true", report.Count(c.Routes.All, "pod route"))
-	}
-	if c.Acting {
-		text += "; being put right"
-	} else if len(c.Changes) > 0 {
-		text += fmt.Sprintf("; %s planned and not made", report.Count(len(c.Changes), "change"))
-	}
-	return text
-}
-
-// astray names the subnets that do not have the tables they have to have.
-func (c Cluster) astray() string {
-	names := map[string][]string{}
-	for _, s := range c.Subnets {
-		names[s.State] = append(names[s.State], s.ID.Name())
-	}
-	var parts []string
-	for _, kind := range []struct{ state, one, several string }{
-		{picture.Lost, "has lost its route table", "have lost their route tables"}, {picture.Other, "has another route table", "have other route tables"},
-	} {
-		switch some := names[kind.state]; len(some) {
-		case 0:
-		case 1:
-			parts = append(parts, "subnet "+some[0]+" "+kind.one)
-		default:
-			parts = append(parts, "subnets "+strings.Join(some[:len(some)-1], ", ")+" and "+some[len(some)-1]+" "+kind.several)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// wrong counts what is wrong with the routes, by kind.
-func (c Cluster) wrong() string {
-	n := map[string]int{}
-	for _, t := range c.Tables {
-		for _, r := range t.Routes {
-			n[r.State]++
-		}
-	}
-	var parts []string
-	for _, kind := range []struct{ state, word string }{{picture.Missing, "missing"}, {picture.Wrong, "wrong"}, {picture.Stale, "stale"}, {picture.Idle, "idle"}} {
-		if n[kind.state] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", report.Count(n[kind.state], "pod route"), kind.word))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// sentence says everything in one.
-func (o Overview) sentence() string {
-	if o.Checked.IsZero() && len(o.Clusters) == 0 {
-		return "The first look is under way"
-	}
-	var bad []string
-	var worst Cluster
-	for _, c := range o.Clusters {
-		if c.State != Good && c.State != Noted {
-			if len(bad) == 0 || c.State == Bad && worst.State != Bad {
-				worst = c
-			}
-			bad = append(bad, c.Name)
-		}
-	}
-	switch {
-	case len(bad) == 0 && o.State == Bad:
-		return fmt.Sprintf("All %s true on %s, but something stands in the way", report.Count(o.Routes.All, "pod route"), report.Count(len(o.Clusters), "cluster"))
-	case len(bad) == 0:
-		return fmt.Sprintf("All %s true on %s", report.Count(o.Routes.All, "pod route"), report.Count(len(o.Clusters), "cluster"))
-	case len(bad) == 1:
-		return worst.Name + ": " + worst.Sentence
-	}
-	return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad), report.Count(len(o.Clusters), "cluster"), worst.Name, worst.Sentence)
 }
 
 // worstFirst orders clusters for a list that is too long to be read to its end.

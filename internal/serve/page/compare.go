@@ -2,18 +2,40 @@ package page
 
 import (
 	"cmp"
-	"net/netip"
+	"fmt"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // comparison is a cluster's tables side by side: a row for each destination, a column for each table.
 type comparison struct {
 	Tables []picture.Table
 	Rows   []row // the cluster's pod routes
-	Hidden int   // rows that are left out: all of them carry
+	Hidden hidden
 	Others []row // everybody else's routes
+}
+
+// hidden are rows that are left out, and those of them that do not carry.
+type hidden struct{ Rows, Broken int }
+
+// String says it behind what is shown: and 3 more, which carry.
+func (h hidden) String() string {
+	switch h.Broken {
+	case 0:
+		return fmt.Sprintf("and %d more, which carry", h.Rows)
+	case h.Rows:
+		return fmt.Sprintf("and %d more, which do not carry", h.Rows)
+	}
+	return fmt.Sprintf("and %d more, of which %d do not carry", h.Rows, h.Broken)
+}
+
+func (h *hidden) add(r row) {
+	h.Rows++
+	if r.State != picture.Carries && r.State != picture.Kept {
+		h.Broken++
+	}
 }
 
 // row is one destination in all tables.
@@ -23,12 +45,16 @@ type row struct {
 	Cells             []picture.Route
 }
 
-// none is the state of a cell in whose table nothing leads there, and nothing has to.
-const none = "none"
+// none is the state of a cell in whose table nothing leads there, and nothing has to; unread that of one whose table was not read.
+const (
+	none   = "none"
+	unread = "unread"
+)
 
-var routeStates = []string{none, picture.Foreign, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
+var routeStates = []string{none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
 
-// compare puts tables side by side, what differs first. More rows than most are left out where they all carry; 0: none are.
+// compare puts tables side by side, what differs first. Of what carries more rows than most are left out, of what does not more than three
+// times as many; 0: none are.
 func compare(tables []picture.Table, most int) comparison {
 	c := comparison{Tables: tables}
 	pods, others := map[string]*row{}, map[string]*row{}
@@ -44,6 +70,9 @@ func compare(tables []picture.Table, most int) comparison {
 				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)), State: none}
 				for j := range at.Cells {
 					at.Cells[j].State = none
+					if tables[j].Unread != "" {
+						at.Cells[j].State = unread
+					}
 				}
 				rows[r.Destination] = at
 			}
@@ -60,8 +89,10 @@ func compare(tables []picture.Table, most int) comparison {
 		for broken < len(c.Rows) && c.Rows[broken].State != picture.Carries {
 			broken++
 		}
-		keep := max(most, broken)
-		c.Hidden = len(c.Rows) - keep
+		keep := max(most, min(broken, 3*most))
+		for _, r := range c.Rows[keep:] {
+			c.Hidden.add(r)
+		}
 		c.Rows = c.Rows[:keep]
 	}
 	return c
@@ -73,7 +104,7 @@ func inOrder(rows map[string]*row) []row {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b row) int {
-		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), compareDestinations(a.Destination, b.Destination))
+		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), plan.CompareDestinations(a.Destination, b.Destination))
 	})
 	return out
 }
@@ -83,13 +114,4 @@ func boolean(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func compareDestinations(a, b string) int {
-	p, errA := netip.ParsePrefix(a)
-	q, errB := netip.ParsePrefix(b)
-	if errA != nil || errB != nil {
-		return cmp.Compare(a, b)
-	}
-	return p.Compare(q)
 }

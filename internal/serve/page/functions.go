@@ -23,7 +23,6 @@ var functions = template.FuncMap{
 	"count":    report.Count,
 	"duration": func(ms *int64) string { return report.Duration(time.Duration(*ms) * time.Millisecond) },
 	"short":    func(id string) string { return network.ID(id).Short() },
-	"told":     told,
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -56,6 +55,10 @@ func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 	}
 	assets := http.StripPrefix("/static/", http.FileServerFS(static))
 	p.mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") { // a list of files is no page
+			p.fail(w, r, http.StatusNotFound, "There is no such page.")
+			return
+		}
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		assets.ServeHTTP(w, r)
 	})
@@ -256,7 +259,9 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
 		return
 	}
-	p.fail(w, r, http.StatusNotFound, "No cluster of this name is kept here: "+name)
+	// A page that is left open hears when there is one again.
+	f := fault{http.StatusNotFound, "No cluster of this name is kept here: " + name}
+	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
 }
 
 // past are rounds of the history.
@@ -353,7 +358,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		return out.Flush() == nil
 	}
 	tell := func() bool {
-		raw, err := json.Marshal(map[string]any{"version": version, "checked": checked.UTC().Format(time.RFC3339), "now": time.Now().UTC().Format(time.RFC3339Nano)})
+		at := "" // never
+		if !checked.IsZero() {
+			at = checked.UTC().Format(time.RFC3339)
+		}
+		raw, err := json.Marshal(map[string]any{"version": version, "checked": at, "now": time.Now().UTC().Format(time.RFC3339Nano)})
 		return err == nil && send("event: board\ndata: "+string(raw)+"\n\n")
 	}
 	beat := time.NewTicker(heartbeat / 2)
@@ -372,6 +381,3 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
-
-// title is a page's, with the program's name.
-func (d document) Heading() string { return cmp.Or(d.Title, "Overview") }

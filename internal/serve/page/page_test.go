@@ -243,6 +243,14 @@ func TestActionsAreConfirmed(t *testing.T) {
 			}
 		}
 	}
+	for _, path := range []string{"/actions/sync?cluster=shop", "/actions/repair.json?cluster=shop"} {
+		if a := w.get(path, "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
+			t.Errorf("%s, which has the keeper look, from another site: %d", path, a.status)
+		}
+		if a := w.get(path, "Sec-Fetch-Site", "same-origin"); a.status != http.StatusOK || strings.Contains(a.body, "refresh") {
+			t.Errorf("%s: %d, or it loads itself again: %s", path, a.status, a.body)
+		}
+	}
 	if a := w.get("/actions/look"); a.status != http.StatusMethodNotAllowed && a.status != http.StatusNotFound {
 		t.Errorf("looking by a link: %d", a.status)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -26,9 +27,9 @@ type spot struct {
 	hop string
 }
 
-// spots are the nodes by subnet, those first to which not all routes carry, at most so many of each subnet; beyond is how many are left out.
-func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]int) {
-	of, beyond = map[string][]spot{}, map[string]int{}
+// spots are the nodes by subnet, those first to which not all routes carry, at most so many of each subnet; beyond are those that are left out.
+func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden) {
+	of, beyond = map[string][]spot{}, map[string]hidden{}
 	for _, r := range compare(c.Cluster.Tables, 0).Rows {
 		s := spot{row: r}
 		for _, cell := range r.Cells {
@@ -41,13 +42,15 @@ func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]int) {
 		}
 		key := c.subnetOf(s.hop)
 		if len(of[key]) == most {
-			beyond[key]++
+			left := beyond[key]
+			left.add(r)
+			beyond[key] = left
 			continue
 		}
 		of[key] = append(of[key], s)
 	}
 	for _, some := range of {
-		slices.SortStableFunc(some, func(a, b spot) int { return compareDestinations(a.Destination, b.Destination) })
+		slices.SortStableFunc(some, func(a, b spot) int { return plan.CompareDestinations(a.Destination, b.Destination) })
 	}
 	return of, beyond
 }
@@ -86,7 +89,7 @@ func wide(c Cluster, most int) drawing {
 	tableY := d.tables(c, tableX, top+max(0, (nodesHeight(c, most)-tablesHeight(c))/2), tableW)
 	nodesEnd := d.nodes(c, most, nodeX, top, nodeW, 0, func(r spot, y int) {
 		for i, cell := range r.Cells {
-			if cell.State == none {
+			if cell.State == none || cell.State == unread {
 				continue
 			}
 			from := tableY.mid(i)
@@ -127,7 +130,7 @@ func wide(c Cluster, most int) drawing {
 	return d
 }
 
-// frames draws the virtual networks: one around everything where there is one only.
+// frames draws the virtual networks: one around everything where there is one only, or no left and right.
 func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 	var left, right []network.ID
 	for _, s := range c.Subnets {
@@ -147,9 +150,13 @@ func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 			names[i] = id.Name()
 		}
 		d.Boxes = slices.Insert(d.Boxes, 0, box{x, 8, w, d.Height - 16, "vnet", ""})
-		d.text(x+14, 30, w-28, "virtual network "+strings.Join(names, ", "), "vnet-name")
+		what := "virtual network "
+		if len(names) > 1 {
+			what = "virtual networks "
+		}
+		d.text(x+14, 30, w-28, what+strings.Join(names, ", "), "vnet-name")
 	}
-	if all := network.SortIDs(slices.Concat(left, right)); len(all) == 1 {
+	if all := network.SortIDs(slices.Concat(left, right)); len(all) == 1 || leftX == rightX {
 		frame(all, d.Left+8, d.Width-16)
 		return
 	}
@@ -169,7 +176,7 @@ func (p placed) mid(i int) int { return p.at[i] + p.height[i]/2 }
 func (d *drawing) tables(c Cluster, x, y, w int) placed {
 	var p placed
 	for _, t := range c.Cluster.Tables {
-		h := d.table(t, x, y, w)
+		h := d.table(c, t, x, y, w)
 		p.at, p.height = append(p.at, y), append(p.height, h)
 		y += h + gap
 	}
@@ -177,31 +184,35 @@ func (d *drawing) tables(c Cluster, x, y, w int) placed {
 	return p
 }
 
-func (d *drawing) table(t picture.Table, x, y, w int) int {
+func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	n := map[string]int{}
 	for _, r := range t.Routes {
 		n[r.State]++
 	}
-	pods := len(t.Routes) - n[picture.Foreign]
+	pods := len(t.Routes) - n[picture.Foreign] - n[picture.Kept]
 	class, text := "right", report.Count(pods, "pod route")+", all carry"
 	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
+	case pods == 0 && c.Unread != "":
+		class, text = "unknown", "its pod routes are not known"
 	case pods == 0:
 		class, text = "unknown", "no pod routes"
 	case n[picture.Unknown] > 0:
-		class, text = "unknown", "its subnet was not read"
+		class, text = "unknown", report.Count(pods, "pod route")+", not known"
+	case t.Idle:
+		class, text = "unknown", report.Count(pods, "pod route")+", on no subnet"
 	}
-	kind := "a target"
+	kind := "route table · a target"
 	if t.Role == picture.RoleOwn {
-		kind = "the cluster's own"
+		kind = "the cluster's own route table"
 	}
 	const h = tableHeight
 	d.Boxes = append(d.Boxes, box{x, y, w, h, "table " + class, string(t.ID)})
 	d.text(x+margin, y+24, w-2*margin, t.ID.Name(), "name")
-	d.text(x+margin, y+41, w-2*margin, "route table · "+kind, "dim")
+	d.text(x+margin, y+41, w-2*margin, kind, "dim")
 	d.text(x+margin, y+58, w-2*margin, text, "state "+class)
 	return h
 }
@@ -222,7 +233,7 @@ func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
 func subnetLines(s picture.Subnet) []words {
 	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes), Class: "dim"}}
 	for _, g := range s.Gateways {
-		lines = append(lines, words{Text: "Application Gateway " + g.Name(), Class: "gateway"})
+		lines = append(lines, words{Text: "Application Gateway", Class: "dim"}, words{Text: g.Name(), Class: "gateway"})
 	}
 	if text := associated(s); text != "" {
 		lines = append(lines, words{Text: text, Class: "state " + s.State})
@@ -257,7 +268,7 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, in
 			continue
 		}
 		key := s.ID.Key()
-		h := nodeHeight(len(of[key]), beyond[key])
+		h := nodeHeight(len(of[key]), beyond[key].Rows)
 		d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet nodes " + s.State, string(s.ID)})
 		d.text(x+margin, y+24, w-2*margin, s.ID.Name(), "name")
 		d.text(x+margin, y+41, w-2*margin, joined("node subnet", s.Prefixes), "dim")
@@ -269,14 +280,19 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, in
 		for _, r := range of[key] {
 			middle := rowY + rowHeight/2 - 2
 			d.Boxes = append(d.Boxes, box{x + 10 + indent, rowY, w - 20 - indent, rowHeight - 4, "node " + r.State, r.Node})
-			d.text(x+22+indent, middle+4, 98, shortNode(r.Node), "node-name")
-			d.text(x+120+indent, middle+4, 80, r.hop, "address")
-			d.right(x+w-18, middle+4, w-218-indent, r.Destination, "pods")
+			const name, address = 98, 80
+			d.text(x+22+indent, middle+4, name, shortNode(r.Node), "node-name")
+			room := w - 40 - indent - name
+			if d.Width == wideWidth { // there is room for it; the table below has it, too
+				d.text(x+22+indent+name, middle+4, address, r.hop, "address")
+				room -= address
+			}
+			d.right(x+w-18, middle+4, room, r.Destination, "pods")
 			node(r, middle)
 			rowY += rowHeight
 		}
-		if beyond[key] > 0 {
-			d.text(x+22, rowY+16, w-40, fmt.Sprintf("and %s more, whose routes all carry", report.Count(beyond[key], "node")), "dim")
+		if beyond[key].Rows > 0 {
+			d.text(x+22, rowY+16, w-40, beyond[key].String(), "dim")
 		}
 		y += h + gap
 	}
@@ -300,7 +316,7 @@ func nodesHeight(c Cluster, most int) int {
 	h := -gap
 	for _, s := range c.Subnets {
 		if s.Role == picture.RoleNodes {
-			h += nodeHeight(len(of[s.ID.Key()]), beyond[s.ID.Key()]) + gap
+			h += nodeHeight(len(of[s.ID.Key()]), beyond[s.ID.Key()].Rows) + gap
 		}
 	}
 	return h
@@ -317,7 +333,7 @@ func narrow(c Cluster, most int) drawing {
 	table := func(i int) {
 		if !shown[i] {
 			shown[i] = true
-			y += d.table(c.Cluster.Tables[i], x, y, w) + gap
+			y += d.table(c, c.Cluster.Tables[i], x, y, w) + gap
 		}
 	}
 	for _, s := range c.Subnets {
@@ -344,7 +360,7 @@ func narrow(c Cluster, most int) drawing {
 	from := y - gap
 	y = d.nodes(c, most, x, y, w, 9*len(c.Cluster.Tables)-4, func(r spot, at int) {
 		for i, cell := range r.Cells {
-			if cell.State != none {
+			if cell.State != none && cell.State != unread {
 				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, c.Cluster.Tables[i].ID.Name() + ": " + told(cell)})
 			}
 		}
@@ -397,7 +413,9 @@ func told(r picture.Route) string {
 	case picture.Stale:
 		return "leads to " + r.NextHop + ", and the cluster's own table has no such route"
 	case picture.Unknown:
-		return "leads to " + r.NextHop + ", but the subnet that needs the table was not read"
+		return "leads to " + r.NextHop + "; whether it carries is not known"
+	case picture.Kept:
+		return "leads to " + r.NextHop + ", and stays, though the cluster's own table has no such route: the policy is UpsertOnly"
 	case picture.Idle:
 		return "leads to " + r.NextHop + ", but the table is not on its subnet"
 	}

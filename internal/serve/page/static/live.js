@@ -3,6 +3,8 @@
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
+const mode = document.getElementById("mode");
+const said = document.getElementById("said");
 
 // The same words as the server's.
 function ago(seconds) {
@@ -25,7 +27,8 @@ function tick() {
 
 // swap puts a newer page in the place of the one that is shown, and leaves open what was open, and the focus where it was.
 function swap(text) {
-  const next = new DOMParser().parseFromString(text, "text/html").getElementById("main");
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const next = page.getElementById("main");
   if (!next) return;
   for (const open of main.querySelectorAll("details[open][id]")) {
     const same = next.querySelector(`#${CSS.escape(open.id)}`);
@@ -39,10 +42,21 @@ function swap(text) {
   const scrolled = [...main.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
   main.replaceChildren(...next.childNodes);
   main.dataset.version = next.dataset.version;
+  mode.textContent = page.getElementById("mode").textContent;
+  mode.hidden = mode.textContent === "";
+  say();
   [...main.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = scrolled[i] || 0; });
   const focused = path && elementAt(path);
   if (focused) focused.focus({ preventScroll: true });
   tick();
+}
+
+// say has a screen reader say what matters most where that is another thing than before; nothing else on the page speaks by itself.
+let told = main.querySelector("h1")?.textContent;
+
+function say() {
+  const text = main.querySelector("h1")?.textContent;
+  if (text !== told) said.textContent = told = text;
 }
 
 // placeOf and elementAt say where an element is below main: by an id, or by its place among the children.
@@ -72,34 +86,53 @@ async function load() {
   loading = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (answer.ok) swap(await answer.text());
+    swap(await answer.text()); // also that there is no such cluster any more
   } catch { /* the stream tells when it is back */ }
   loading = false;
   if (again) { again = false; load(); }
 }
 
+let stream = null;
+
+// listen has the keeper tell when something else is to be seen. A page that nobody sees does not: a browser has few connections for one place.
 function listen() {
-  const stream = new EventSource(`/live?cluster=${encodeURIComponent(main.dataset.cluster)}`);
+  if (stream || document.hidden) return;
+  stream = new EventSource(`/live?cluster=${encodeURIComponent(main.dataset.cluster)}`);
   stream.addEventListener("board", (message) => {
     const board = JSON.parse(message.data);
     ahead = Date.now() - Date.parse(board.now);
-    live.hidden = false;
-    live.classList.remove("lost");
-    live.querySelector(".live-text").textContent = "live";
+    connected(true);
     const time = document.querySelector("[data-checked] time");
-    if (time) time.dateTime = board.checked;
+    if (time && board.checked) time.dateTime = board.checked;
     if (String(board.version) !== main.dataset.version && main.dataset.version !== "0") load();
     tick();
   });
   stream.addEventListener("error", () => {
-    live.hidden = false;
-    live.classList.add("lost");
-    live.querySelector(".live-text").textContent = "no connection";
+    connected(false);
+    if (stream && stream.readyState === EventSource.CLOSED) { // refused, as by a proxy while the keeper starts: a browser does not try again
+      hush();
+      setTimeout(listen, 5000);
+    }
   });
-  addEventListener("pagehide", () => stream.close());
+}
+
+function hush() {
+  if (stream) stream.close();
+  stream = null;
+}
+
+// connected shows whether what is shown is how it is. What was last seen stays, without its colours: nobody knows.
+function connected(yes) {
+  live.hidden = false;
+  const lost = document.body.classList;
+  if (lost.contains("lost") === yes) said.textContent = yes ? told : "no connection to the keeper";
+  lost.toggle("lost", !yes);
+  live.querySelector(".live-text").textContent = yes ? "live" : "no connection";
 }
 
 setInterval(tick, 1000);
 tick();
 listen();
-addEventListener("pageshow", (event) => { if (event.persisted) { listen(); load(); } });
+document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else listen(); });
+addEventListener("pagehide", hush);
+addEventListener("pageshow", (event) => { if (event.persisted) listen(); });

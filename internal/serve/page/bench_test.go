@@ -1,0 +1,39 @@
+package page_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// BenchmarkPages makes the first page, its JSON and the page of one cluster, of 1,000 clusters with 20 nodes each; a round is what a keeper
+// tells of all of them.
+func BenchmarkPages(b *testing.B) {
+	w := newSeen(b)
+	for i := range 1000 {
+		w.cluster(i%70, fmt.Sprintf("shop%d", i), "kubenet", 20)
+	}
+	board := page.NewBoard()
+	round := w.round(time.Now())
+	board.Round(round)
+	handler := pages(board)
+	for _, path := range []string{"/", "/index.json", "/clusters/shop7"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				a := get(handler, path)
+				if a.status != http.StatusOK {
+					b.Fatal(a.body)
+				}
+				b.ReportMetric(float64(len(a.body)), "bytes")
+			}
+		})
+	}
+	b.Run("round", func(b *testing.B) {
+		for b.Loop() {
+			board.Round(round)
+		}
+	})
+}

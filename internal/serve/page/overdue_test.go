@@ -1,0 +1,67 @@
+package page_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// TestCheckedIsTheOldest: when one cluster was looked at says nothing of the others.
+func TestCheckedIsTheOldest(t *testing.T) {
+	w := newSeen(t)
+	w.cluster(0, "blue", "kubenet", 3)
+	w.cluster(1, "green", "kubenet", 3)
+	board := page.NewBoard()
+	first := time.Now().Add(-time.Hour)
+	board.Round(w.round(first))
+	part := w.round(time.Now())
+	part.Of = []string{"green"}
+	board.Round(part)
+	var o page.Overview
+	decode(t, get(pages(board), "/index.json"), &o)
+	if !o.Checked.Equal(first) || o.Clusters[1].Checked.Equal(first) {
+		t.Errorf("checked at %s and %s, and blue was at %s", o.Checked, o.Clusters[1].Checked, first)
+	}
+}
+
+// TestOverdue: where no look comes to its end, nothing is said to be true any more, and who waits hears of it.
+func TestOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSeen(t)
+		w.cluster(0, "blue", "kubenet", 3)
+		w.cluster(1, "green", "kubenet", 3)
+		board := page.NewBoard()
+		board.Expect(10 * time.Second)
+		show := func() (o page.Overview) {
+			decode(t, get(pages(board), "/index.json"), &o)
+			return o
+		}
+		board.Round(w.round(time.Now()))
+		time.Sleep(59 * time.Second)
+		before := show()
+		if before.State != page.Good {
+			t.Errorf("within a minute: %s %q", before.State, before.Sentence)
+		}
+		part := w.round(time.Now())
+		part.Of = []string{"green"}
+		board.Round(part)
+		time.Sleep(2 * time.Second)
+		after := show()
+		if want := "blue: last looked at more than 1 min ago, and then: all 6 pod routes true"; after.Sentence != want || after.State != page.Unseen || after.Version == before.Version {
+			t.Errorf("%s %q, version %d after %d; want %q", after.State, after.Sentence, after.Version, before.Version, want)
+		}
+		part = w.round(time.Now())
+		part.Of = []string{"blue"}
+		board.Round(part)
+		if o := show(); o.State != page.Good || o.Version == after.Version {
+			t.Errorf("looked at again: %s %q, version %d after %d", o.State, o.Sentence, o.Version, after.Version)
+		}
+		time.Sleep(time.Hour)
+		if o := show(); !strings.HasPrefix(o.Sentence, "2 of 2 clusters need attention; blue: last looked at") {
+			t.Errorf("after an hour: %q", o.Sentence)
+		}
+	})
+}

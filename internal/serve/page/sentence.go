@@ -1,0 +1,190 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// ownUnknown reports whether it is not known where the cluster's pod routes are.
+func (c Cluster) ownUnknown() bool { return c.kubenet() && c.Own() == nil }
+
+// unrouted reports whether the cluster's table was read, and has a route to none of its nodes.
+func (c Cluster) unrouted() bool {
+	return c.kubenet() && c.Nodes > 0 && c.Routes.All == 0 && complete(c.Cluster) && !c.ownUnknown()
+}
+
+func (c Cluster) kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
+
+// idle are the targets that are on no subnet.
+func (c Cluster) idle() (names []string) {
+	for _, t := range c.Tables {
+		if t.Idle {
+			names = append(names, t.ID.Name())
+		}
+	}
+	return names
+}
+
+// useless says that route tables are on no subnet.
+func useless(names []string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "; route table " + names[0] + " is on no subnet"
+	}
+	return fmt.Sprintf("; %d route tables are on no subnet", len(names))
+}
+
+// sentence says of a cluster what matters most.
+func (c Cluster) sentence() string {
+	text := ""
+	unread := c.unread()
+	switch wrong := c.Routes.Wrong(); {
+	case c.Checked.IsZero():
+		return "not looked at yet"
+	case c.Broken() > 0:
+		text = c.astray()
+		if wrong > 0 {
+			text += fmt.Sprintf("; %d of %s do not carry", wrong, report.Count(c.Routes.All, "pod route"))
+		}
+		text += also(unread)
+	case wrong > 0:
+		text = c.wrong() + also(unread)
+	case unread != "":
+		text = unread
+		switch pods := report.Count(c.Routes.All, "pod route"); {
+		case c.Routes.All == 0:
+		case c.Routes.Unknown == c.Routes.All:
+			text += "; whether " + pods + " carry is not known"
+		default:
+			text += fmt.Sprintf("; %d of %s seen are true", c.Routes.True, pods)
+		}
+	case c.Plugin != "" && !c.kubenet():
+		text = "no pod routes: its network plugin is " + c.Plugin + ", not kubenet"
+	case c.unrouted():
+		text = "no pod routes to its " + report.Count(c.Nodes, "node")
+	case c.Routes.All == 0:
+		text = "no pod routes"
+	case c.State == Bad:
+		text = fmt.Sprintf("all %s true, but something stands in the way", report.Count(c.Routes.All, "pod route"))
+	default:
+		text = fmt.Sprintf("all %s true", report.Count(c.Routes.All, "pod route"))
+	}
+	text += useless(c.idle())
+	if c.Acting {
+		text += "; being put right"
+	} else if len(c.Changes) > 0 {
+		text += fmt.Sprintf("; %s planned and not made", report.Count(len(c.Changes), "change"))
+	}
+	return text
+}
+
+func also(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "; " + text
+}
+
+// unread says what could not be seen, "" where everything was.
+func (c Cluster) unread() string {
+	if c.Unread != "" {
+		return "cannot be read: " + c.Unread
+	}
+	var what []string
+	for _, t := range c.Tables {
+		if t.Unread != "" {
+			what = append(what, "route table "+t.ID.Name())
+		}
+	}
+	for _, s := range c.Subnets {
+		if s.Unread != "" {
+			what = append(what, "subnet "+s.ID.Name())
+		}
+	}
+	switch {
+	case len(what) == 1:
+		return what[0] + " could not be read"
+	case len(what) > 1:
+		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
+	case c.ownUnknown():
+		return "its own route table is not known"
+	case c.Routes.Unknown > 0:
+		return "not everything could be read"
+	}
+	return ""
+}
+
+// astray names the subnets that do not have the tables they have to have.
+func (c Cluster) astray() string {
+	names := map[string][]string{}
+	for _, s := range c.Subnets {
+		names[s.State] = append(names[s.State], s.ID.Name())
+	}
+	var parts []string
+	for _, kind := range []struct{ state, one, several string }{
+		{picture.Lost, "has lost its route table", "have lost their route tables"}, {picture.Other, "has another route table", "have other route tables"},
+	} {
+		switch some := names[kind.state]; len(some) {
+		case 0:
+		case 1:
+			parts = append(parts, "subnet "+some[0]+" "+kind.one)
+		default:
+			parts = append(parts, "subnets "+strings.Join(some[:len(some)-1], ", ")+" and "+some[len(some)-1]+" "+kind.several)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// wrong counts what is wrong with the routes, by kind.
+func (c Cluster) wrong() string {
+	n := map[string]int{}
+	for _, t := range c.Tables {
+		for _, r := range t.Routes {
+			n[r.State]++
+		}
+	}
+	var parts []string
+	for _, kind := range []struct{ state, word string }{{picture.Missing, "missing"}, {picture.Wrong, "wrong"}, {picture.Stale, "stale"}, {picture.Idle, "idle"}} {
+		if n[kind.state] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", report.Count(n[kind.state], "pod route"), kind.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sentence says everything in one.
+func (o Overview) sentence() string {
+	if o.Checked.IsZero() && len(o.Clusters) == 0 {
+		return "The first look is under way"
+	}
+	var bad, idle []string
+	var worst Cluster
+	for _, c := range o.Clusters {
+		idle = append(idle, c.idle()...)
+		if c.State != Good && c.State != Noted {
+			if len(bad) == 0 || c.State == Bad && worst.State != Bad {
+				worst = c
+			}
+			bad = append(bad, c.Name)
+		}
+	}
+	switch {
+	case len(bad) == 0 && o.Routes.All == 0:
+		return "No pod routes on " + report.Count(len(o.Clusters), "cluster") + useless(idle)
+	case len(bad) == 0:
+		text := fmt.Sprintf("All %s true on %s", report.Count(o.Routes.All, "pod route"), report.Count(len(o.Clusters), "cluster"))
+		if o.State == Bad {
+			text += ", but something stands in the way"
+		}
+		return text + useless(slices.Compact(slices.Sorted(slices.Values(idle))))
+	case len(bad) == 1:
+		return worst.Name + ": " + worst.Sentence
+	}
+	return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad), report.Count(len(o.Clusters), "cluster"), worst.Name, worst.Sentence)
+}

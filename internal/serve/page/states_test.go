@@ -1,0 +1,265 @@
+package page_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// seen is what was read of clusters that are made up.
+type seen struct {
+	testing.TB
+	s       *network.Snapshot
+	configs []v1alpha1.ClusterRoutes
+}
+
+const providers = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg/providers/"
+
+func clusterID(name string) network.ID {
+	return network.ID(providers + "Microsoft.ContainerService/managedClusters/" + name)
+}
+func tableID(name string) network.ID {
+	return network.ID(providers + "Microsoft.Network/routeTables/" + name)
+}
+func subnetID(vnet, name string) network.ID {
+	return network.ID(providers + "Microsoft.Network/virtualNetworks/" + vnet + "/subnets/" + name)
+}
+
+func (w *seen) add(format string, args ...any) {
+	w.Helper()
+	if err := w.s.Add([]byte(fmt.Sprintf(format, args...))); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *seen) subnet(id network.ID, prefix string, table network.ID) {
+	w.Helper()
+	w.add(`{"id":%q,"properties":{"addressPrefix":%q,"routeTable":{"id":%q}}}`, id, prefix, table)
+}
+
+// table puts a table in place. A route is "name prefix hop".
+func (w *seen) table(id network.ID, on []network.ID, routes ...string) {
+	w.Helper()
+	var docs, subnets []string
+	for _, r := range routes {
+		f := strings.Fields(r)
+		docs = append(docs, fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, f[0], f[1], f[2]))
+	}
+	for _, s := range on {
+		subnets = append(subnets, fmt.Sprintf(`{"id":%q}`, s))
+	}
+	w.add(`{"id":%q,"properties":{"routes":[%s],"subnets":[%s]}}`, id, strings.Join(docs, ","), strings.Join(subnets, ","))
+}
+
+// cluster makes up the n-th cluster, all of it right: nodes in one subnet with the cluster's own table, and a gateway in a subnet that a
+// target is kept on. It returns the pod routes.
+func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) {
+	w.Helper()
+	own, target, subnet, gateway := tableID(name+"-rt"), tableID(name+"-gw-rt"), subnetID("vnet", name+"-nodes"), subnetID("vnet", name+"-gw")
+	w.add(`{"id":%q,"properties":{"networkProfile":{"networkPlugin":%q,"podCidr":"10.%d.0.0/15"},"agentPoolProfiles":[{"name":"pool","count":%d,"vnetSubnetID":%q}]}}`,
+		clusterID(name), plugin, 100+2*n, nodes, subnet)
+	w.subnet(subnet, fmt.Sprintf("10.%d.0.0/16", n), own)
+	w.subnet(gateway, fmt.Sprintf("10.200.%d.0/24", n), target)
+	for i := range nodes {
+		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d____x 10.%d.%d.0/24 10.%d.%d.4", n, i, 100+2*n+i/256, i%256, n, i%256))
+	}
+	w.table(own, []network.ID{subnet}, routes...)
+	w.table(target, []network.ID{gateway}, routes...)
+	var c v1alpha1.ClusterRoutes
+	c.Metadata.Name, c.Spec.ClusterID = name, string(clusterID(name))
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
+	c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
+	c.SetDefaults()
+	known := w.s.Learn(clusterID(name))
+	known.LastTable, known.LastProven = own, true
+	w.configs = append(w.configs, c)
+	return routes
+}
+
+// unread has something not be read.
+func (w *seen) unread(id network.ID, status int) {
+	delete(w.s.Tables, id.Key())
+	delete(w.s.Subnets, id.Key())
+	delete(w.s.Clusters, id.Key())
+	w.s.Unread[id.Key()] = network.Unread{ID: id, Status: status, Code: "ServiceUnavailable"}
+}
+
+// round is what a keeper that changes nothing would tell of it.
+func (w *seen) round(at time.Time) keeper.Round {
+	p := plan.Make(w.s, w.configs)
+	r := keeper.Round{Started: at, Configs: w.configs, Seen: w.s, Findings: p.Findings}
+	for _, c := range p.Changes {
+		r.Changes = append(r.Changes, plan.Outcome{Change: c, State: plan.Planned})
+	}
+	return r
+}
+
+func newSeen(t testing.TB) *seen { return &seen{TB: t, s: network.NewSnapshot()} }
+
+// pages are those of a board, without a listener.
+func pages(board *page.Board) http.Handler {
+	return page.New(board, nil, page.Options{Log: slog.New(slog.DiscardHandler)})
+}
+
+func get(h http.Handler, path string) answer {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+// TestSentence: the sentence is true, and the page is green only where all is as it has to be.
+func TestSentence(t *testing.T) {
+	gw, own, nodes, gateway := tableID("shop-gw-rt"), tableID("shop-rt"), subnetID("vnet", "shop-nodes"), subnetID("vnet", "shop-gw")
+	for _, test := range []struct {
+		name, state, want string
+		change            func(w *seen, routes []string)
+	}{
+		{"all right", page.Good, "All 6 pod routes true on 1 cluster", func(*seen, []string) {}},
+		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod routes do not carry; 1 change planned and not made",
+			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", "") }},
+		{"a guarded subnet without pod routes", page.Bad, "shop: subnet firewall has lost its route table; 1 change planned and not made", func(w *seen, _ []string) {
+			w.table(tableID("firewall-rt"), nil)
+			w.subnet(subnetID("vnet", "firewall"), "10.201.0.0/24", "")
+			w.configs[0].Spec.Guard.Subnets = append(w.configs[0].Spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnetID("vnet", "firewall")), RouteTableID: string(tableID("firewall-rt"))})
+		}},
+		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 3 pod routes do not carry; route table shop-gw-rt could not be read; 1 change planned and not made",
+			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
+		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing", func(w *seen, routes []string) {
+			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
+			w.table(gw, []network.ID{gateway}, routes[1:]...)
+		}},
+		{"a route that stays by the config", page.Good, "All 4 pod routes true on 1 cluster", func(w *seen, routes []string) {
+			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
+			w.table(own, []network.ID{nodes}, routes[1:]...)
+			w.table(gw, []network.ID{gateway}, routes...)
+		}},
+		{"the cluster's table is not read", page.Bad, "shop: route table shop-rt could not be read; whether 3 pod routes carry is not known", func(w *seen, _ []string) { w.unread(own, 503) }},
+		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 of 3 pod routes seen are true", func(w *seen, _ []string) { w.unread(gw, 503) }},
+		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not be read; whether 3 pod routes carry is not known",
+			func(w *seen, _ []string) {
+				w.unread(gw, 503)
+				w.unread(nodes, 503)
+				w.s.Learn(clusterID("shop")).AnyHop = true
+			}},
+		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable", func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
+		{"the cluster's table is not known", page.Bad, "shop: its own route table is not known; whether 3 pod routes carry is not known", func(w *seen, _ []string) {
+			w.s.Learn(clusterID("shop")).LastTable, w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = "", true, true
+			w.subnet(nodes, "10.0.0.0/16", "")
+		}},
+		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes", func(w *seen, _ []string) { w.table(own, []network.ID{nodes}); w.table(gw, []network.ID{gateway}) }},
+		{"another plugin", page.Bad, "shop: no pod routes: its network plugin is node-subnet, not kubenet", func(w *seen, _ []string) {
+			w.configs = nil
+			w.cluster(0, "shop", "azure", 3)
+		}},
+		{"a target on no subnet", page.Noted, "All 6 pod routes true on 1 cluster; route table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
+			w.configs[0].Spec.Guard.Subnets = nil
+			w.table(gw, nil, routes...)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newSeen(t)
+			test.change(w, w.cluster(0, "shop", "kubenet", 3))
+			board := page.NewBoard()
+			board.Round(w.round(time.Now()))
+			var o page.Overview
+			decode(t, get(pages(board), "/index.json"), &o)
+			if o.Sentence != test.want || o.State != test.state {
+				t.Errorf("%s: %q\nwant %s: %q\n%+v", o.State, o.Sentence, test.state, test.want, o.Findings)
+			}
+		})
+	}
+}
+
+// TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
+func TestUnreadTable(t *testing.T) {
+	for what, id := range map[string]network.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
+		w := newSeen(t)
+		w.cluster(0, "shop", "kubenet", 3)
+		w.unread(id, 503)
+		board := page.NewBoard()
+		board.Round(w.round(time.Now()))
+		text := get(pages(board), "/").body
+		if !strings.Contains(text, what) || strings.Contains(text, "not there") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
+			t.Errorf("without %s: %s", id.Short(), text)
+		}
+	}
+}
+
+// TestManyBroken: of very many broken routes some are shown, and nothing is said to carry that does not.
+func TestManyBroken(t *testing.T) {
+	w := newSeen(t)
+	w.cluster(0, "shop", "kubenet", 400)
+	w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", "")
+	board := page.NewBoard()
+	board.Round(w.round(time.Now()))
+	for path, want := range map[string][]string{"/": {"and 388 more, which do not carry", "and 376 more, which do not carry: "}, "/clusters/shop": {"and 340 more, which do not carry"}} {
+		text := get(pages(board), path).body
+		for _, want := range want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", path, want)
+			}
+		}
+		if strings.Contains(text, "which carry") {
+			t.Errorf("%s says that some carry", path)
+		}
+		if len(text) > 600_000 {
+			t.Errorf("%s takes %d bytes", path, len(text))
+		}
+	}
+}
+
+// TestRemovedWhileOpen: the page of a cluster that is kept no more says so, and shows the cluster when it is back.
+func TestRemovedWhileOpen(t *testing.T) {
+	w := newWorld(t, options{interval: time.Hour})
+	made := newSeen(t)
+	made.cluster(0, "blue", "kubenet", 3)
+	made.cluster(1, "green", "kubenet", 3)
+	board := page.NewBoard()
+	board.Round(made.round(time.Now()))
+	var mode atomic.Value
+	mode.Store("")
+	w.serve(board, page.Options{Mode: func() string { return mode.Load().(string) }})
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL+"/clusters/green"), shows(".hero.good"))
+	both := made.configs
+	made.configs = both[:1]
+	board.Round(made.round(time.Now()))
+	b.until(`document.querySelector("h1").textContent.includes("No cluster of this name is kept here: green")`)
+	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard, "No cluster of this name") {
+		t.Errorf("a screen reader says %q", heard)
+	}
+	made.configs = both
+	mode.Store("paused")
+	board.Round(made.round(time.Now()))
+	b.until(`document.querySelector("h1").textContent.includes("all 6 pod routes true")`)
+	if !eval[bool](b, `mode.checkVisibility() && mode.textContent === "paused"`) {
+		t.Error("the page does not say that the keeper is paused by now")
+	}
+	// A page that nobody sees needs no connection; one that is seen again is as it should be.
+	eval[bool](b, `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
+	if !eval[bool](b, "stream === null") {
+		t.Error("a hidden page keeps its connection")
+	}
+	made.subnet(subnetID("vnet", "green-nodes"), "10.1.0.0/16", "")
+	board.Round(made.round(time.Now()))
+	eval[bool](b, `delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`)
+	b.until(`document.querySelector(".hero.bad") !== null`)
+	// Without the keeper nothing looks as if it were known.
+	if err := w.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.until(`document.body.classList.contains("lost") && getComputedStyle(main).filter !== "none" && said.textContent === "no connection to the keeper"`)
+}
