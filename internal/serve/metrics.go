@@ -127,7 +127,9 @@ func (m *Metrics) Round(r keeper.Round) {
 	}
 	made := map[string]bool{}
 	for _, c := range r.Changes {
-		m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
+		if slices.Contains(r.Kept, c.Cluster) {
+			m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
+		}
 		if c.State != plan.Done {
 			continue
 		}
@@ -141,28 +143,37 @@ func (m *Metrics) Round(r keeper.Round) {
 	for kind := range made {
 		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
 	}
-	looked := r.Of
-	if looked == nil {
-		looked = r.Kept
+	looked := r.Kept
+	if r.Of != nil { // a round that was writing while its cluster left the config ends afterwards
+		looked = slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
 	}
 	m.left(r, looked)
-	for _, cluster := range m.kept {
-		if !slices.Contains(r.Kept, cluster) {
-			m.last.DeleteLabelValues(cluster)
-			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-		}
-	}
-	m.kept = r.Kept
-	for _, cluster := range m.kept {
-		m.last.WithLabelValues(cluster) // one that never was is told of, too
-	}
+	m.keep(r.Kept)
 	for _, cluster := range looked {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
 	m.fill(r, end)
+}
+
+// keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look
+// at all of them can end in hundreds of rounds.
+func (m *Metrics) keep(names []string) {
+	if slices.Equal(m.kept, names) {
+		return
+	}
+	for _, cluster := range m.kept {
+		if !slices.Contains(names, cluster) {
+			m.last.DeleteLabelValues(cluster)
+			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+		}
+	}
+	m.kept = names
+	for _, cluster := range names {
+		m.last.WithLabelValues(cluster)
+	}
 }
 
 // unseen is for how long it is told how full a table was that is not looked at any more: nobody may ask for it now, or it cannot be read.

@@ -339,6 +339,11 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(text, `cluster="shop"`) || strings.Contains(text, `table="/subscriptions/s/a"`) || !strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
+	// A round that was writing when its cluster left the config ends after that.
+	m.Round(keeper.Round{Kept: []string{"play"}, Of: []string{"shop"}, Started: at, Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
+	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text, `cluster="shop"`) {
+		t.Errorf("what left the config is told of again:\n%s", text)
+	}
 }
 
 // TestMetricsFade: what Azure said is left is told for two minutes only, because the next write may be far away; how full a table is that is not
