@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/prometheus/model/rulefmt"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
@@ -143,6 +145,14 @@ func TestKeeperInTrouble(t *testing.T) {
 			l := history.Open(filepath.Join(w.t.TempDir(), "not", "there.db"), history.Options{})
 			w.opts.Recorder, w.opts.Shelf = l, l
 		}, func(*world) {}, time.Hour, "RoutekeeperHistoryDegraded", 0},
+		"fought over": {nil, func(w *world) {
+			go func() {
+				for range 3 * 60 {
+					w.strip()
+					time.Sleep(20 * time.Second)
+				}
+			}()
+		}, time.Hour, "RoutekeeperFight", 0}, // it is put right every few minutes, so that RoutekeeperAssociationLost is silent
 		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement", 28},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,6 +173,10 @@ func TestKeeperInTrouble(t *testing.T) {
 				slices.Sort(fired)
 				if got := strings.Join(fired, " "); got != c.want {
 					t.Errorf("%q fire, want %q", got, c.want)
+				}
+				wakes := slices.ContainsFunc(w.rules, func(r rulefmt.Rule) bool { return r.Labels["severity"] == "critical" && w.fired[r.Alert] > 0 })
+				if cut := []string{"down", "stripped, observed", "stripped, paused", "not written", "fought over"}; slices.Contains(cut, name) && !wakes {
+					t.Error("pods are cut off, or will be, and nobody is woken")
 				}
 			})
 		})

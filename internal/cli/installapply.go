@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // setUp makes the changes, in their order, or only tells of them. The first that fails ends it.
-func setUp(ctx context.Context, client *azure.Client, changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
+func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
 	for _, c := range changes {
 		t := report.AlertChange{
 			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule", Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why, State: report.AlertPlanned,
@@ -25,13 +26,22 @@ func setUp(ctx context.Context, client *azure.Client, changes []monitor.Change, 
 			t.State = report.AlertSkipped
 		case yes:
 			t.State = report.AlertDone
-			if failed = makeChange(ctx, client, c); failed != nil {
+			if err := makeChange(ctx, client, c); err != nil {
+				failed = errors.New(webhook.Conceal(err.Error()) + toBeAllowed(c.Resource, err))
 				t.State, t.Error = report.AlertFailed, failed.Error()
 			}
 		}
 		told = append(told, t)
 	}
 	return told, failed
+}
+
+// toBeAllowed says what a refused write takes.
+func toBeAllowed(id network.ID, err error) string {
+	if refused := new(azure.Error); errors.As(err, &refused) && refused.Code == "AuthorizationFailed" {
+		return "; it takes Monitoring Contributor, or a role that may write it, on " + string(id.Group())
+	}
+	return ""
 }
 
 // makeChange makes one change and looks whether it has come about.

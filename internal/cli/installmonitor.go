@@ -125,7 +125,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 			return err
 		}
 	}
-	told, failed := setUp(ctx, client, changes, o.yes)
+	told, failed := setUp(ctx, client, o.webhook, changes, o.yes)
 	progress.stop()
 	result := report.Alerts{Changes: told}
 	if !o.remove {

@@ -28,7 +28,8 @@ func (a *app) newPause() *cobra.Command {
 meanwhile, and done afterwards where it is still to be done. A write under way is finished.
 
 It is a file beside the config (routes.paused for routes.yaml, routekeeper.paused in a folder), read before each round's
-changes; so it reaches keepers that see this folder, and outlives them. sync is not paused.`,
+changes; so it reaches keepers that see this folder, and outlives them. Name the config as the keeper does: one that runs with several files or
+folders is paused while one of them is, and one that runs with a folder by the folder. sync and run --once are not paused.`,
 		Example: `  routekeeper pause -f routes.yaml --for 2h
   routekeeper resume -f routes.yaml`,
 		Args: noArgs,
@@ -36,20 +37,18 @@ changes; so it reaches keepers that see this folder, and outlives them. sync is 
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected up to %s", length, longestPause)
 			}
-			file, err := pauseFile(paths)
+			files, err := pauseFiles(paths)
 			if err != nil {
 				return err
 			}
 			until := time.Now().Add(length).Truncate(time.Second)
-			// Whole or not at all: a keeper may read it at any time.
-			if err := os.WriteFile(file+".new", []byte(until.UTC().Format(time.RFC3339)+"\n"), 0o644); err != nil {
-				return err
+			for i, file := range files {
+				if err := writePause(file, until); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n", until.Format(time.RFC3339), paths[i], file)
 			}
-			if err := os.Rename(file+".new", file); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.out, "Paused until %s.\n", until.Format(time.RFC3339))
-			return err
+			return nil
 		},
 	}
 	configFlag(cmd, &paths)
@@ -66,46 +65,77 @@ func (a *app) newResume() *cobra.Command {
 		Example: "  routekeeper resume -f routes.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, err := pauseFile(paths)
+			files, err := pauseFiles(paths)
 			if err != nil {
 				return err
 			}
-			said := "Resumed."
-			if err := os.Remove(file); errors.Is(err, fs.ErrNotExist) {
-				said = "It was not paused."
-			} else if err != nil {
-				return err
+			for i, file := range files {
+				switch err := os.Remove(file); {
+				case errors.Is(err, fs.ErrNotExist):
+					fmt.Fprintf(a.out, "It was not paused: there is no %s.\n", file)
+				case err != nil:
+					return err
+				default:
+					fmt.Fprintf(a.out, "Resumed: a keeper that runs with -f %s makes changes again.\n", paths[i])
+				}
 			}
-			_, err = fmt.Fprintln(a.out, said)
-			return err
+			return nil
 		},
 	}
 	configFlag(cmd, &paths)
 	return cmd
 }
 
-// pauseFile is where the pause of a config stands: beside the first file, or in the folder.
-func pauseFile(configs []string) (string, error) {
-	first := configs[0]
-	if first == "-" {
-		return "", errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
+// pauseFiles are where the pauses of configs stand.
+func pauseFiles(configs []string) ([]string, error) {
+	var files []string
+	for _, config := range configs {
+		if config == "-" {
+			return nil, errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
+		}
+		if _, err := os.Stat(config); err != nil {
+			return nil, err
+		}
+		files = append(files, pauseFile(config))
 	}
-	info, err := os.Stat(first)
-	if err != nil {
-		return "", err
-	}
-	if info.IsDir() {
-		return filepath.Join(first, "routekeeper"+pauseExtension), nil
-	}
-	return strings.TrimSuffix(first, filepath.Ext(first)) + pauseExtension, nil
+	return files, nil
 }
 
-// paused says until when the keeper of a config is paused, "" where it is not. What cannot be read pauses, because somebody wanted that.
-func paused(configs []string) string {
-	file, err := pauseFile(configs)
-	if err != nil {
-		return "" // standard input, or the config is gone
+// pauseFile is where the pause of a config stands: beside a file, or in the folder.
+func pauseFile(config string) string {
+	if info, err := os.Stat(config); err == nil && info.IsDir() {
+		return filepath.Join(config, "routekeeper"+pauseExtension)
 	}
+	return strings.TrimSuffix(config, filepath.Ext(config)) + pauseExtension
+}
+
+// writePause writes until when: whole or not at all, because a keeper may read it at any time, and so that keepers of other users can,
+// whatever the umask.
+func writePause(file string, until time.Time) error {
+	if err := os.WriteFile(file+".new", []byte(until.UTC().Format(time.RFC3339)+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := os.Chmod(file+".new", 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// paused says until when the keeper of configs is paused, "" where it is not: while one of them is.
+func paused(configs []string) string {
+	for _, config := range configs {
+		if config == "-" {
+			continue
+		}
+		if until := pausedBy(pauseFile(config)); until != "" {
+			return until
+		}
+	}
+	return ""
+}
+
+// pausedBy says until when a file pauses. What cannot be read pauses, because somebody wanted that.
+func pausedBy(file string) string {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -118,7 +148,7 @@ func paused(configs []string) string {
 	case err != nil:
 		return "until " + file + " says until when, or is removed"
 	case time.Now().Before(until):
-		return "until " + until.Format(time.RFC3339)
+		return "until " + until.Format(time.RFC3339) + " (" + file + ")"
 	}
 	return ""
 }

@@ -20,16 +20,16 @@ import (
 const watchEvery = time.Second
 
 // watchConfig reads a config again when its files change, or at a SIGHUP, and hands it to take: all of it where all of it is right, and
-// otherwise nothing. It ends with the context.
-func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha1.ClusterRoutes, log *slog.Logger, take func([]v1alpha1.ClusterRoutes)) {
+// otherwise nothing. It tells whether the files are taken, and ends with the context.
+func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha1.ClusterRoutes, log *slog.Logger, take func([]v1alpha1.ClusterRoutes), taken func(bool)) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	if slices.Contains(paths, "-") {
 		paths = nil // standard input is read once
 	}
-	taken := a.look(paths)
-	last := taken
+	read := a.look(paths)
+	last := read
 	for tick := time.NewTicker(watchEvery); ; {
 		asked := false
 		select {
@@ -43,11 +43,12 @@ func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha
 		now := a.look(paths)
 		settled := now == last
 		last = now
-		if len(paths) == 0 || !asked && (now == taken || !settled) {
+		if len(paths) == 0 || !asked && (now == read || !settled) {
 			continue
 		}
-		taken = now
+		read = now
 		configs, err := a.readConfig(paths)
+		taken(err == nil)
 		switch {
 		case err != nil:
 			log.Error("the config is not taken; the old one stays", "error", err.Error())

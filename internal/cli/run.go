@@ -118,11 +118,12 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	defer past.Close()
 	interrupted := ctx
 	said := make(chan struct{})
-	context.AfterFunc(interrupted, func() {
+	tells := context.AfterFunc(interrupted, func() {
 		log.Info("stopping: " + leaving)
 		notify(log, "STOPPING=1")
 		close(said)
 	})
+	defer tells() // the context ends with the program, too
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
@@ -148,7 +149,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			}
 		}()
 	}
-	go a.watchConfig(ctx, o.paths, configs, log, k.Reload)
+	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, metrics.Config)
 	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil

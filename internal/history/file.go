@@ -181,7 +181,7 @@ func reason(err error) string {
 	case sqlite3.SQLITE_READONLY:
 		return "it, or its folder, is read-only"
 	case sqlite3.SQLITE_CANTOPEN:
-		return "it, or its folder, cannot be opened for writing"
+		return "it, or its folder, cannot be opened by this user"
 	case sqlite3.SQLITE_NOTADB:
 		return "it is not a database"
 	case sqlite3.SQLITE_CORRUPT:

@@ -171,7 +171,7 @@ func (w wanted) differences(raw []byte) (all []difference, err error) {
 	}
 	p := have.Properties
 	if p.Enabled == nil || !*p.Enabled {
-		note("it is not enabled", edit{"properties.enabled", true})
+		note("enables it again", edit{"properties.enabled", true})
 	}
 	if w.isRule() {
 		w.ruleDifferences(have, note)

@@ -173,6 +173,20 @@ func shown(address string) string {
 	return u.Scheme + "://" + u.Host + "/…"
 }
 
+// Conceal takes what is secret in the webhook's address out of a text: Azure repeats the address of one that it refuses.
+func (w Webhook) Conceal(text string) string {
+	hide := func(secret, by string) {
+		if secret != "" {
+			text = regexp.MustCompile("(?i)"+regexp.QuoteMeta(secret)).ReplaceAllLiteralString(text, by)
+		}
+	}
+	hide(w.URL, shown(w.URL))
+	if _, behind, found := cutLast(w.URL, "/events/"); found {
+		hide(behind, "…")
+	}
+	return text
+}
+
 // sorted lower-cases and sorts texts that are compared without case.
 func sorted(texts []string) []string {
 	out := make([]string, len(texts))

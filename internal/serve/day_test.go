@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,6 +94,7 @@ type life struct {
 	past *history.Log
 	stop context.CancelFunc
 	done chan error
+	*originals
 
 	mu    sync.Mutex
 	dead  bool
@@ -227,7 +229,7 @@ func (a alerts) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // start starts the program.
 func (d *day) start() {
-	l := &life{past: history.Open(d.path, history.Options{}), done: make(chan error, 1), died: make(chan struct{})}
+	l := &life{past: history.Open(d.path, history.Options{}), done: make(chan error, 1), died: make(chan struct{}), originals: &originals{t: d.t, of: map[any][sha256.Size]byte{}}}
 	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e, emulatortest.Keeper)
 	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Shelf: l, Paused: func() string {
 		d.mu.Lock()
@@ -340,6 +342,7 @@ func (l *life) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 	if l.isDead() {
 		return nil
 	}
+	l.checkUnchanged(s)
 	return l.past.Record(r, s)
 }
 

@@ -22,17 +22,19 @@ type Metrics struct {
 	registry *prometheus.Registry
 	kept     []string // names of clusters, as of the last round
 
-	findings  *prometheus.GaugeVec     // code, severity, cluster
-	changes   *prometheus.CounterVec   // verb, outcome, cluster
-	unmade    *prometheus.GaugeVec     // verb, cluster
-	latency   *prometheus.HistogramVec // kind
-	rounds    *prometheus.CounterVec   // cause
-	last      *prometheus.GaugeVec     // cluster
-	routes    *prometheus.GaugeVec     // table
-	limit     *prometheus.GaugeVec     // table
-	calls     *prometheus.CounterVec   // method, status
-	remaining *prometheus.GaugeVec     // subscription, kind
-	events    *prometheus.CounterVec   // result
+	findings      *prometheus.GaugeVec     // code, severity, cluster
+	changes       *prometheus.CounterVec   // verb, outcome, cluster
+	unmade        *prometheus.GaugeVec     // verb, cluster
+	latency       *prometheus.HistogramVec // kind
+	rounds        *prometheus.CounterVec   // cause
+	last          *prometheus.GaugeVec     // cluster
+	routes        *prometheus.GaugeVec     // table
+	limit         *prometheus.GaugeVec     // table
+	looked        map[string]time.Time     // tables, and when they were looked at last
+	calls         *prometheus.CounterVec   // method, status
+	remaining     *tokens
+	events        *prometheus.CounterVec // result
+	refusedConfig prometheus.Gauge
 }
 
 // retired is when AKS retires kubenet.
@@ -43,7 +45,7 @@ var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "m
 
 // NewMetrics makes the metrics of one keeper.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{}, remaining: newTokens()}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help}, labels)
 		m.registry.MustRegister(g)
@@ -57,18 +59,18 @@ func NewMetrics() *Metrics {
 	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
 	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
 	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
-	m.remaining = gauge("arm_tokens_remaining", "Tokens that Azure said were left, by subscription and kind: reads or writes.", "subscription", "kind")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
 		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
 	}, []string{"kind"})
-	m.registry.MustRegister(m.latency, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	m.registry.MustRegister(m.latency, m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
@@ -93,11 +95,19 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
 
+// Config notes whether the config that is there now is taken.
+func (m *Metrics) Config(taken bool) {
+	m.refusedConfig.Set(0)
+	if !taken {
+		m.refusedConfig.Set(1)
+	}
+}
+
 // Call notes an answer of Azure.
 func (m *Metrics) Call(c azure.Call) {
 	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
 	if c.Remaining >= 0 {
-		m.remaining.WithLabelValues(c.Subscription, c.Kind).Set(float64(c.Remaining))
+		m.remaining.note(c, time.Now())
 	}
 }
 
@@ -117,7 +127,9 @@ func (m *Metrics) Round(r keeper.Round) {
 	}
 	made := map[string]bool{}
 	for _, c := range r.Changes {
-		m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
+		if slices.Contains(r.Kept, c.Cluster) {
+			m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
+		}
 		if c.State != plan.Done {
 			continue
 		}
@@ -131,35 +143,64 @@ func (m *Metrics) Round(r keeper.Round) {
 	for kind := range made {
 		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
 	}
-	looked := r.Of
-	if looked == nil {
-		looked = r.Kept
+	looked := r.Kept
+	if r.Of != nil { // a round that was writing while its cluster left the config ends afterwards
+		looked = slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
 	}
 	m.left(r, looked)
-	for _, cluster := range m.kept {
-		if !slices.Contains(r.Kept, cluster) {
-			m.last.DeleteLabelValues(cluster)
-			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
-		}
-	}
-	m.kept = r.Kept
-	for _, cluster := range m.kept {
-		m.last.WithLabelValues(cluster) // one that never was is told of, too
-	}
+	m.keep(r.Kept)
 	for _, cluster := range looked {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
+	m.fill(r, end)
+}
+
+// keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look
+// at all of them can end in hundreds of rounds.
+func (m *Metrics) keep(names []string) {
+	if slices.Equal(m.kept, names) {
+		return
+	}
+	for _, cluster := range m.kept {
+		if !slices.Contains(names, cluster) {
+			m.last.DeleteLabelValues(cluster)
+			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+		}
+	}
+	m.kept = names
+	for _, cluster := range names {
+		m.last.WithLabelValues(cluster)
+	}
+}
+
+// unseen is for how long it is told how full a table was that is not looked at any more: nobody may ask for it now, or it cannot be read.
+const unseen = time.Hour
+
+// fill notes how full tables are.
+func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
+		m.looked = map[string]time.Time{}
 		m.routes.Reset()
 		m.limit.Reset()
 	}
 	for _, f := range r.Tables {
-		m.routes.WithLabelValues(f.Table.Key()).Set(float64(f.Routes))
+		key := f.Table.Key()
+		m.looked[key] = now
+		m.routes.WithLabelValues(key).Set(float64(f.Routes))
 		if f.Limit > 0 {
-			m.limit.WithLabelValues(f.Table.Key()).Set(float64(f.Limit))
+			m.limit.WithLabelValues(key).Set(float64(f.Limit))
+		} else {
+			m.limit.DeleteLabelValues(key)
+		}
+	}
+	for key, at := range m.looked {
+		if now.Sub(at) > unseen {
+			delete(m.looked, key)
+			m.routes.DeleteLabelValues(key)
+			m.limit.DeleteLabelValues(key)
 		}
 	}
 }

@@ -180,7 +180,9 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
 		if !ok || what == mayLook && who.bySecret {
-			s.metrics.refused("unauthorized")
+			if what == maySend { // a browser always asks for a page without a password first
+				s.metrics.refused("unauthorized")
+			}
 			s.gate.challenge(w.Header())
 			http.Error(w, "this call is not authorized", http.StatusUnauthorized)
 			return

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/azure"
@@ -180,6 +181,10 @@ func TestWhoMayCall(t *testing.T) {
 			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.bearer, status, c.status)
 		}
 	}
+	// Who asks for metrics or a page sends no events: a browser does so without a password first.
+	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
+		t.Errorf("want 4 events refused:\n%s", text)
+	}
 	s.Ready()
 	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 || text != "ok\n" {
 		t.Errorf("after the first round: %d %q", status, text)
@@ -334,6 +339,39 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(text, `cluster="shop"`) || strings.Contains(text, `table="/subscriptions/s/a"`) || !strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
+	// A round that was writing when its cluster left the config ends after that.
+	m.Round(keeper.Round{Kept: []string{"play"}, Of: []string{"shop"}, Started: at, Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
+	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text, `cluster="shop"`) {
+		t.Errorf("what left the config is told of again:\n%s", text)
+	}
+}
+
+// TestMetricsFade: what Azure said is left is told for two minutes only, because the next write may be far away; how full a table is that is not
+// looked at any more for an hour, where rounds never see all of everything. What may be in it is told of targets only.
+func TestMetricsFade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics()
+		told := func() string {
+			w := httptest.NewRecorder()
+			m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			return w.Body.String()
+		}
+		round := func(tables ...keeper.Fill) {
+			m.Round(keeper.Round{Kept: []string{"shop", "ill"}, Of: []string{"shop"}, Started: time.Now(), Tables: tables})
+		}
+		m.Call(azure.Call{Method: "PUT", Status: 200, Subscription: "s", Kind: "writes", Remaining: 3})
+		round(keeper.Fill{Table: "/subscriptions/s/a", Routes: 399, Limit: 400}, keeper.Fill{Table: "/subscriptions/s/b", Routes: 399, Limit: 400})
+		time.Sleep(time.Minute)
+		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 399})
+		if text := told(); !strings.Contains(text, `kind="writes",subscription="s"} 3`) || !strings.Contains(text, `limit{table="/subscriptions/s/a"} 400`) || strings.Contains(text, `limit{table="/subscriptions/s/b"}`) {
+			t.Errorf("after a minute:\n%s", text)
+		}
+		time.Sleep(time.Hour)
+		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 398})
+		if text := told(); strings.Contains(text, "tokens_remaining{") || strings.Contains(text, `"/subscriptions/s/a"`) || !strings.Contains(text, `routes{table="/subscriptions/s/b"} 398`) {
+			t.Errorf("after an hour:\n%s", text)
+		}
+	})
 }
 
 // TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody known, does.
