@@ -20,8 +20,9 @@ import (
 const watchEvery = time.Second
 
 // watchConfig reads a config again when its files change, or at a SIGHUP, and hands it to take: all of it where all of it is right, and
-// otherwise nothing. It tells whether the files are taken, and ends with the context.
-func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha1.ClusterRoutes, log *slog.Logger, take func([]v1alpha1.ClusterRoutes), taken func(bool)) {
+// otherwise nothing. It tells what is wrong with the files, nil where they
+// are taken, and ends with the context.
+func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha1.ClusterRoutes, log *slog.Logger, take func([]v1alpha1.ClusterRoutes), tell func(error)) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -48,7 +49,7 @@ func (a *app) watchConfig(ctx context.Context, paths []string, current []v1alpha
 		}
 		read = now
 		configs, err := a.readConfig(paths)
-		taken(err == nil)
+		tell(err)
 		switch {
 		case err != nil:
 			log.Error("the config is not taken; the old one stays", "error", err.Error())

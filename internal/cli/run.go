@@ -149,7 +149,14 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			}
 		}()
 	}
-	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, metrics.Config)
+	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, func(wrong error) {
+		metrics.Config(wrong == nil)
+		if wrong != nil {
+			board.Say("The config as it is now is not taken, and the one before is kept: " + report.Plain(wrong.Error()))
+		} else {
+			board.Say("")
+		}
+	})
 	go askWriters(ctx, past, client)
 	// On standard output the text of a round would only repeat the log.
 	show := format != report.Text || a.outFile != nil

@@ -172,7 +172,7 @@ func (j *journal) close() error {
 func (j *journal) findings() []finding.Finding {
 	switch {
 	case j.trouble != nil:
-		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; what happens is kept in memory until it can", j.path, reason(j.trouble)).About(j.path)
+		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; what happens is kept in memory until it can, and is lost if the program ends before", j.path, reason(j.trouble)).About(j.path)
 		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
 		if j.lost > 0 {
 			f = f.With(fmt.Sprintf("%d records found no room and are lost", j.lost))

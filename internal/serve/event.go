@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -49,7 +50,7 @@ func parse(header http.Header, body []byte) ([]event, error) {
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
 		if err := json.Unmarshal(body, &any); err != nil {
-			return nil, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, unexpected("the body", err)
 		}
 		err := e.data(any)
 		return []event{e}, err
@@ -57,7 +58,7 @@ func parse(header http.Header, body []byte) ([]event, error) {
 	if isArray(body) {
 		var batch []json.RawMessage
 		if err := json.Unmarshal(body, &batch); err != nil {
-			return nil, fmt.Errorf("the body is not JSON: %w", err)
+			return nil, unexpected("the body", err)
 		}
 		events := make([]event, len(batch))
 		for i, one := range batch {
@@ -93,7 +94,7 @@ func (e *event) one(raw []byte) error {
 		Data        json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return fmt.Errorf("it is not JSON of the expected form: %w", err)
+		return unexpected("it", err)
 	}
 	switch {
 	case strings.EqualFold(head.SchemaID, "azureMonitorCommonAlertSchema"):
@@ -190,7 +191,7 @@ func decode(raw []byte, into any) error {
 		return fmt.Errorf("it has no data")
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("its data is not of the expected form: %w", err)
+		return unexpected("its data", err)
 	}
 	return nil
 }
@@ -199,4 +200,19 @@ func decode(raw []byte, into any) error {
 func readable(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (kind == "application/json" || kind == "application/cloudevents+json" || kind == "application/cloudevents-batch+json")
+}
+
+// unexpected says what is wrong with JSON to who has sent it.
+func unexpected(what string, err error) error {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Errorf("%s is not of the expected form: %.200s is a JSON %s", what, kind.Field, kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is not of the expected form: it is a JSON %s", what, kind.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%s is not JSON: %w at byte %d", what, syntax, syntax.Offset)
+	}
+	return fmt.Errorf("%s is not JSON: %w", what, err)
 }
