@@ -89,6 +89,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, fights: map[place]*fight{}, foes: map[string]*foe{}, places: map[string]seenAt{}, lanes: map[string]chan struct{}{}, bell: newBell(),
 		writing: make(chan struct{}, writesAtOnce)}
 	k.configure(configs)
+	k.bell.learn(k.memory)
 	k.recallHeld()
 	return k
 }
