@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,11 +73,15 @@ func TestReloadWhileWriting(t *testing.T) {
 				k.since(5 * time.Second)
 				configs := c.after(w, play, third)
 				k.Reload(configs)
-				k.since(25 * time.Second)
+				rounds := k.parts(25 * time.Second)
 				mend()
-				k.since(3 * time.Minute)
+				for _, r := range append(rounds, k.parts(3*time.Minute)...) {
+					if len(r.Kept) != len(configs) || len(r.Of) > 0 && !slices.Contains(r.Kept, r.Of[0]) {
+						t.Errorf("after the new configs were taken a round is told of %v, and that %v are kept", r.Of, r.Kept)
+					}
+				}
 				w.strip(third.subnet, play.subnet)
-				rounds := k.since(40 * time.Second)
+				rounds = k.since(40 * time.Second)
 				for _, r := range rounds {
 					if len(r.Kept) != len(configs) || len(r.Findings) > 0 {
 						t.Errorf("of %v, kept %v: %+v", r.Of, r.Kept, r.Findings)
