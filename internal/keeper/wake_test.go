@@ -68,6 +68,10 @@ func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration,
 }
 
 func (w *world) runOver(a Azure, o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+	return w.runTold(a, o, interval, func(Round) {}, configs...)
+}
+
+func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Round), configs ...v1alpha1.ClusterRoutes) *running {
 	r := &running{Keeper: New(a, configs, o)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -76,6 +80,7 @@ func (w *world) runOver(a Azure, o Options, interval time.Duration, configs ...v
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.rounds = append(r.rounds, round)
+			tell(round)
 		})
 	}()
 	r.cancel = cancel
