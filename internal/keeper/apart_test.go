@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -272,6 +273,42 @@ func TestPartedFindings(t *testing.T) {
 			if !slices.Contains(codes(r), finding.Paused) || !slices.Contains(codes(r), finding.ClustersOverlap) {
 				t.Errorf("of %v: %v", r.Of, codes(r))
 			}
+		}
+	})
+}
+
+// TestPartedMeanwhile: while a round reads the last it needs, another sees that it shares something with it, and waits. It stays out of
+// what the first is parted into.
+func TestPartedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		third := w.addCluster("third", "51")
+		var k *running
+		way := before("GET", "/networkInterfaces", func() {
+			w.edit(play.subnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			k.Wake("", play.subnet)
+			time.Sleep(3 * time.Second)
+		})
+		k = w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour,
+			w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster, third.target))
+		k.since(time.Minute)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		w.strip(w.demo.GatewaySubnet)
+		k.since(10 * time.Second)
+		woken := time.Now()
+		k.Wake("", w.demo.GatewaySubnet, third.subnet)
+		rounds := k.parts(time.Minute)
+		joined := false
+		for _, r := range rounds {
+			both := slices.Contains(r.Of, "shop") && slices.Contains(r.Of, "play")
+			if both && r.Started.Equal(woken) {
+				t.Errorf("a round of %v has not looked at all of them", r.Of)
+			}
+			joined = joined || both
+		}
+		if !joined {
+			t.Errorf("they are not looked at together: %+v", rounds)
 		}
 	})
 }
