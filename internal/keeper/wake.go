@@ -274,11 +274,6 @@ func (k *Keeper) related(clusters map[string]bool) map[string]bool {
 	return in
 }
 
-// named returns the config of a cluster.
-func (k *Keeper) named(name string) []v1alpha1.ClusterRoutes {
-	return slices.DeleteFunc(slices.Clone(k.configs), func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name != name })
-}
-
 // of returns the configs of the clusters that are chosen by their keys.
 func (k *Keeper) of(chosen func(key string) bool) []v1alpha1.ClusterRoutes {
 	var out []v1alpha1.ClusterRoutes
