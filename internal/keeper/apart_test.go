@@ -283,14 +283,15 @@ func TestPartedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		third := w.addCluster("third", "51")
-		var k *running
+		running := make(chan *running, 1)
 		way := before("GET", "/networkInterfaces", func() {
 			w.edit(play.subnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
-			k.Wake("", play.subnet)
+			(<-running).Wake("", play.subnet)
 			time.Sleep(3 * time.Second)
 		})
-		k = w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour,
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour,
 			w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster, third.target))
+		running <- k
 		k.since(time.Minute)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })

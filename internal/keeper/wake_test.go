@@ -354,12 +354,13 @@ func TestReload(t *testing.T) {
 func TestEventDuringTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		var k *running
+		running := make(chan *running, 1)
 		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() { // the subnets have been looked at
 			w.strip(w.demo.NodeSubnet)
-			k.Wake("", w.demo.NodeSubnet)
+			(<-running).Wake("", w.demo.NodeSubnet)
 		})
-		k = w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
+		running <- k
 		k.since(time.Minute)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the event is lost")
