@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -82,21 +83,32 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 	return inGroups(ctx, some)
 }
 
-// readGroups reads what is wanted of one subscription by lists of its resource groups, or by GETs.
+// readGroups reads what is wanted of one subscription by lists of its resource groups, and what is left by GETs, of all groups together: more
+// than parallel at once would be on their way before the first answer said that few tokens are left.
 func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
-	g, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	var left []wanted
+	later := func(_ context.Context, rest []wanted) error {
+		mu.Lock()
+		defer mu.Unlock()
+		left = append(left, rest...)
+		return nil
+	}
+	g, lists := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, members := range byGroup(some) {
-		group := members[0].id.Group()
+		group, direct := members[0].id.Group(), sumCost(members)
 		g.Go(func() error {
-			each := func(ctx context.Context, rest []wanted) error { return c.readEach(ctx, rest, tell) }
-			if direct := sumCost(members); c.costOf(group, resourceType) < direct {
-				return c.readScope(ctx, group, resourceType, version, members, direct, tell, each)
+			if c.costOf(group, resourceType) < direct {
+				return c.readScope(lists, group, resourceType, version, members, direct, tell, later)
 			}
-			return each(ctx, members)
+			return later(lists, members)
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return c.readEach(ctx, left, tell)
 }
 
 func byGroup(some []wanted) map[string][]wanted {

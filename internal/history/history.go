@@ -158,7 +158,7 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 		appeared, gone, hidden = finding.News(l.known, r.Findings)
 		l.known = finding.ByKey(r.Findings)
 	} else if len(r.Changes) > 0 { // it was about no cluster that is kept: what stands there is none of its business
-		appeared = r.Findings
+		appeared, _, _ = finding.News(l.known, r.Findings)
 	}
 	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
 		of := l.begin(r)

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -133,7 +134,8 @@ func (a *agenda) free(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoute
 	if len(a.busy) == 0 {
 		return all
 	}
-	return without(all, a.together(a.of(func(key string) bool { return a.busy[key] })))
+	busy := a.related(a.busy)
+	return slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.ClusterRoutes) bool { return busy[keyOf(c)] })
 }
 
 // ill returns the clusters that are left out when all are looked at: those that keep others waiting, and what shares something with
@@ -151,18 +153,21 @@ func (a *agenda) ill() map[string]bool {
 
 // begin has a turn begun.
 func (a *agenda) begin(ctx context.Context, t *turn) {
-	t.asked = a.bell.answer(t.part)
-	if len(t.asked) > 0 && t.wish == nil {
-		t.cause = Cause{By: ByEvent, Caller: callers(t.asked)}
+	if t.wish == nil { // a person's round makes what was asked for only: it is no answer to anything else
+		if t.asked = a.bell.answer(t.part); len(t.asked) > 0 {
+			t.cause = Cause{By: ByEvent, Caller: callers(t.asked)}
+		}
 	}
 	t.yield = t.cause.By == ByPoll
 	for _, c := range t.part {
 		key := keyOf(c)
 		a.busy[key] = true
-		delete(a.missed, key)
-		a.memory[key].again = time.Time{}
-		if a.polling != t {
-			a.woken[key] = time.Now()
+		if t.wish == nil {
+			delete(a.missed, key)
+			a.memory[key].again = time.Time{}
+			if a.polling != t {
+				a.woken[key] = time.Now()
+			}
 		}
 	}
 	look, cancel := context.WithCancel(ctx)
@@ -235,10 +240,8 @@ func (a *agenda) over(ctx context.Context, t *turn, round Round, err error) {
 	}
 	for _, c := range t.part {
 		delete(a.busy, keyOf(c))
-		if len(without([]v1alpha1.ClusterRoutes{c}, a.configs)) > 0 { // it is not kept any more
-			delete(a.memory, keyOf(c))
-		}
 	}
+	a.forgetGone()
 	switch {
 	case err == nil:
 		a.worked = true
@@ -277,12 +280,20 @@ func (a *agenda) leave(t *turn, clusters []v1alpha1.ClusterRoutes, late bool) {
 
 // claim takes clusters into a turn that share something with it, as was seen. Where some of them are in another round, their part of the
 // turn waits for that.
-func (a *agenda) claim(t *turn, clusters []v1alpha1.ClusterRoutes) {
-	taken := a.together(slices.DeleteFunc(slices.Clone(clusters), func(c v1alpha1.ClusterRoutes) bool { return !a.busy[keyOf(c)] }))
-	a.leave(t, taken, false)
-	for _, c := range without(clusters, taken) {
+func (a *agenda) claim(t *turn, related map[string]bool) {
+	more := maps.Clone(related)
+	for _, c := range t.part {
+		delete(more, keyOf(c))
+	}
+	elsewhere := maps.Clone(more)
+	maps.DeleteFunc(elsewhere, func(key string, _ bool) bool { return !a.busy[key] })
+	taken := a.related(elsewhere)
+	a.leave(t, a.of(func(key string) bool { return taken[key] }), false)
+	for _, c := range a.of(func(key string) bool { return more[key] && !taken[key] }) {
 		a.busy[keyOf(c)] = true
-		delete(a.missed, keyOf(c))
+		if t.wish == nil {
+			delete(a.missed, keyOf(c))
+		}
 		delete(t.left, keyOf(c))
 		t.part = append(t.part, c)
 	}

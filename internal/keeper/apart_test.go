@@ -10,8 +10,10 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // TestApart: whatever of one cluster hangs or fails, and from the first moment on, another one's strips are repaired within seconds, every
@@ -224,6 +226,90 @@ func TestParted(t *testing.T) {
 		}
 		if want := (Cause{By: ByEvent, Caller: "Ann Example and 1 more"}); r[0].Woke != want || r[1].Woke != want {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
+		}
+	})
+}
+
+// TestSilentCluster: of a cluster that never gave an answer there is a finding, too.
+func TestSilentCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" + play.cluster.Subscription() + ".*managedClusters", Cut: "before", Count: -1})
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(time.Minute)
+		for _, r := range k.parts(2 * time.Minute) {
+			if !slices.Equal(codes(r), []finding.Code{finding.ReadFailed}) || r.Findings[0].Cluster != "play" {
+				t.Errorf("of %v: %+v", r.Of, r.Findings)
+			}
+		}
+		mend()
+		k.since(2 * time.Minute)
+		if len(w.routes(play.target)) != 2 {
+			t.Error("it is not kept when it answers")
+		}
+	})
+}
+
+// TestPartedFindings: a round is parted for its writes. What is about a target stays with the clusters that have it, and each part says
+// what is about everything.
+func TestPartedFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play, third := w.addCluster("play", "50"), w.addCluster("third", "51")
+		double := w.addCluster("double", "50") // with pods where those of play are
+		o := Options{Paused: func() string { return "until tomorrow" }}
+		k := w.runWith(o, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target), configure("double", double.cluster, play.target), configure("third", third.cluster, third.target))
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet, third.subnet)
+		k.since(10 * time.Second)
+		if _, err := k.Ask(t.Context(), Request{Verbs: []plan.Verb{plan.Associate, plan.Create}}); err != nil {
+			t.Fatal(err)
+		}
+		rounds := k.parts(0)
+		if len(rounds) < 3 {
+			t.Fatalf("%d parts", len(rounds))
+		}
+		for _, r := range rounds {
+			if !slices.Contains(codes(r), finding.Paused) || !slices.Contains(codes(r), finding.ClustersOverlap) {
+				t.Errorf("of %v: %v", r.Of, codes(r))
+			}
+		}
+	})
+}
+
+// TestPartedMeanwhile: while a round reads the last it needs, another sees that it shares something with it, and waits. It stays out of
+// what the first is parted into.
+func TestPartedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		third := w.addCluster("third", "51")
+		running := make(chan *running, 1)
+		way := before("GET", "/networkInterfaces", func() {
+			w.edit(play.subnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			(<-running).Wake("", play.subnet)
+			time.Sleep(3 * time.Second)
+		})
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour,
+			w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster, third.target))
+		running <- k
+		k.since(time.Minute)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		w.strip(w.demo.GatewaySubnet)
+		k.since(10 * time.Second)
+		woken := time.Now()
+		k.Wake("", w.demo.GatewaySubnet, third.subnet)
+		rounds := k.parts(time.Minute)
+		joined := false
+		for _, r := range rounds {
+			both := slices.Contains(r.Of, "shop") && slices.Contains(r.Of, "play")
+			if both && r.Started.Equal(woken) {
+				t.Errorf("a round of %v has not looked at all of them", r.Of)
+			}
+			joined = joined || both
+		}
+		if !joined {
+			t.Errorf("they are not looked at together: %+v", rounds)
 		}
 	})
 }

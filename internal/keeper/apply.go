@@ -60,7 +60,7 @@ func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outco
 					if !stands {
 						intend := func(changes []plan.Change) { t.opts.Recorder.Intend(round, changes) }
 						var now network.Document
-						done, found, r, now = t.applyOne(ctx, editor{replan: d.again, seen: time.Now(), intend: intend}, j.id, j.changes, r)
+						done, found, r, now = t.applyOne(ctx, editor{replan: d.again, seen: d.looked, intend: intend}, j.id, j.changes, r)
 						t.opts.Recorder.Settle(done)
 						if now.Raw != nil {
 							mu.Lock()

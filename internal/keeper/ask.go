@@ -105,8 +105,12 @@ func (a *agenda) answering(now time.Time) (t *turn, at time.Time) {
 	}
 	for _, q := range a.asked {
 		maps.DeleteFunc(q.left, func(key string, _ bool) bool { return a.memory[key] == nil }) // it was there when it was asked for
-		if len(q.left) == 0 {
+		switch {
+		case len(q.left) > 0:
+		case q.so.round.Serial == 0:
 			q.end(unknown(q.Cluster))
+		default: // the others were looked at
+			q.end(nil)
 		}
 	}
 	a.asked = slices.DeleteFunc(a.asked, func(q *question) bool { return q.ended || q.ctx.Err() != nil })

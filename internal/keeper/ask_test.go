@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -102,5 +104,70 @@ func TestAskBeforeTheEnd(t *testing.T) {
 			<-answers
 		}
 		k.stop()
+	})
+}
+
+// TestLookTakesNothingAway: somebody has the keeper look when an event comes, or a poll is under way. What these would have repaired is
+// repaired all the same.
+func TestLookTakesNothingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		look := func() {
+			t.Helper()
+			if r, err := k.Ask(context.Background(), Request{Cluster: "shop", By: "ann"}); err != nil || strings.Contains(did(r), "done") {
+				t.Errorf("%s %v", did(r), err)
+			}
+		}
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k.mu.Lock() // both come at once
+		if err := k.bell.ask(&question{Request: Request{Cluster: "shop"}, ctx: t.Context(), answer: make(chan answer, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		k.Wake("", w.demo.NodeSubnet)
+		k.mu.Unlock()
+		k.since(10 * time.Second)
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("the event is lost")
+		}
+		// The poll is slow, and the cluster leaves it for who asks.
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(time.Hour - 75*time.Second)
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
+		k.since(0)
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)}) // a poll begins
+		time.Sleep(500 * time.Millisecond)
+		look()
+		mend()
+		k.since(10 * time.Second)
+		if w.tableOf(w.demo.GatewaySubnet) == "" {
+			t.Error("the poll's look is lost")
+		}
+	})
+}
+
+// TestAskForAllWhileOneGoes: somebody asks for all, and one of them is removed before its turn.
+func TestAskForAllWhileOneGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := apartWorld(t)
+		w.strip(play.subnet)
+		mend := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before", Count: -1})
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k.since(10 * time.Second)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			if r, err := k.Ask(context.Background(), Request{}); err != nil || !slices.Equal(r.Of, []string{"shop"}) && r.Of != nil || r.Seen == nil {
+				t.Errorf("of %v: %v", r.Of, err)
+			}
+		}()
+		k.since(10 * time.Second)
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+		k.since(10 * time.Second)
+		mend()
+		<-answered
 	})
 }

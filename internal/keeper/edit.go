@@ -70,7 +70,7 @@ func (e *editor) sent(c plan.Change, written azure.Written) bool {
 	})
 }
 
-// believed is how old what a plan stands on may be when a table is written: waiting for a turn can take a while.
+// believed is how old what a plan stands on may be when a table is written: a slow look, and waiting for a turn, can take a while.
 const believed = 30 * time.Second
 
 // edit returns the document that makes the plan true, or nil.
@@ -92,11 +92,11 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if time.Since(e.seen) > believed {
+	if now := time.Now(); now.Sub(e.seen) > believed {
 		if e.replan, err = e.late(context.WithoutCancel(ctx), table.ID); err != nil {
 			return nil, err
 		}
-		e.seen = time.Now()
+		e.seen = now
 	}
 	p := e.table(table)
 	if len(p.Changes) == 0 {

@@ -54,17 +54,26 @@ func (f *fight) is(c plan.Change) bool {
 	return f.change.Verb == c.Verb && reflect.DeepEqual(f.change.New, c.New)
 }
 
+// stands reports whether the change was seen to stand.
+func (f *fight) stands(s *network.Snapshot) bool {
+	if subnet := s.Subnet(f.change.Resource); subnet != nil {
+		return f.change.SeenInSubnet(subnet)
+	}
+	table := s.Table(f.change.Resource)
+	return table != nil && f.change.SeenInTable(table)
+}
+
 // contested notes which changes are planned again, and returns the places of those that have to wait.
-func (t *turn) contested(changes []plan.Change) (held map[place]bool) {
+func (t *turn) contested(d *decision) (held map[place]bool) {
 	now := time.Now()
 	held = map[place]bool{}
 	again := map[place]bool{}
-	for _, c := range changes {
+	for _, c := range d.Changes {
 		f := t.fights[placeOf(c)]
 		if f == nil || !f.is(c) {
 			continue
 		}
-		again[placeOf(c)] = true
+		again[placeOf(c)], f.change = true, c // the cluster can have another name now
 		if f.seen.IsZero() {
 			f.seen = now
 		}
@@ -73,7 +82,7 @@ func (t *turn) contested(changes []plan.Change) (held map[place]bool) {
 	}
 	clusters := nameSet(t.part)
 	for at, f := range t.fights {
-		if clusters[f.change.Cluster] && !again[at] {
+		if clusters[f.change.Cluster] && !again[at] && f.stands(d.s) { // where that was not seen, it waits no longer for it
 			f.seen = time.Time{}
 		}
 	}
@@ -116,24 +125,28 @@ func (t *turn) fighting(ctx context.Context) []finding.Finding {
 	foughtOver := map[string][]*fight{}
 	for at, f := range t.fights {
 		switch until := f.until(); {
-		case f.wait == 0 || !clusters[f.change.Cluster]:
+		case f.wait == 0:
 		case !until.After(now):
 			delete(t.fights, at)
+		case !clusters[f.change.Cluster]:
 		default:
 			foughtOver[at.resource] = append(foughtOver[at.resource], f)
-			m := t.memory[keyOf(t.named(f.change.Cluster)[0])]
-			if m.again.IsZero() || until.Before(m.again) {
-				m.again = until
+			for _, c := range t.part {
+				if m := t.memory[keyOf(c)]; c.Metadata.Name == f.change.Cluster && (m.again.IsZero() || until.Before(m.again)) {
+					m.again = until
+				}
 			}
 		}
 	}
 	var findings []finding.Finding
 	for resource, fights := range foughtOver {
-		if t.foes[resource] == nil {
-			t.foes[resource] = &foe{}
+		who := t.foes[resource]
+		if who == nil {
+			who = &foe{}
+			t.foes[resource] = who
 		}
-		t.ask(ctx, t.foes[resource], fights)
-		findings = append(findings, t.foes[resource].finding(fights))
+		t.ask(ctx, who, fights)
+		findings = append(findings, who.finding(fights))
 	}
 	maps.DeleteFunc(t.foes, func(resource string, _ *foe) bool {
 		for at, f := range t.fights {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -193,6 +194,56 @@ func TestFightOfTwo(t *testing.T) {
 			if f := fought(rounds[len(rounds)-1])[0]; !strings.Contains(f.Message, them) {
 				t.Errorf("keeper %d does not name the other: %s", i, f.Message)
 			}
+		}
+	})
+}
+
+// TestReloadWhileFighting: a cluster that fights is renamed while it is written. The fight goes on under the new name.
+func TestReloadWhileFighting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		for range 5 {
+			w.strip(w.demo.NodeSubnet)
+			k.since(time.Minute)
+		}
+		w.strip(w.demo.GatewaySubnet)
+		mend := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before", Count: -1})
+		k.since(20 * time.Second)
+		renamed := w.demoConfig()
+		renamed.Metadata.Name = "renamed"
+		k.Reload([]v1alpha1.ClusterRoutes{renamed})
+		k.since(10 * time.Second)
+		mend()
+		k.since(2 * time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		rounds := k.since(20 * time.Second)
+		if found := fought(rounds[len(rounds)-1]); len(found) != 1 || found[0].Cluster != "renamed" {
+			t.Errorf("%+v", rounds[len(rounds)-1].Findings)
+		}
+	})
+}
+
+// TestFightGoesOn: reads that fail now and then do not put a repair off for ever that waits because somebody undoes it.
+func TestFightGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		for range 8 {
+			w.strip(w.demo.NodeSubnet)
+			k.since(90 * time.Second)
+		}
+		w.strip(w.demo.NodeSubnet)
+		for range 10 {
+			mend := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403, Code: "AuthorizationFailed", Count: -1})
+			k.since(15 * time.Second)
+			mend()
+			k.since(45 * time.Second)
+		}
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("not repaired within ten minutes")
 		}
 	})
 }

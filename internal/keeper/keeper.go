@@ -89,6 +89,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, fights: map[place]*fight{}, foes: map[string]*foe{}, places: map[string]seenAt{}, lanes: map[string]chan struct{}{}, bell: newBell(),
 		writing: make(chan struct{}, writesAtOnce)}
 	k.configure(configs)
+	k.bell.learn(k.memory)
 	k.recallHeld()
 	return k
 }
@@ -111,6 +112,7 @@ type decision struct {
 	s       *network.Snapshot
 	planner *plan.Planner
 	plan.Plan
+	looked time.Time     // when that was begun: nothing in it is older, but for what is remembered
 	wanted []plan.Change // what is to be made of the plan now
 	again  replan
 }
@@ -135,12 +137,14 @@ func (t *turn) decide(ctx context.Context) (decision, error) {
 
 // plan looks and plans.
 func (t *turn) plan(ctx context.Context) (d decision, err error) {
+	d.looked = time.Now()
 	if d.s, d.planner, err = t.look(ctx); err != nil {
 		return d, err
 	}
 	d.Plan = d.planner.Plan()
 	if again := t.doubted(d.Plan); len(again) > 0 {
 		t.forget(again)
+		d.looked = time.Now()
 		if d.s, d.planner, err = t.look(ctx); err != nil {
 			return d, err
 		}
@@ -166,7 +170,7 @@ func (t *turn) choose(d *decision) {
 	if pause != "" {
 		d.Findings = append(d.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
-	held := t.contested(d.Changes)
+	held := t.contested(d)
 	switch {
 	case t.wish != nil: // also what is fought over
 		d.only(func(c plan.Change) bool { return slices.Contains(t.wish.Verbs, c.Verb) })

@@ -67,7 +67,8 @@ func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
 	if err := t.read(ctx, s, network.Wanted{Clusters: due}); err != nil {
 		return err
 	}
-	if u, silent := allSilent(s, due); silent && !known {
+	first := t.agenda == nil || !t.agenda.worked && len(t.part) == len(t.configs) // otherwise it is a finding like any other
+	if u, silent := allSilent(s, due); silent && !known && first {
 		return fmt.Errorf("reading cluster %s: %s", u.ID.Short(), u.Reason())
 	}
 	var ownSubnets []network.ID

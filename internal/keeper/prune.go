@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -17,12 +18,13 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	round = t.round()
 	round.Of = []string{} // no cluster that is configured
 	defer t.end(&round)
+	looked := time.Now()
 	pruner, err := look(t.manners(ctx))
 	if err != nil {
 		return round, err
 	}
 	round.Seen = network.NewSnapshot()
-	d := decision{Plan: pruner.Plan(), again: pruning(pruner, look)}
+	d := decision{Plan: pruner.Plan(), again: pruning(pruner, look), looked: looked}
 	if !k.opts.DryRun {
 		d.wanted = d.Changes
 	}

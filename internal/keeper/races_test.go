@@ -137,3 +137,23 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }
+
+// TestLateTable: of many tables some are written late, when others are done: by then what is to be in them is looked at again.
+func TestLateTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		var targets []network.ID
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			id := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, name)
+			w.putTable(id)
+			targets = append(targets, id)
+		}
+		w.inject(emulator.Fault{Method: "PUT", Path: "routeTables/[abcd]$", Status: 429, Code: "RetryableError", RetryAfter: 70, Count: 4})
+		k := w.run(time.Hour, configure("shop", w.demo.Cluster, targets...))
+		k.since(10 * time.Second)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] }) // one pod route fewer
+		k.since(3 * time.Minute)
+		w.expectRoutes(targets[4], w.routes(targets[0])...)
+	})
+}

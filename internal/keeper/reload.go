@@ -37,16 +37,27 @@ func (a *agenda) reload() {
 	before := a.memory
 	a.configure(a.fresh)
 	a.fresh, a.poll, a.polling = nil, time.Time{}, nil
-	for key := range a.busy {
+	for key := range a.busy { // what it rests on is written still, and others wait for that
 		if a.memory[key] == nil {
 			a.memory[key] = before[key]
 		}
 	}
+	a.bell.learn(a.memory)
 	maps.DeleteFunc(a.missed, func(key string, _ bool) bool { return a.memory[key] == nil })
 }
 
+// forgetGone forgets clusters that are not kept any more, as soon as they are in no round.
+func (a *agenda) forgetGone() {
+	if len(a.memory) == len(a.configs) {
+		return
+	}
+	kept := keySet(a.configs)
+	maps.DeleteFunc(a.memory, func(key string, _ *memory) bool { return !kept[key] && !a.busy[key] })
+	a.bell.learn(a.memory)
+}
+
 // configure takes configs. Of a cluster that was kept before it is still known what was, but deletes in its targets have to be proven
-// anew where anything in its config has changed: what was held back before was so by the old one.
+// anew where anything in its config has changed: what was held back before was so by the old one. The bell has to learn of it then.
 func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	before := map[string]v1alpha1.ClusterRoutes{}
 	for _, c := range k.configs {
@@ -69,14 +80,13 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 					m.held[target] = true
 				}
 			}
-			m.rests = configured(c)
+			m.rests = slices.Compact(slices.Sorted(slices.Values(slices.Concat(m.rests, configured(c))))) // until it is looked at
 		}
 		memories[key] = m
 	}
 	k.standing = ofKept(k.standing, configs)
 	k.configs, k.taken, k.memory = configs, plan.TakenBy(configs), memories
 	k.bell.rename(names(configs))
-	k.bell.learn(k.memory)
 }
 
 // ofKept are the findings that are of no cluster that is not kept.

@@ -61,11 +61,13 @@ func (t *turn) fill(s *network.Snapshot) []Fill {
 	return out
 }
 
-// name says which clusters a round looks at.
+// name says which clusters a round looks at, of those that are kept: there can be new configs since it began.
 func (t *turn) name(round *Round) {
 	round.Configs, round.Kept = t.configs, names(t.configs)
-	if len(t.part) < len(t.configs) {
-		round.Of = names(t.part)
+	kept := nameSet(t.configs)
+	round.Of = slices.DeleteFunc(names(t.part), func(name string) bool { return !kept[name] })
+	if len(round.Of) == len(round.Kept) {
+		round.Of = nil
 	}
 }
 
@@ -73,6 +75,7 @@ func (t *turn) name(round *Round) {
 func (t *turn) note(round *Round) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.name(round)
 	looked, rests := map[string]bool{}, map[string]bool{"": true}
 	for _, c := range t.part {
 		looked[c.Metadata.Name] = true

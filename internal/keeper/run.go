@@ -76,8 +76,8 @@ func (t *turn) judge(round Round, err error, interval time.Duration) {
 // slowed reports whether one of the resources that a cluster rests on could not be read, after calls that were tried again.
 func slowed(s *network.Snapshot, cluster network.ID, rests []string) bool {
 	return slices.ContainsFunc(append(slices.Clone(rests), cluster.Key()), func(key string) bool {
-		u := s.Unread[key]
+		u, unread := s.Unread[key]
 		status := u.Status
-		return u.Late || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
+		return unread && (u.Late || status == 0 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500)
 	})
 }

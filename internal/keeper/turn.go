@@ -126,14 +126,19 @@ func (t *turn) withoutLate() bool {
 
 // without are the clusters that are not among others.
 func without(clusters, others []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
-	in := map[string]bool{}
-	for _, c := range others {
-		in[keyOf(c)] = true
-	}
+	in := keySet(others)
 	return slices.DeleteFunc(slices.Clone(clusters), func(c v1alpha1.ClusterRoutes) bool { return in[keyOf(c)] })
 }
 
 func keyOf(c v1alpha1.ClusterRoutes) string { return network.ID(c.Spec.ClusterID).Key() }
+
+func keySet(clusters []v1alpha1.ClusterRoutes) map[string]bool {
+	set := make(map[string]bool, len(clusters))
+	for _, c := range clusters {
+		set[keyOf(c)] = true
+	}
+	return set
+}
 
 // split parts a round that is about to write: each group of clusters that share something goes on by itself, so that none waits for the
 // writes of another. Those with nothing to write are the first part, and the turn itself.
@@ -146,7 +151,8 @@ func (t *turn) split(d decision) map[*turn]decision {
 	rest := t.part
 	for _, c := range t.part {
 		if changed[c.Metadata.Name] && len(without([]v1alpha1.ClusterRoutes{c}, rest)) == 0 {
-			group := t.together([]v1alpha1.ClusterRoutes{c})
+			related := t.related(keySet([]v1alpha1.ClusterRoutes{c})) // some may be in other rounds, as was seen meanwhile
+			group := slices.DeleteFunc(slices.Clone(rest), func(c v1alpha1.ClusterRoutes) bool { return !related[keyOf(c)] })
 			rest = without(rest, group)
 			groups = append(groups, group)
 		}
@@ -183,7 +189,8 @@ func (t *turn) split(d decision) map[*turn]decision {
 	return parts
 }
 
-// parts parts a decision by the clusters and resources that it is about. What is about none of them is in the first part.
+// parts parts a decision by the clusters and resources that it is about. What is about none of them is in the first part, but for
+// findings about everything.
 func (d decision) parts(n int, ofCluster, ofResource map[string]int) []decision {
 	if n == 1 {
 		return []decision{d}
@@ -204,8 +211,18 @@ func (d decision) parts(n int, ofCluster, ofResource map[string]int) []decision 
 		p.wanted = append(p.wanted, c)
 	}
 	for _, f := range d.Findings {
-		p := &parts[ofCluster[f.Cluster]]
-		p.Findings = append(p.Findings, f)
+		switch {
+		case f.Cluster != "":
+			p := &parts[ofCluster[f.Cluster]]
+			p.Findings = append(p.Findings, f)
+		case f.Resource != "":
+			p := &parts[ofResource[network.ID(f.Resource).Key()]]
+			p.Findings = append(p.Findings, f)
+		default: // it stands for all, and every round says so
+			for i := range parts {
+				parts[i].Findings = append(parts[i].Findings, f)
+			}
+		}
 	}
 	for key, table := range d.s.Tables {
 		parts[ofResource[key]].s.Tables[key] = table

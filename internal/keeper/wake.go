@@ -17,7 +17,9 @@ type bell struct {
 	rests  map[string][]string // clusters by what they rest on, both by ID.Key()
 	around map[string][]string // and by what that stands in: virtual networks, node resource groups
 	rung   map[string]ring     // clusters that were named
-	rang   chan struct{}       // holds one where there is something to do
+	// strange are resources that were named and concern nobody, as far as is known: what a cluster rests on is known once it was looked at
+	strange map[network.ID]ring
+	rang    chan struct{} // holds one where there is something to do
 
 	names []string    // of the clusters
 	asked []*question // that wait for their turn
@@ -26,7 +28,12 @@ type bell struct {
 	configs []v1alpha1.ClusterRoutes // to be taken; nil where there are no new ones
 }
 
-func newBell() *bell { return &bell{rung: map[string]ring{}, rang: make(chan struct{}, 1)} }
+func newBell() *bell {
+	return &bell{rung: map[string]ring{}, strange: map[network.ID]ring{}, rang: make(chan struct{}, 1)}
+}
+
+// mostStrange resources are kept at most, and for strangeFor: a look is over by then.
+const mostStrange, strangeFor = 200, 2 * time.Minute
 
 // Wake has the clusters looked at soon that rest on one of the resources: the cluster itself, its node subnets and their networks,
 // its own table, targets, guarded subnets and their tables, and whatever stands in one of these or in the node resource group.
@@ -41,19 +48,39 @@ func (b *bell) ring(caller string, resources []network.ID) int {
 	defer b.mu.Unlock()
 	woken := map[string]bool{}
 	for _, id := range resources {
-		for _, cluster := range b.concerned(id) {
+		concerned := b.concerned(id)
+		for _, cluster := range concerned {
 			woken[cluster] = true
-			r, already := b.rung[cluster]
-			if !already {
-				r.at = time.Now()
+			b.name(cluster, ring{at: time.Now()}.by(caller))
+		}
+		if len(concerned) == 0 {
+			if len(b.strange) >= mostStrange {
+				b.forgetStrange()
 			}
-			b.rung[cluster] = r.by(caller)
+			if len(b.strange) < mostStrange {
+				b.strange[id] = ring{at: time.Now()}.by(caller)
+			}
 		}
 	}
 	if len(woken) > 0 {
 		b.signal()
 	}
 	return len(woken)
+}
+
+// name notes that a cluster was named.
+func (b *bell) name(cluster string, r ring) {
+	if other, already := b.rung[cluster]; already {
+		if other.at.Before(r.at) {
+			r, other = other, r
+		}
+		r = r.by(other.callers...)
+	}
+	b.rung[cluster] = r
+}
+
+func (b *bell) forgetStrange() {
+	maps.DeleteFunc(b.strange, func(_ network.ID, r ring) bool { return time.Since(r.at) > strangeFor })
 }
 
 // signal ends the keeper's wait, now or when it next begins.
@@ -107,10 +134,7 @@ func (b *bell) answer(clusters []v1alpha1.ClusterRoutes) map[string]ring {
 func (b *bell) again(cluster string, r ring) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now, named := b.rung[cluster]; named {
-		r = r.by(now.callers...)
-	}
-	b.rung[cluster] = r
+	b.name(cluster, r)
 }
 
 // rename notes the names of the clusters.
@@ -143,6 +167,13 @@ func (b *bell) learn(clusters map[string]*memory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rests, b.around = rests, around
+	b.forgetStrange()
+	for id, r := range b.strange {
+		for _, cluster := range b.concerned(id) {
+			b.name(cluster, r)
+			delete(b.strange, id)
+		}
+	}
 	maps.DeleteFunc(b.rung, func(cluster string, _ ring) bool { return clusters[cluster] == nil })
 }
 
@@ -209,23 +240,28 @@ func (t *turn) widen(s *network.Snapshot) bool {
 	if changed {
 		t.bell.learn(t.memory)
 	}
-	more := without(t.together(t.part), t.part)
-	if len(more) > 0 {
-		t.agenda.claim(t, more)
+	related := t.related(keySet(t.part))
+	more := len(related) > len(t.part)
+	if more {
+		t.agenda.claim(t, related)
 	}
-	return len(more) > 0
+	return more
 }
 
-// together returns clusters and all that share something with them, directly or by way of others, in the order of the config.
+// together returns clusters and all that share something with them, in the order of the config.
 func (k *Keeper) together(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	if len(clusters) == len(k.configs) || len(clusters) == 0 {
 		return clusters
 	}
+	related := k.related(keySet(clusters))
+	return k.of(func(key string) bool { return related[key] })
+}
+
+// related returns clusters and all that share something with them, directly or by way of others, by ID.Key(): also those that are not
+// kept any more, and are in a round still.
+func (k *Keeper) related(clusters map[string]bool) map[string]bool {
 	in := map[string]bool{}
-	var queue []string
-	for _, c := range clusters {
-		queue = append(queue, network.ID(c.Spec.ClusterID).Key())
-	}
+	queue := slices.Collect(maps.Keys(clusters))
 	for ; len(queue) > 0; queue = queue[1:] {
 		if in[queue[0]] {
 			continue
@@ -235,12 +271,7 @@ func (k *Keeper) together(clusters []v1alpha1.ClusterRoutes) []v1alpha1.ClusterR
 			queue = append(queue, k.bell.rests[resource]...) // it is changed under the keeper's lock only
 		}
 	}
-	return k.of(func(key string) bool { return in[key] })
-}
-
-// named returns the config of a cluster.
-func (k *Keeper) named(name string) []v1alpha1.ClusterRoutes {
-	return slices.DeleteFunc(slices.Clone(k.configs), func(c v1alpha1.ClusterRoutes) bool { return c.Metadata.Name != name })
+	return in
 }
 
 // of returns the configs of the clusters that are chosen by their keys.

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +64,15 @@ func (w *world) runWith(o Options, interval time.Duration, configs ...v1alpha1.C
 }
 
 func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
-	r := &running{Keeper: New(emulatortest.Client(w.t, w.e, who), configs, o)}
+	return w.runOver(emulatortest.Client(w.t, w.e, who), o, interval, configs...)
+}
+
+func (w *world) runOver(a Azure, o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+	return w.runTold(a, o, interval, func(Round) {}, configs...)
+}
+
+func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Round), configs ...v1alpha1.ClusterRoutes) *running {
+	r := &running{Keeper: New(a, configs, o)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -71,6 +80,7 @@ func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration,
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.rounds = append(r.rounds, round)
+			tell(round)
 		})
 	}()
 	r.cancel = cancel
@@ -336,6 +346,24 @@ func TestReload(t *testing.T) {
 		k.Reload([]v1alpha1.ClusterRoutes{loose})
 		if r := k.since(10 * time.Second); len(r) != 1 || did(r[0]) != "" || !slices.Contains(codes(r[0]), finding.BrakeHeld) {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestEventDuringTheFirstLook: what a cluster rests on is not known yet when an event of it comes. It is not lost.
+func TestEventDuringTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		running := make(chan *running, 1)
+		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() { // the subnets have been looked at
+			w.strip(w.demo.NodeSubnet)
+			(<-running).Wake("", w.demo.NodeSubnet)
+		})
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
+		running <- k
+		k.since(time.Minute)
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("the event is lost")
 		}
 	})
 }
