@@ -224,6 +224,7 @@ func (a *agenda) look(ctx, look context.Context, t *turn) {
 func (a *agenda) polled(t *turn) {
 	if a.polling == t {
 		a.polling, a.poll = nil, time.Now().Add(a.interval)
+		a.settled()
 	}
 }
 

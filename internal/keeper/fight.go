@@ -89,7 +89,7 @@ func (t *turn) contested(d *decision) (held map[place]bool) {
 	return held
 }
 
-// made notes which changes were made, and forgets those that have stood for long.
+// made notes which changes were made.
 func (k *Keeper) made(outcomes []plan.Outcome) {
 	now := time.Now()
 	for _, o := range outcomes {
@@ -114,6 +114,11 @@ func (k *Keeper) made(outcomes []plan.Outcome) {
 		}
 		f.change, f.made, f.last, f.seen = o.Change, now, now, time.Time{}
 	}
+}
+
+// settled forgets changes that have stood for long.
+func (k *Keeper) settled() {
+	now := time.Now()
 	maps.DeleteFunc(k.fights, func(_ place, f *fight) bool { return f.wait == 0 && now.Sub(f.last) > fightSpan })
 }
 

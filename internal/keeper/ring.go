@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func firstRing(rung map[string]ring) (first time.Time) {
 
 // callers says whose events named clusters: the first, and how many more.
 func callers(rung map[string]ring) string {
-	rings := slices.SortedFunc(maps.Values(rung), func(a, b ring) int { return a.at.Compare(b.at) })
+	rings := slices.SortedFunc(maps.Values(rung), func(a, b ring) int { return cmp.Or(a.at.Compare(b.at), slices.Compare(a.callers, b.callers)) })
 	var all ring
 	for _, r := range rings {
 		all = all.by(r.callers...)

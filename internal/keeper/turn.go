@@ -147,19 +147,40 @@ func (t *turn) split(d decision) map[*turn]decision {
 	for _, c := range d.wanted {
 		changed[c.Cluster] = true
 	}
+	left := map[string]int{} // where they are in the round
+	for i, c := range t.part {
+		left[keyOf(c)] = i
+	}
 	var groups [][]v1alpha1.ClusterRoutes
-	rest := t.part
 	for _, c := range t.part {
-		if changed[c.Metadata.Name] && len(without([]v1alpha1.ClusterRoutes{c}, rest)) == 0 {
-			related := t.related(keySet([]v1alpha1.ClusterRoutes{c})) // some may be in other rounds, as was seen meanwhile
-			group := slices.DeleteFunc(slices.Clone(rest), func(c v1alpha1.ClusterRoutes) bool { return !related[keyOf(c)] })
-			rest = without(rest, group)
-			groups = append(groups, group)
+		key := keyOf(c)
+		if _, in := left[key]; !in || !changed[c.Metadata.Name] {
+			continue
+		}
+		var places []int
+		for key := range t.related(map[string]bool{key: true}) {
+			if i, in := left[key]; in { // others may be in other rounds, as was seen meanwhile
+				places = append(places, i)
+				delete(left, key)
+			}
+		}
+		slices.Sort(places)
+		group := make([]v1alpha1.ClusterRoutes, len(places))
+		for i, at := range places {
+			group[i] = t.part[at]
+		}
+		groups = append(groups, group)
+	}
+	rest := make([]v1alpha1.ClusterRoutes, 0, len(left))
+	for _, c := range t.part {
+		if _, in := left[keyOf(c)]; in {
+			rest = append(rest, c)
 		}
 	}
 	if len(rest) == 0 && len(groups) > 0 {
-		groups = groups[1:]
+		rest, groups = groups[0], groups[1:]
 	}
+	t.part = rest
 	turns := []*turn{t}
 	var ofCluster, ofResource = map[string]int{}, map[string]int{} // the turn, by name and by ID.Key()
 	for _, group := range groups {
@@ -180,7 +201,6 @@ func (t *turn) split(d decision) map[*turn]decision {
 			}
 		}
 		turns = append(turns, o)
-		t.part = without(t.part, group)
 	}
 	parts := map[*turn]decision{}
 	for i, part := range d.parts(len(turns), ofCluster, ofResource) {
