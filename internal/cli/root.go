@@ -96,6 +96,7 @@ every other route table that must reach pods (it copies the pod routes there), a
 
 Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		Example: `  routekeeper demo                                  see all of it on a local Azure, no account needed
+  routekeeper demo --web                            the same, watched in a browser
   routekeeper init --subscription <id> > routes.yaml
   routekeeper sync -f routes.yaml --dry-run         what would be done
   routekeeper run -f routes.yaml                    keep it true

@@ -363,3 +363,16 @@ func (c Cluster) Own() *Table {
 	}
 	return nil
 }
+
+// Routed is how many nodes the cluster's own table has pod routes to, by their names.
+func (c Cluster) Routed() int {
+	nodes := map[string]bool{}
+	if own := c.Own(); own != nil {
+		for _, r := range own.Routes {
+			if r.State != Foreign {
+				nodes[r.Node] = true
+			}
+		}
+	}
+	return len(nodes)
+}

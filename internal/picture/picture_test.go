@@ -231,3 +231,15 @@ func TestPictureAndPlan(t *testing.T) {
 		}
 	})
 }
+
+// TestRouted: a node that has no route yet is missed.
+func TestRouted(t *testing.T) {
+	w := newWorld()
+	if c := w.picture(); c.Routed() != c.Nodes {
+		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
+	}
+	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	if c := w.picture(); c.Routed() != 2 || c.Nodes != 3 {
+		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
+	}
+}

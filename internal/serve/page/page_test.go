@@ -77,6 +77,9 @@ func TestHTML(t *testing.T) {
 	w := newWorld(t, options{page: page.Options{Actions: true}})
 	w.settled()
 	inline := regexp.MustCompile(`(?i)<script(?:>|\s[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:`)
+	if a := w.get("/"); strings.Contains(a.body, "with pod routes") {
+		t.Errorf("all nodes have routes: %s", a.body)
+	}
 	for path, want := range map[string]string{
 		"/": "All 6 pod routes true on 1 cluster", "/clusters/shop": "kubenet", "/history": "3 routes created", "/history/1": "new in the cluster&#39;s table",
 		"/actions/sync?cluster=shop": "There is nothing to do", "/nothing": "There is no such page",
