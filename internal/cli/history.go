@@ -212,17 +212,25 @@ func (o historyOptions) find() (string, error) {
 		}
 		return "", errors.New("-f: a config from standard input has no history beside it: name it with --history")
 	}
-	here, err := filepath.Glob("*" + history.Extension)
+	path, err := historyHere()
 	if err != nil {
+		return "", fmt.Errorf("%w; name the config with -f, or the file with --history", err)
+	}
+	return path, nil
+}
+
+// historyHere is the only history in the current folder.
+func historyHere() (string, error) {
+	here, err := filepath.Glob("*" + history.Extension)
+	switch {
+	case err != nil:
 		return "", err
+	case len(here) == 0:
+		return "", errors.New("there is no history in this folder")
+	case len(here) > 1:
+		return "", fmt.Errorf("there are several histories in this folder (%s)", strings.Join(here, ", "))
 	}
-	switch len(here) {
-	case 0:
-		return "", errors.New("there is no history in this folder: name the config with -f, or the file with --history")
-	case 1:
-		return here[0], nil
-	}
-	return "", fmt.Errorf("there are several histories in this folder (%s): name one with --history", strings.Join(here, ", "))
+	return here[0], nil
 }
 
 // historyBeside is where run and sync keep the history of a config: beside the first file, or in the folder; "" where the config

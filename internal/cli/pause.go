@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/history"
 )
 
 // pauseExtension is of the file that pauses the keeper of a config: the time at which it ends.
@@ -22,22 +24,24 @@ func (a *app) newPause() *cobra.Command {
 	var paths []string
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use:   "pause -f FILE",
+		Use:   "pause",
 		Short: "Have a running keeper change nothing for a while",
 		Long: `Has the keeper that runs with this config look and tell, and change nothing, until the time is over. What it would do is planned
 meanwhile, and done afterwards where it is still to be done. A write under way is finished.
 
 It is a file beside the config (routes.paused for routes.yaml, routekeeper.paused in a folder), read before each round's
 changes; so it reaches keepers that see this folder, and outlives them. Name the config as the keeper does: one that runs with several files or
-folders is paused while one of them is, and one that runs with a folder by the folder. sync and run --once are not paused.`,
-		Example: `  routekeeper pause -f routes.yaml --for 2h
+folders is paused while one of them is, and one that runs with a folder by the folder. sync and run --once are not paused. Without -f it is
+the config of the only history in the current folder.`,
+		Example: `  routekeeper pause --for 2h
+  routekeeper pause -f routes.yaml --for 2h
   routekeeper resume -f routes.yaml`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected up to %s", length, longestPause)
 			}
-			files, err := pauseFiles(paths)
+			paths, files, err := pauseFiles(paths)
 			if err != nil {
 				return err
 			}
@@ -51,7 +55,7 @@ folders is paused while one of them is, and one that runs with a folder by the f
 			return nil
 		},
 	}
-	configFlag(cmd, &paths)
+	keptFlag(cmd, &paths)
 	cmd.Flags().DurationVar(&length, "for", time.Hour, "how long")
 	return cmd
 }
@@ -59,13 +63,13 @@ folders is paused while one of them is, and one that runs with a folder by the f
 func (a *app) newResume() *cobra.Command {
 	var paths []string
 	cmd := &cobra.Command{
-		Use:     "resume -f FILE",
+		Use:     "resume",
 		Short:   "End a pause",
 		Long:    "Ends what pause began: from its next round on the keeper makes changes again.",
 		Example: "  routekeeper resume -f routes.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			files, err := pauseFiles(paths)
+			paths, files, err := pauseFiles(paths)
 			if err != nil {
 				return err
 			}
@@ -82,23 +86,65 @@ func (a *app) newResume() *cobra.Command {
 			return nil
 		},
 	}
-	configFlag(cmd, &paths)
+	keptFlag(cmd, &paths)
 	return cmd
 }
 
-// pauseFiles are where the pauses of configs stand.
-func pauseFiles(configs []string) ([]string, error) {
-	var files []string
+// keptFlag is -f of a command that finds the config by itself where one keeper only was at work.
+func keptFlag(cmd *cobra.Command, paths *[]string) {
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` or folder that the keeper runs with (repeatable)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+}
+
+// pauseFiles are where the pauses of configs stand; without any, that of the config whose history is in the current folder.
+func pauseFiles(named []string) (configs, files []string, err error) {
+	configs = named
+	if len(configs) == 0 {
+		config, err := keptHere()
+		if err != nil {
+			return nil, nil, err
+		}
+		configs = []string{config}
+	}
 	for _, config := range configs {
 		if config == "-" {
-			return nil, errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
+			return nil, nil, errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
 		}
 		if _, err := os.Stat(config); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		files = append(files, pauseFile(config))
 	}
-	return files, nil
+	return configs, files, nil
+}
+
+// keptHere is the config that a keeper was run with in the current folder: its history is beside it.
+func keptHere() (string, error) {
+	path, err := historyHere()
+	if err != nil {
+		return "", fmt.Errorf("-f is missing: %w", err)
+	}
+	name := strings.TrimSuffix(path, history.Extension)
+	var found []string
+	if name == "routekeeper" { // as of a folder
+		found = append(found, ".")
+	}
+	for _, extension := range []string{".yaml", ".yml", ".json"} {
+		if _, err := os.Stat(name + extension); err == nil {
+			found = append(found, name+extension)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("-f is missing: %s can be of %s", path, orNone(strings.Join(found, " or ")))
+	}
+	return found[0], nil
+}
+
+func orNone(names string) string {
+	if names == "" {
+		return "no config in this folder"
+	}
+	return names
 }
 
 // pauseFile is where the pause of a config stands: beside a file, or in the folder.
