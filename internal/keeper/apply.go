@@ -119,6 +119,13 @@ func (t *turn) inLane(id network.ID) func() {
 func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal, network.Document) {
 	t.writing <- struct{}{}
 	defer func() { <-t.writing }()
+	if t.wish == nil && t.pause() != "" { // since it was decided: others were written first
+		var outcomes []plan.Outcome
+		for _, c := range planned {
+			outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Planned})
+		}
+		return outcomes, nil, before, network.Document{}
+	}
 	t.log.Debug("writing", "resource", id.Short())
 	written, err := t.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {

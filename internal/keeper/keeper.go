@@ -163,10 +163,7 @@ func (t *turn) plan(ctx context.Context) (d decision, err error) {
 // choose says what of the plan is to be made now.
 func (t *turn) choose(d *decision) {
 	d.again = replanned(t.azure, d.s, d.planner, t.part, t.configs)
-	pause := ""
-	if t.opts.Paused != nil {
-		pause = t.opts.Paused()
-	}
+	pause := t.pause()
 	if pause != "" {
 		d.Findings = append(d.Findings, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
@@ -180,6 +177,14 @@ func (t *turn) choose(d *decision) {
 	default:
 		d.only(func(c plan.Change) bool { return !held[placeOf(c)] })
 	}
+}
+
+// pause says until when no changes are to be made, "" when they are.
+func (k *Keeper) pause() string {
+	if k.opts.Paused == nil {
+		return ""
+	}
+	return k.opts.Paused()
 }
 
 // only has chosen changes made.

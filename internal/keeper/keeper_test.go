@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -444,5 +445,31 @@ func TestSpelling(t *testing.T) {
 		c := w.demoConfig()
 		c.Spec.Guard.Subnets[0].RouteTableID = strings.ToLower(string(w.demo.GatewayTable))
 		w.expect(w.round(w.keep(c)), "1 done associate shop-vnet/appgw\n3 done create appgw-rt")
+	})
+}
+
+// TestPauseMeanwhile: a pause that begins while a round writes lets the write under way go on, and no other.
+func TestPauseMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		var paused atomic.Bool
+		k.opts.Paused = func() string {
+			if paused.Load() {
+				return "until tomorrow"
+			}
+			return ""
+		}
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet) // of one network: one is written after the other
+		time.Sleep(10 * time.Second)
+		time.AfterFunc(2*time.Second, func() { paused.Store(true) })
+		r := w.round(k)
+		w.expect(r, "1 done associate shop-vnet/appgw\n1 planned associate shop-vnet/nodes")
+		if w.tableOf(w.demo.NodeSubnet) != "" || r.Writes != 1 {
+			t.Errorf("%d writes, and the nodes have %q", r.Writes, w.tableOf(w.demo.NodeSubnet))
+		}
+		paused.Store(false)
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
 	})
 }
