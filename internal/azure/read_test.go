@@ -132,7 +132,7 @@ func TestLinksStayHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 1})
 		ids := tables(t, e, 1, 3, 3)
-		c := emulatortest.ClientOver(t, relinking{emulatortest.Transport(t, e)}, e, emulatortest.Keeper)
+		c := emulatortest.ClientOver(t, relinking{t, emulatortest.Transport(t, e)}, e, emulatortest.Keeper)
 		s := network.NewSnapshot()
 		if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}); err != nil {
 			t.Fatal(err)

@@ -66,16 +66,17 @@ func pack(t testing.TB, b Bundle) []byte {
 }
 
 // plain takes the bytes of documents out of a snapshot: they come back laid out in another way.
-func plain(s *network.Snapshot) string {
+func plain(t testing.TB, s *network.Snapshot) string {
+	t.Helper()
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any
 	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks, s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers, s.Listed, s.InterfacesOf, s.Taken}})
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	var all any
-	if json.Unmarshal(text, &all) != nil {
-		panic("no JSON")
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
 	}
 	var strip func(any)
 	strip = func(v any) {
@@ -92,7 +93,9 @@ func plain(s *network.Snapshot) string {
 		}
 	}
 	strip(all)
-	text, _ = json.MarshalIndent(all, "", " ")
+	if text, err = json.MarshalIndent(all, "", " "); err != nil {
+		t.Fatal(err)
+	}
 	return string(text)
 }
 
@@ -106,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, got := plain(b.Snapshot), plain(got.Snapshot); want != got {
+	if want, got := plain(t, b.Snapshot), plain(t, got.Snapshot); want != got {
 		t.Errorf("the snapshot came back as\n%s\nwant\n%s", got, want)
 	}
 	got.Snapshot = b.Snapshot
