@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
 	"routekeeper.dev/routekeeper/internal/network"
 )
 

@@ -46,7 +46,7 @@ Exit code 0 only if every scene is ok; otherwise 1.`,
 	return cmd
 }
 
-func (a *app) runDemo(ctx context.Context, web string) error {
+func (a *app) runDemo(ctx context.Context, web string) (err error) {
 	if a.emulatorDir != "" {
 		return errors.New("--emulator: the demo plays on a local Azure of its own")
 	}
@@ -61,7 +61,7 @@ func (a *app) runDemo(ctx context.Context, web string) error {
 	defer os.RemoveAll(dir)
 	start := time.Now()
 	show := demoText{w: w, style: style}
-	scenes, good := 0, 0
+	scenes, good, elapsed := 0, 0, time.Duration(0)
 	var unwritten error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -82,7 +82,7 @@ func (a *app) runDemo(ctx context.Context, web string) error {
 			}
 		},
 		Scene: func(s demo.Scene) {
-			scenes++
+			scenes, elapsed = scenes+1, time.Since(start)
 			if s.OK {
 				good++
 			}
@@ -97,16 +97,22 @@ func (a *app) runDemo(ctx context.Context, web string) error {
 		},
 	}
 	if web != "" {
-		pages, err := a.demoPages(web, &o, func(line string) error {
+		var end func() error
+		end, err = a.demoPages(web, &o, func(line string) error {
 			if format == report.JSON {
-				return nil
+				_, err := fmt.Fprintln(a.err, line)
+				return err
 			}
 			return show.write("", line)
 		})
 		if err != nil {
 			return err
 		}
-		defer pages.Close()
+		defer func() {
+			if wrong := end(); wrong != nil && err == nil {
+				err = wrong
+			}
+		}()
 	}
 	ok, err := demo.Run(ctx, o)
 	if unwritten != nil {
@@ -115,7 +121,6 @@ func (a *app) runDemo(ctx context.Context, web string) error {
 	if err != nil {
 		return err
 	}
-	elapsed := time.Since(start)
 	if format == report.JSON {
 		if err := writeLine(w, summaryLine{"summary", ok, scenes, scenes - good, elapsed.Milliseconds()}); err != nil {
 			return err

@@ -60,8 +60,8 @@ func (w *watched) Wake(caller string, resources ...network.ID) int {
 	return w.keeper.Wake(caller, resources...)
 }
 
-// demoPages has a demo shown on pages.
-func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (*serve.Server, error) {
+// demoPages has a demo shown on pages, until what it returns is called.
+func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (end func() error, err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
 	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{})}
 	server, err := serve.Start(serve.Options{Address: address, Metrics: serve.NewMetrics(), Log: slog.New(slog.DiscardHandler), Board: w.board,
@@ -86,7 +86,6 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 	}
 	o.Playing = func(s demo.Scene, n, of int) { w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) }
 	o.Stay = func(ctx context.Context) error {
-		defer w.past.Close()
 		w.board.Say("The scenes are over. The keeper goes on until Ctrl-C in its terminal.")
 		if err := say("The scenes are over; the keeper goes on until Ctrl-C. Pages: http://" + server.Address() + "/"); err != nil {
 			return err
@@ -96,5 +95,5 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 		w.mu.Unlock()
 		return w.keeper.Run(ctx, watchedInterval, w.board.Round)
 	}
-	return server, nil
+	return func() error { return errors.Join(server.Close(), w.past.Close()) }, nil
 }

@@ -53,7 +53,7 @@ func (p *Pages) routeActions() {
 					deny(w, r)
 					return
 				}
-				p.preview(w, r, a, "")
+				p.preview(w, r, a)
 			})
 		}
 		p.mux.Handle("POST /actions/"+a.Name, ours.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.act(w, r, a) })))
@@ -113,13 +113,15 @@ type proposal struct {
 	Title   string `json:"-"`
 }
 
-// preview shows what an action would do, on a look of its own.
-func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action, note string) {
-	round, ok := p.ask(w, r, nil)
-	if !ok {
-		return
+// preview looks, and shows what an action would do.
+func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
+	if round, ok := p.ask(w, r, nil); ok {
+		p.show(w, r, a, chosen(round, a), "")
 	}
-	changes := chosen(round, a)
+}
+
+// show shows what an action would do.
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome, note string) {
 	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes, Title: a.Title, Note: note}
 	if len(changes) > 0 {
 		page.Confirm = p.seal(a, page.Cluster, changes, time.Now().Add(confirmWithin))
@@ -136,7 +138,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	changes := chosen(now, a)
 	cluster := r.FormValue("cluster")
 	if !p.confirmed(r.FormValue("confirm"), a, cluster, changes) {
-		p.preview(w, r, a, "Nothing was done: what would be done is not what was shown, or that was some time ago. This is what would be done now.")
+		p.show(w, r, a, changes, "Nothing was done: what would be done is not what was shown, or that was some time ago. This is what would be done now.")
 		return
 	}
 	round, ok := p.ask(w, r, a.verbs)

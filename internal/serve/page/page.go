@@ -225,10 +225,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	for _, c := range chosen {
 		f.Drawn = append(f.Drawn, draw(c, false))
 	}
-	var err error
-	if f.Past, err = p.rounds(history.Query{Limit: 8}); err != nil {
-		f.Past.Trouble = err.Error()
-	}
+	f.Past = p.rounds(history.Query{Limit: 8})
 	p.answer(w, r, http.StatusOK, "overview.html", "", o.Version, o, f)
 }
 
@@ -236,6 +233,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 type clusterPage struct {
 	Cluster
 	Rounds  []history.Entry `json:"rounds"`
+	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	drawn   drawn
 	history past
 }
@@ -251,11 +249,8 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		if c.Name != name {
 			continue
 		}
-		past, err := p.rounds(history.Query{Cluster: name, Limit: 20})
-		if err != nil {
-			past.Trouble = err.Error()
-		}
-		page := clusterPage{Cluster: c, Rounds: past.Rounds, drawn: draw(c, true), history: past}
+		past := p.rounds(history.Query{Cluster: name, Limit: 20})
+		page := clusterPage{Cluster: c, Rounds: past.Rounds, Trouble: past.Trouble, drawn: draw(c, true), history: past}
 		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
 		return
 	}
@@ -269,8 +264,8 @@ type past struct {
 	Rounds  []history.Entry `json:"rounds"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
-	Kept    bool            `json:"-"` // there is a history
-	Trouble string          `json:"-"`
+	Kept    bool            `json:"-"`                 // there is a history
+	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
 }
 
@@ -278,21 +273,23 @@ type past struct {
 func (past) Kinds() []string { return history.Kinds }
 
 // rounds reads the history.
-func (p *Pages) rounds(q history.Query) (past, error) {
+func (p *Pages) rounds(q history.Query) past {
 	out := past{Rounds: []history.Entry{}, Kept: p.opts.History != "", Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit}
 	if !out.Kept {
-		return out, nil
+		return out
 	}
 	reader, err := history.Read(p.opts.History)
-	if err != nil {
-		return out, err
+	if err == nil {
+		defer reader.Close()
+		err = reader.Each(q, func(e history.Entry) error {
+			out.Rounds = append(out.Rounds, e)
+			return nil
+		})
 	}
-	defer reader.Close()
-	err = reader.Each(q, func(e history.Entry) error {
-		out.Rounds = append(out.Rounds, e)
-		return nil
-	})
-	return out, err
+	if err != nil {
+		out.Trouble = err.Error()
+	}
+	return out
 }
 
 // perPage is how many rounds the history shows unless it is asked for more.
@@ -312,10 +309,7 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusBadRequest, "kind: expected one of "+strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
 		return
 	}
-	page, err := p.rounds(q)
-	if err != nil {
-		page.Trouble = err.Error()
-	}
+	page := p.rounds(q)
 	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
 }
 
@@ -325,10 +319,10 @@ func (p *Pages) round(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, "That is not the number of a round.")
 		return
 	}
-	page, err := p.rounds(history.Query{ID: id})
+	page := p.rounds(history.Query{ID: id})
 	switch {
-	case err != nil:
-		p.fail(w, r, http.StatusServiceUnavailable, err.Error())
+	case page.Trouble != "":
+		p.fail(w, r, http.StatusServiceUnavailable, page.Trouble)
 	case len(page.Rounds) == 0:
 		p.fail(w, r, http.StatusNotFound, "Round "+strconv.FormatInt(id, 10)+" is not in the history: it may have been removed for its age.")
 	default:

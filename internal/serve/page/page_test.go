@@ -367,6 +367,12 @@ func TestHistoryInTrouble(t *testing.T) {
 	if a := w.get("/history/1.json"); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a round: %d", a.status)
 	}
+	for _, path := range []string{"/history.json", "/clusters/shop.json"} { // none would look as if nothing had happened
+		var past struct{ Trouble string }
+		if decode(t, w.get(path), &past); !strings.Contains(past.Trouble, "not a database") {
+			t.Errorf("%s: %+v", path, past)
+		}
+	}
 	w.serve(board, page.Options{})
 	if a := w.get("/history"); a.status != 200 || !strings.Contains(a.body, "No history is kept") {
 		t.Errorf("%d: %s", a.status, a.body)
