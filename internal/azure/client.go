@@ -90,6 +90,7 @@ type Client struct {
 	called     func(Call)
 	pace       *pace
 	own        ownWrites
+	reader     *reader
 
 	// what was read before, subnets by their network
 	tables  seen[*network.RouteTable]
@@ -122,6 +123,7 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 		endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{},
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
 	}
+	c.reader = newReader(c)
 	options := arm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
 	options.Transport = o.Transport
@@ -147,12 +149,9 @@ type policyFunc func(*policy.Request) (*http.Response, error)
 
 func (f policyFunc) Do(r *policy.Request) (*http.Response, error) { return f(r) }
 
-type pollKey struct{}
-
 func (c *Client) count(r *policy.Request) (*http.Response, error) {
-	if calls, counted := r.Raw().Context().Value(callsKey{}).(*Calls); counted {
-		calls.add(r.Raw())
-	}
+	m := mannerOf(r.Raw().Context())
+	m.calls.add(r.Raw(), m.polling)
 	response, err := r.Next()
 	if err == nil {
 		noteTry(r.Raw().Context(), response.StatusCode)

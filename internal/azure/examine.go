@@ -42,7 +42,7 @@ func (c *Client) Examine(ctx context.Context, s *network.Snapshot, groups ...net
 	}
 	// What was listed is there already; what stands elsewhere is asked for.
 	tables = slices.DeleteFunc(tables, func(id network.ID) bool { return id == "" || s.Table(id) != nil })
-	if err := c.Read(ctx, s, network.Wanted{Tables: network.SortIDs(tables)}); err != nil {
+	if err := c.Read(ctx, s, network.Wanted{Tables: network.SortIDs(tables)}, ReadOptions{}); err != nil {
 		return err
 	}
 	if err := c.readInto(ctx, s, network.TypeGateway, gateways); err != nil {

@@ -3,8 +3,10 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +40,10 @@ type listCost struct {
 
 // listMemory is for how long it is believed: tables come and go, and rights change.
 const listMemory = time.Hour
+
+// listWithin is how long a list of virtual networks may take before GETs take its place, and
+// hungMemory how long it is left alone then.
+const listWithin, hungMemory = 2 * time.Second, time.Minute
 
 // never is the cost of a list that is refused.
 const never = math.MaxInt32
@@ -139,14 +145,22 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 	}
 	cost, gaveUp := 0, false
 	next := c.address(scope, "/providers/"+resourceType, version)
+	within := ctx
+	if resourceType == network.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for it
+		within = withCall(ctx, func(m *manner) { m.answer = listWithin })
+	}
 	for next != "" && len(missing) > 0 && !gaveUp {
-		page, err := c.get(ctx, next)
+		page, err := c.get(within, next)
 		fault, fatal := asFault(err)
 		if fatal != nil {
 			return fatal
 		}
 		cost++
 		if fault != nil {
+			if fault.late && fault.Status == 0 && mannerOf(ctx).answer > 0 { // it hangs, and GETs may not
+				c.learnFor(scope, resourceType, never, hungMemory)
+				return c.readEach(ctx, slices.Collect(maps.Values(missing)), tell)
+			}
 			if fault.Status == 0 || fault.late { // no other way will be answered either
 				for _, w := range missing {
 					for _, id := range w.ids() {
@@ -236,9 +250,13 @@ func (c *Client) costOf(scope network.ID, resourceType string) int {
 }
 
 func (c *Client) learn(scope network.ID, resourceType string, calls int) {
+	c.learnFor(scope, resourceType, calls, listMemory)
+}
+
+func (c *Client) learnFor(scope network.ID, resourceType string, calls int, believed time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lists[scope.Key()+" "+resourceType] = listCost{calls: calls, until: time.Now().Add(listMemory)}
+	c.lists[scope.Key()+" "+resourceType] = listCost{calls: calls, until: time.Now().Add(believed)}
 }
 
 // maxPages bounds a list that never ends.

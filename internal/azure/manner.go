@@ -10,41 +10,37 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// How calls are made is said by their context: who waits for them, and for how long.
-type (
-	withinKey struct{}
-	yieldKey  struct{}
-	callsKey  struct{}
-	triesKey  struct{}
-)
-
-// Within has Read give up each call that is not answered within some time, counted from its turn, or whose turn Azure has put off for
-// longer than turn. What was to be read is Unread then, and Late. 0 is no limit beyond the usual ones.
-func Within(ctx context.Context, answer, turn time.Duration) context.Context {
-	return context.WithValue(ctx, withinKey{}, limits{answer, turn})
+// manner is how one call is made. The SDK's policies see a request's context and nothing else, so it
+// travels there, inside this package only: callers say what they want by parameters.
+type manner struct {
+	yield   bool   // it goes behind all others where few tokens are left
+	calls   *Calls // counts it
+	polling bool   // it follows an operation
+	// answer is for how long it is waited for, counted from its turn, and turn for how long Azure may
+	// put that off. 0 is no limit beyond the usual ones.
+	answer, turn time.Duration
+	until        time.Time    // when it is given up at the latest; zero for no such moment
+	status       *atomic.Int64 // how the last try was answered
 }
 
-type limits struct{ answer, turn time.Duration }
+type mannerKey struct{}
 
-// Yielding has reads go behind all others where few tokens are left. Writes, with all the reads that belong to them, never yield.
-func Yielding(ctx context.Context) context.Context { return context.WithValue(ctx, yieldKey{}, true) }
-
-func pressing(ctx context.Context) context.Context { return context.WithValue(ctx, yieldKey{}, false) }
-
-// Counting has the calls counted that are made with the context.
-func Counting(ctx context.Context, calls *Calls) context.Context {
-	return context.WithValue(ctx, callsKey{}, calls)
+func mannerOf(ctx context.Context) manner {
+	m, _ := ctx.Value(mannerKey{}).(manner)
+	return m
 }
 
-func yields(ctx context.Context) bool {
-	yes, _ := ctx.Value(yieldKey{}).(bool)
-	return yes
+// withCall changes how calls are made.
+func withCall(ctx context.Context, change func(*manner)) context.Context {
+	m := mannerOf(ctx)
+	change(&m)
+	return context.WithValue(ctx, mannerKey{}, m)
 }
 
-func within(ctx context.Context) limits {
-	l, _ := ctx.Value(withinKey{}).(limits)
-	return l
-}
+func yields(ctx context.Context) bool { return mannerOf(ctx).yield }
+
+// within says how long a call waits.
+func within(ctx context.Context) manner { return mannerOf(ctx) }
 
 // Calls counts what was sent to ARM.
 type Calls struct{ reads, writes, polls atomic.Int64 }
@@ -54,8 +50,10 @@ func (c *Calls) Counts() (reads, writes, polls int) {
 	return int(c.reads.Load()), int(c.writes.Load()), int(c.polls.Load())
 }
 
-func (c *Calls) add(r *http.Request) {
-	switch polling := r.Context().Value(pollKey{}) != nil; {
+// add counts a call. Nobody counts where c is nil.
+func (c *Calls) add(r *http.Request, polling bool) {
+	switch {
+	case c == nil:
 	case r.Method != http.MethodGet:
 		c.writes.Add(1)
 	case polling:
@@ -67,12 +65,16 @@ func (c *Calls) add(r *http.Request) {
 
 // limit returns a context that ends when a call is not waited for any longer, and what the call ends with then, or nil.
 func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id network.ID) *Error) {
-	d := within(ctx).answer
+	m := mannerOf(ctx)
+	d := m.answer
+	if left := time.Until(m.until); !m.until.IsZero() && (d == 0 || left < d) {
+		d = max(left, time.Millisecond).Round(time.Millisecond)
+	}
 	if d == 0 {
 		return ctx, func() {}, func(network.ID) *Error { return nil }
 	}
 	status := new(atomic.Int64)
-	limited, cancel = context.WithTimeout(context.WithValue(ctx, triesKey{}, status), d)
+	limited, cancel = context.WithTimeout(withCall(ctx, func(m *manner) { m.status = status }), d)
 	return limited, cancel, func(id network.ID) *Error {
 		if limited.Err() == nil || ctx.Err() != nil {
 			return nil
@@ -87,7 +89,7 @@ func limit(ctx context.Context) (limited context.Context, cancel func(), late fu
 
 // noteTry keeps how a try was answered, for the case that no better one comes.
 func noteTry(ctx context.Context, status int) {
-	if last, limited := ctx.Value(triesKey{}).(*atomic.Int64); limited {
+	if last := mannerOf(ctx).status; last != nil {
 		last.Store(int64(status))
 	}
 }

@@ -24,10 +24,10 @@ func TestOwn(t *testing.T) {
 			return network.SetRoutes(doc.Raw, []network.Route{network.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"), netip.MustParseAddr("10.2.0.4"))})
 		}
 		c, twin := emulatortest.Client(t, e, emulatortest.Keeper), emulatortest.Client(t, e, emulatortest.Keeper)
-		if _, err := c.Write(t.Context(), ids[0], change); err != nil {
+		if _, err := c.Write(t.Context(), ids[0], change, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := twin.Write(t.Context(), ids[1], change); err != nil {
+		if _, err := twin.Write(t.Context(), ids[1], change, nil); err != nil {
 			t.Fatal(err)
 		}
 		call := func(id network.ID) string { // as the activity log, and with it every event, has it

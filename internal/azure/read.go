@@ -4,96 +4,160 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// Read reads what is wanted into the snapshot. What cannot be read becomes Unread there; an error comes back only when
-// nothing can be said at all, because the context ended or nobody can be logged in.
-func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
-	steps := []func() error{
-		func() error { return c.readClusters(ctx, s, w.Clusters) },
-		func() error { return c.readSubnets(ctx, s, w.Subnets) },
-		func() error { return c.readTables(ctx, s, w.Tables) },
+// ReadOptions say how Read reads.
+type ReadOptions struct {
+	// Wait is for how long answers are waited for. What has not come by then is Unread, and Late.
+	// Zero: as long as it takes, with the retries that that needs, and shared with nobody.
+	Wait time.Duration
+	// NotBefore is when the oldest call may have been made whose answer is used. Zero: this moment.
+	NotBefore time.Time
+	// Poll lets reads go behind all others where few tokens are left. A poll takes what other polls
+	// have read since NotBefore, and what is under way.
+	Poll bool
+	// Calls counts the calls. Nil: nobody does.
+	Calls *Calls
+	// Life ends calls that have outlived Wait. Nil: they go on until they are answered or given up.
+	Life context.Context
+}
+
+// Read reads what is wanted into the snapshot. What cannot be read becomes Unread there; an error comes
+// back only when nothing can be said at all, because the context ended or nobody can be logged in.
+func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+	if o.Wait > 0 {
+		return c.reader.read(ctx, s, w, o)
 	}
-	for _, id := range w.OwnSubnets {
-		steps = append(steps, func() error { return c.readOwnSubnets(ctx, s, s.Cluster(id)) })
-	}
-	for _, id := range w.Managed {
-		steps = append(steps, func() error { return c.readManaged(ctx, s, s.Cluster(id)) })
-	}
-	for _, id := range w.Written {
-		steps = append(steps, func() error { return c.readWritten(ctx, s, s.Cluster(id)) })
-	}
-	for _, id := range w.NICs {
-		steps = append(steps, func() error { return c.readNICs(ctx, s, s.Cluster(id)) })
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
+	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls = o.Poll, o.Calls })
+	for _, k := range documentKinds {
+		if err := c.readKind(ctx, k, *k.wanted(&w), intoSnapshot(s)); err != nil {
 			return err
 		}
 	}
+	if err := c.readAround(ctx, s, w); err != nil {
+		return err
+	}
 	// Whatever was asked for is in the snapshot, or said to be missing from it.
-	for _, id := range w.Clusters {
-		missing(s, id, s.Cluster(id) != nil)
-	}
-	for _, id := range w.Subnets {
-		missing(s, id, s.Subnet(id) != nil)
-	}
-	for _, id := range w.Tables {
-		missing(s, id, s.Table(id) != nil)
+	for _, k := range documentKinds {
+		for _, id := range *k.wanted(&w) {
+			if _, said := s.Unread[id.Key()]; !said && !k.in(s, id) {
+				s.Unread[id.Key()] = *otherResource(id)
+			}
+		}
 	}
 	return nil
 }
 
-func missing(s *network.Snapshot, id network.ID, there bool) {
-	if _, said := s.Unread[id.Key()]; !there && !said {
-		s.Unread[id.Key()] = network.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
+// readAround reads what is found by way of a cluster: lists of its node resource group, the activity log.
+func (c *Client) readAround(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	for _, step := range []struct {
+		ids  []network.ID
+		read func(context.Context, *network.Snapshot, *network.Cluster) error
+	}{{w.OwnSubnets, c.readOwnSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {w.NICs, c.readNICs}} {
+		for _, id := range step.ids {
+			if err := step.read(ctx, s, s.Cluster(id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kind is a type of documents that a snapshot is made of.
+type kind int
+
+const (
+	clusterDocuments kind = iota
+	subnetDocuments
+	tableDocuments
+)
+
+var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments}
+
+func (k kind) wanted(w *network.Wanted) *[]network.ID {
+	return []*[]network.ID{&w.Clusters, &w.Subnets, &w.Tables}[k]
+}
+
+func (k kind) in(s *network.Snapshot, id network.ID) bool {
+	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil}[k]
+}
+
+// sink takes a document as it was decoded, or why there is none. It is called by one at a time.
+type sink func(id network.ID, doc any, miss *network.Unread)
+
+func intoSnapshot(s *network.Snapshot) sink {
+	return func(id network.ID, doc any, miss *network.Unread) {
+		switch doc := doc.(type) {
+		case *network.Cluster:
+			s.Clusters[doc.ID.Key()] = doc
+		case *network.Subnet:
+			s.Subnets[doc.ID.Key()] = doc
+		case *network.RouteTable:
+			s.Tables[doc.ID.Key()] = doc
+		default:
+			s.Unread[id.Key()] = *miss
+		}
 	}
 }
 
-// unread notes why a resource is not in the snapshot.
-func unread(s *network.Snapshot, id network.ID, fault *Error) {
-	s.Unread[id.Key()] = network.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
+func (c *Client) readKind(ctx context.Context, k kind, ids []network.ID, out sink) error {
+	switch k {
+	case clusterDocuments:
+		return c.readClusters(ctx, ids, out)
+	case subnetDocuments:
+		return c.readSubnets(ctx, ids, out)
+	default:
+		return c.readTables(ctx, ids, out)
+	}
 }
 
-// garbled notes a document that is not understood.
-func garbled(s *network.Snapshot, id network.ID, err error) {
-	s.Unread[id.Key()] = network.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
+func otherResource(id network.ID) *network.Unread {
+	return &network.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
 }
 
-func (c *Client) readClusters(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
-	return c.read(ctx, network.TypeCluster, clusterVersion, asWanted(ids), func(w wanted, id network.ID, body []byte, fault *Error) {
-		if fault != nil {
-			unread(s, id, fault)
-			return
-		}
-		cluster, err := network.DecodeCluster(body)
-		if err != nil {
-			garbled(s, id, err)
-			return
-		}
-		s.Clusters[cluster.ID.Key()] = cluster
+// unreadFor says why a resource is not in a snapshot.
+func unreadFor(id network.ID, fault *Error) *network.Unread {
+	return &network.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
+}
+
+// notUnderstood is for a document that cannot be decoded.
+func notUnderstood(id network.ID, err error) *network.Unread {
+	return &network.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
+}
+
+func unread(s *network.Snapshot, id network.ID, fault *Error) { s.Unread[id.Key()] = *unreadFor(id, fault) }
+
+func garbled(s *network.Snapshot, id network.ID, err error) { s.Unread[id.Key()] = *notUnderstood(id, err) }
+
+func (c *Client) readClusters(ctx context.Context, ids []network.ID, out sink) error {
+	return c.read(ctx, network.TypeCluster, clusterVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, network.DecodeCluster)
 	})
 }
 
-func (c *Client) readTables(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
-	return c.read(ctx, network.TypeRouteTable, networkVersion, asWanted(ids), func(w wanted, id network.ID, body []byte, fault *Error) {
-		if fault != nil {
-			unread(s, id, fault)
-			return
-		}
-		c.addTable(s, id, body)
+func (c *Client) readTables(ctx context.Context, ids []network.ID, out sink) error {
+	return c.read(ctx, network.TypeRouteTable, networkVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, func(raw []byte) (*network.RouteTable, error) {
+			return c.tables.decode(id, raw, network.DecodeRouteTable)
+		})
 	})
 }
 
-func (c *Client) addTable(s *network.Snapshot, id network.ID, body []byte) {
-	table, err := c.tables.decode(id, body, network.DecodeRouteTable)
-	if err != nil {
-		garbled(s, id, err)
+// give decodes a document for a sink.
+func give[T any](out sink, id network.ID, body []byte, fault *Error, decode func([]byte) (T, error)) {
+	if fault != nil {
+		out(id, nil, unreadFor(id, fault))
 		return
 	}
-	s.Tables[table.ID.Key()] = table
+	doc, err := decode(body)
+	if err != nil {
+		out(id, nil, notUnderstood(id, err))
+		return
+	}
+	out(id, doc, nil)
 }
 
 func asWanted(ids []network.ID) []wanted {
@@ -109,7 +173,7 @@ const itself = "itself"
 
 // readSubnets reads subnets by way of their virtual networks: one GET for all of one's subnets, unless only one is wanted,
 // or the network itself may not be read.
-func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
+func (c *Client) readSubnets(ctx context.Context, ids []network.ID, out sink) error {
 	of := map[string][]network.ID{}
 	for _, id := range network.SortIDs(append([]network.ID(nil), ids...)) {
 		of[id.Parent().Key()] = append(of[id.Parent().Key()], id)
@@ -126,10 +190,10 @@ func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []net
 	err := c.read(ctx, network.TypeVNet, networkVersion, vnets, func(w wanted, id network.ID, body []byte, fault *Error) {
 		switch subnets := of[w.id.Key()]; {
 		case id.Is(network.TypeSubnet):
-			addSubnet(s, id, body, fault)
+			give(out, id, body, fault, network.DecodeSubnet)
 		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
 			for _, subnet := range subnets {
-				unread(s, subnet, fault)
+				out(subnet, nil, unreadFor(subnet, fault))
 			}
 		case fault != nil:
 			if fault.Refused() {
@@ -137,7 +201,7 @@ func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []net
 			}
 			again = append(again, wanted{id: w.id, gets: subnets})
 		default:
-			if missing := c.addVNet(s, w.id, body, subnets); len(missing) > 0 {
+			if missing := c.addVNet(out, w.id, body, subnets); len(missing) > 0 {
 				again = append(again, wanted{id: w.id, gets: missing})
 			}
 		}
@@ -145,24 +209,13 @@ func (c *Client) readSubnets(ctx context.Context, s *network.Snapshot, ids []net
 	if err != nil || len(again) == 0 {
 		return err
 	}
-	return c.readEach(ctx, again, func(w wanted, id network.ID, body []byte, fault *Error) { addSubnet(s, id, body, fault) })
-}
-
-func addSubnet(s *network.Snapshot, id network.ID, body []byte, fault *Error) {
-	if fault != nil {
-		unread(s, id, fault)
-		return
-	}
-	subnet, err := network.DecodeSubnet(body)
-	if err != nil {
-		garbled(s, id, err)
-		return
-	}
-	s.Subnets[subnet.ID.Key()] = subnet
+	return c.readEach(ctx, again, func(_ wanted, id network.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, network.DecodeSubnet)
+	})
 }
 
 // addVNet adds the subnets of a network that are wanted, and returns the ones it does not show.
-func (c *Client) addVNet(s *network.Snapshot, id network.ID, body []byte, want []network.ID) []network.ID {
+func (c *Client) addVNet(out sink, id network.ID, body []byte, want []network.ID) []network.ID {
 	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*network.Subnet, error) {
 		_, subnets, err := network.DecodeVNet(raw)
 		shown := map[string]*network.Subnet{}
@@ -177,7 +230,7 @@ func (c *Client) addVNet(s *network.Snapshot, id network.ID, body []byte, want [
 	var missing []network.ID
 	for _, id := range want {
 		if subnet := shown[id.Key()]; subnet != nil {
-			s.Subnets[id.Key()] = subnet
+			out(subnet.ID, subnet, nil)
 		} else {
 			missing = append(missing, id)
 		}

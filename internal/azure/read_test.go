@@ -76,9 +76,8 @@ func TestFewestCalls(t *testing.T) {
 				total, last := 0, 0
 				for range 5 {
 					calls := &azure.Calls{}
-					ctx := azure.Counting(t.Context(), calls)
 					s := network.NewSnapshot()
-					if err := c.Read(ctx, s, network.Wanted{Tables: ids}); err != nil {
+					if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{Calls: calls}); err != nil {
 						t.Fatal(err)
 					}
 					if len(s.Tables) != len(ids) || len(s.Unread) != 0 {
@@ -113,7 +112,7 @@ func TestAbsentAndRefused(t *testing.T) {
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Tables: append(ids, gone, nowhere)}); err != nil {
+		if err := c.Read(t.Context(), s, network.Wanted{Tables: append(ids, gone, nowhere)}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 2 {
@@ -134,7 +133,7 @@ func TestLinksStayHome(t *testing.T) {
 		ids := tables(t, e, 1, 3, 3)
 		c := emulatortest.ClientOver(t, relinking{t, emulatortest.Transport(t, e)}, e, emulatortest.Keeper)
 		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}); err != nil {
+		if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 3 { // by GETs, as the list could not be followed
@@ -163,10 +162,10 @@ func TestNodeAddresses(t *testing.T) {
 					next:   emulatortest.Transport(t, e),
 				}, e, emulatortest.Keeper)
 				s := network.NewSnapshot()
-				if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}); err != nil {
+				if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Read(t.Context(), s, network.Wanted{NICs: []network.ID{d.Cluster}}); err != nil {
+				if err := c.Read(t.Context(), s, network.Wanted{NICs: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				nics := s.Known(d.Cluster).NICs

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -88,7 +89,7 @@ func (w *rightsWorld) lockedDown() (group network.ID, who []string) {
 			"nodeResourceGroupProfile": map[string]any{"restrictionLevel": "ReadOnly"},
 			"agentPoolProfiles":        []any{map[string]any{"name": "np", "count": 1}}}})
 	s := network.NewSnapshot()
-	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, network.Wanted{Clusters: []network.ID{cluster}}); err != nil {
+	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, network.Wanted{Clusters: []network.ID{cluster}}, azure.ReadOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	if who = s.Cluster(cluster).PrincipalIDs; len(who) != 1 {

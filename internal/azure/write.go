@@ -38,10 +38,10 @@ const (
 // Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's polls, and a GET that
 // shows it. On a 412, and after a wait on anything transient, it starts again from fresh state; a PUT whose answer was lost
 // is found done by that, or sent again. What does not end within patience is left to the next round. A context that
-// ends keeps a write from being sent, and lets one that was sent be finished and read back.
-func (c *Client) Write(ctx context.Context, id network.ID, edit Edit) (Written, error) {
+// ends keeps a write from being sent, and lets one that was sent be finished and read back. Calls counts them; it may be nil.
+func (c *Client) Write(ctx context.Context, id network.ID, edit Edit, calls *Calls) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
-	err := w.run(pressing(ctx))
+	err := w.run(withCall(ctx, func(m *manner) { *m = manner{calls: calls} }))
 	return w.Written, err
 }
 
@@ -159,7 +159,7 @@ const pollInterval = 2 * time.Second
 // follow waits for an accepted write's operation to end. Whatever keeps it from being followed, the resource itself
 // says in the end how it went.
 func (w *writing) follow(ctx context.Context, attempt int, operation string, wait time.Duration) (again bool, err error) {
-	ctx = policy.WithRetryOptions(context.WithValue(context.WithoutCancel(ctx), pollKey{}, true), readRetries)
+	ctx = policy.WithRetryOptions(withCall(context.WithoutCancel(ctx), func(m *manner) { m.polling = true }), readRetries)
 	for {
 		if wait == 0 {
 			wait = pollInterval

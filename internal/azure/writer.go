@@ -61,7 +61,9 @@ func (c *Client) LastWrite(ctx context.Context, ids ...network.ID) (LastWrite, b
 }
 
 // OthersWrite is LastWrite in a span of time, where it was not the caller's own: what was before a write of one's own was changed since.
+// Nothing waits for it, so it goes behind all other calls.
 func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (LastWrite, bool, error) {
+	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	caller, err := c.caller(ctx)
 	if err != nil || caller == "" { // then no write can be told to be somebody else's
 		return LastWrite{}, false, err

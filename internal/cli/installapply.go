@@ -58,7 +58,7 @@ func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) err
 		after, err = client.CreateAlertResource(ctx, c.Resource, c.Body)
 	default:
 		var written azure.Written
-		written, err = client.Write(ctx, c.Resource, c.Edit)
+		written, err = client.Write(ctx, c.Resource, c.Edit, nil)
 		after = written.After
 	}
 	if err != nil {

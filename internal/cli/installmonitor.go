@@ -229,7 +229,7 @@ func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.C
 	for _, c := range configs {
 		want.Clusters = append(want.Clusters, network.ID(c.Spec.ClusterID))
 	}
-	if err := client.Read(ctx, s, want); err != nil {
+	if err := client.Read(ctx, s, want, azure.ReadOptions{}); err != nil {
 		return monitor.Watched{}, err
 	}
 	want = network.Wanted{}
@@ -238,7 +238,7 @@ func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.C
 			want.OwnSubnets = append(want.OwnSubnets, cluster.ID)
 		}
 	}
-	if err := client.Read(ctx, s, want); err != nil {
+	if err := client.Read(ctx, s, want, azure.ReadOptions{}); err != nil {
 		return monitor.Watched{}, err
 	}
 	if err := settle(ctx, client, s, configs); err != nil {

@@ -28,7 +28,7 @@ func survey(ctx context.Context, client *azure.Client, scope network.ID, cluster
 		return s, err
 	}
 	read := network.NewSnapshot()
-	if err := client.Read(ctx, read, network.Wanted{Clusters: clusters}); err != nil {
+	if err := client.Read(ctx, read, network.Wanted{Clusters: clusters}, azure.ReadOptions{}); err != nil {
 		return nil, err
 	}
 	var subscriptions, groups []network.ID
@@ -109,7 +109,7 @@ func readMore(ctx context.Context, client *azure.Client, s *network.Snapshot, wa
 	if all.Empty() {
 		return false, nil
 	}
-	return true, client.Read(ctx, s, all)
+	return true, client.Read(ctx, s, all, azure.ReadOptions{})
 }
 
 // settle reads what the configs name and the survey has not shown, and what it takes to find the clusters' own tables.
@@ -134,7 +134,7 @@ func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, conf
 			}
 		}
 	}
-	if err := client.Read(ctx, s, named); err != nil {
+	if err := client.Read(ctx, s, named, azure.ReadOptions{}); err != nil {
 		return err
 	}
 	taken := plan.TakenBy(configs)
@@ -156,7 +156,7 @@ func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, conf
 		}
 	}
 	need := plan.Watch(s, configs).NeedNICs
-	return client.Read(ctx, s, network.Wanted{NICs: need})
+	return client.Read(ctx, s, network.Wanted{NICs: need}, azure.ReadOptions{})
 }
 
 // lookAround surveys a scope, telling a person that it takes a while.

@@ -155,7 +155,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID)
 			}
 		}
 	}
-	if err := client.Read(ctx, s, network.Wanted{Written: written}); err != nil {
+	if err := client.Read(ctx, s, network.Wanted{Written: written}, azure.ReadOptions{}); err != nil {
 		return nil, nil, err
 	}
 	if err := settle(ctx, client, s, configs); err != nil {

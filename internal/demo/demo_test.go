@@ -198,7 +198,7 @@ func withoutUnknown(path string, body []byte) []byte {
 // brakeless sees all nodes, and none of them at an address that anybody asks for: the brakes let go.
 type brakeless struct{ keeper.Azure }
 
-func (b brakeless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+func (b brakeless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
 	for _, id := range w.NICs {
 		nics := &network.NICs{Holder: map[netip.Addr]string{}}
 		for i := range 10 {
@@ -207,14 +207,14 @@ func (b brakeless) Read(ctx context.Context, s *network.Snapshot, w network.Want
 		s.Learn(id).NICs = nics
 	}
 	w.NICs = nil
-	return b.Azure.Read(ctx, s, w)
+	return b.Azure.Read(ctx, s, w, o)
 }
 
 // restless writes every table it knows of again after each look.
 type restless struct{ keeper.Azure }
 
-func (r *restless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
-	if err := r.Azure.Read(ctx, s, w); err != nil {
+func (r *restless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+	if err := r.Azure.Read(ctx, s, w, o); err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
@@ -226,7 +226,7 @@ func (r *restless) Read(ctx context.Context, s *network.Snapshot, w network.Want
 				}
 				first = false
 				return d.Raw, nil
-			}); err != nil {
+			}, nil); err != nil {
 				return err
 			}
 		}

@@ -79,7 +79,7 @@ func (l *local) write(name, prefix, hop string) {
 func (l *local) node() string {
 	l.t.Helper()
 	s := network.NewSnapshot()
-	if err := l.c.Read(context.Background(), s, network.Wanted{Tables: []network.ID{l.d.ClusterTable}}); err != nil {
+	if err := l.c.Read(context.Background(), s, network.Wanted{Tables: []network.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, r := range s.Table(l.d.ClusterTable).Routes {

@@ -101,19 +101,15 @@ func TestApartTells(t *testing.T) {
 		w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		first := k.parts(7 * time.Second)
-		if len(first) != 1 || !slices.Equal(first[0].Of, []string{"shop"}) || len(first[0].Findings) > 0 || !first[0].Complete || first[0].Elapsed > 6*time.Second {
-			t.Errorf("the others' round: %+v", first)
+		if len(first) != 2 || !slices.Equal(first[0].Of, []string{"shop"}) || len(first[0].Findings) > 0 || !first[0].Complete || first[0].Elapsed > time.Second {
+			t.Errorf("the other's check: %+v", first)
 		}
-		r := k.since(30 * time.Second)
-		if len(r) == 0 {
-			t.Fatal("nothing is told of it")
-		}
-		last := r[len(r)-1]
-		if !slices.Equal(codes(last), []finding.Code{finding.ReadFailed, finding.TableUnknown}) || last.Findings[0].Cluster != "play" || !strings.Contains(last.Findings[0].Message, "no answer within 10s") {
+		last := first[len(first)-1]
+		if !slices.Equal(codes(last), []finding.Code{finding.ReadFailed, finding.TableUnknown}) || last.Findings[0].Cluster != "play" || !strings.Contains(last.Findings[0].Message, "no answer within 2s") {
 			t.Errorf("%+v", last.Findings)
 		}
 		alone := len(k.since(10 * time.Minute))
-		if alone > 8 || alone < 3 {
+		if alone > 14 || alone < 8 {
 			t.Errorf("it was tried %d times in ten minutes", alone)
 		}
 	})
@@ -221,10 +217,10 @@ func TestParted(t *testing.T) {
 		if r[0].Elapsed > time.Second || r[0].Writes != 0 || r[0].Reads == 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
 			t.Errorf("the part with nothing to write: %+v", r[0])
 		}
-		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads != 2 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
+		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads > 6 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
 			t.Errorf("the part that writes: %+v", r[1])
 		}
-		if want := (Cause{By: ByEvent, Caller: "Ann Example and 1 more"}); r[0].Woke != want || r[1].Woke != want {
+		if r[0].Woke != (Cause{By: ByEvent, Caller: "a pipeline"}) || r[1].Woke != (Cause{By: ByEvent, Caller: "Ann Example"}) {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
 		}
 	})

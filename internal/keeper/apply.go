@@ -1,153 +1,287 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// parallel is how many resources one round writes at once, and writesAtOnce all of them together. Subnets of one virtual network are written one after the other:
-// Azure takes one write of a network at a time.
-const parallel, writesAtOnce = 4, 64
+// Writes. Each resource is written by a goroutine of its own, in the order of what breaks most while it
+// waits: node subnets, guarded subnets, tables that lack routes, tables that hold too many. What came of
+// it is posted to the worker. A resource that is being written is left alone by all checks meanwhile; a
+// person's request waits for it.
 
-// apply carries out a plan, resource by resource. The error is the context's.
-func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outcome, []finding.Finding, error) {
-	type job struct {
-		id      network.ID
-		changes []plan.Change
-	}
-	var lanes [][]job
-	laneOf := map[string]int{}
-	for _, c := range d.wanted {
-		lane := c.Resource
-		if lane.Is(network.TypeSubnet) {
-			lane = lane.Parent()
-		}
-		i, known := laneOf[lane.Key()]
-		if !known {
-			i = len(lanes)
-			laneOf[lane.Key()] = i
-			lanes = append(lanes, nil)
-		}
-		if n := len(lanes[i]); n == 0 || !lanes[i][n-1].id.Equal(c.Resource) {
-			lanes[i] = append(lanes[i], job{id: c.Resource})
-		}
-		last := &lanes[i][len(lanes[i])-1]
-		last.changes = append(last.changes, c)
-	}
-	var g errgroup.Group
-	g.SetLimit(parallel)
-	var mu sync.Mutex
-	outcomes := map[string][]plan.Outcome{}
-	var findings []finding.Finding
-	t.unlocked(func() {
-		for _, lane := range lanes {
-			g.Go(func() error {
-				defer t.inLane(lane[0].id)()
-				for _, j := range lane {
-					t.mu.Lock()
-					r := t.refused[j.id.Key()]
-					t.mu.Unlock()
-					done, found, stands := r.stand(j.changes)
-					if !stands {
-						intend := func(changes []plan.Change) { t.opts.Recorder.Intend(round, changes) }
-						var now network.Document
-						done, found, r, now = t.applyOne(ctx, editor{replan: d.again, seen: d.looked, intend: intend}, j.id, j.changes, r)
-						t.opts.Recorder.Settle(done)
-						if now.Raw != nil {
-							mu.Lock()
-							_ = round.Seen.Add(now.Raw) // it was read: what is wrong with it was said
-							mu.Unlock()
-						}
-					}
-					t.mu.Lock()
-					t.refused[j.id.Key()] = r
-					t.mu.Unlock()
-					mu.Lock()
-					outcomes[j.id.Key()] = done
-					findings = append(findings, found...)
-					mu.Unlock()
-				}
-				return nil
-			})
-		}
-		_ = g.Wait() // what goes wrong is a finding
-	})
-	var all []plan.Outcome
-	seen := map[string]bool{}
-	for _, c := range d.wanted { // in the plan's order
-		if key := c.Resource.Key(); !seen[key] {
-			seen[key] = true
-			all = append(all, outcomes[key]...)
-		}
-	}
-	return all, findings, ctx.Err()
+// write is one resource that is written.
+type write struct {
+	check    *check
+	id       network.ID
+	cluster  string // one that asks for it, by ID.Key()
+	planned  []plan.Change
+	edit     editor
+	outcomes []plan.Outcome
+	findings []finding.Finding
+	refusal  *refusal
+	now      network.Document // how it was last read
 }
 
-// inLane waits until no other round writes the same virtual network, but not for longer than Azure would make it wait: clusters that share
-// nothing else may share one. It returns what ends that.
-func (t *turn) inLane(id network.ID) func() {
-	if !id.Is(network.TypeSubnet) {
-		return func() {}
+// writes are those of a keeper.
+type writes struct {
+	mu     sync.Mutex
+	under  map[string]chan struct{} // resources being written, closed at the end, by ID.Key()
+	missed map[string]bool          // and those that a check would have written
+	lanes  map[string]chan struct{} // of virtual networks: Azure takes one write of a network at a time
+	slots  chan struct{}            // holds one for each table that is being written
+}
+
+const (
+	// tablesAtOnce is how many tables are written at once. One that takes longer than slotFor does not
+	// count any more: it waits, and costs nothing.
+	tablesAtOnce, slotFor = 64, 10 * time.Second
+	// laneFor is how long one subnet waits for the write of another in its network.
+	laneFor = 10 * time.Second
+)
+
+func newWrites() *writes {
+	return &writes{under: map[string]chan struct{}{}, missed: map[string]bool{}, lanes: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
+}
+
+func (w *writes) busy(resource string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.under[resource] != nil
+}
+
+// begin claims a resource. Where it is claimed already, it returns what is closed when that is over.
+func (w *writes) begin(resource string) (busy chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if busy := w.under[resource]; busy != nil {
+		w.missed[resource] = true
+		return busy
 	}
-	t.mu.Lock()
+	w.under[resource] = make(chan struct{})
+	return nil
+}
+
+// end lets go of a resource, and reports whether a check would have written it meanwhile.
+func (w *writes) end(resource string) (missed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.under[resource])
+	missed = w.missed[resource]
+	delete(w.under, resource)
+	delete(w.missed, resource)
+	return missed
+}
+
+// queue waits for what a write has to wait for, and returns what ends it.
+func (w *writes) queue(id network.ID) (done func()) {
+	if !id.Is(network.TypeSubnet) {
+		w.slots <- struct{}{}
+		release := sync.OnceFunc(func() { <-w.slots })
+		timer := time.AfterFunc(slotFor, release)
+		return func() { timer.Stop(); release() }
+	}
+	w.mu.Lock()
 	key := id.Parent().Key()
-	lane := t.lanes[key]
+	lane := w.lanes[key]
 	if lane == nil {
 		lane = make(chan struct{}, 1)
-		t.lanes[key] = lane
+		w.lanes[key] = lane
 	}
-	t.mu.Unlock()
+	w.mu.Unlock()
+	timer := time.NewTimer(laneFor)
+	defer timer.Stop()
 	select {
 	case lane <- struct{}{}:
 		return func() { <-lane }
-	case <-time.After(apart):
+	case <-timer.C:
 		return func() {}
 	}
 }
 
-// applyOne changes one resource. The plan is made again on the resource as it is when it is written, so that nothing
-// that happened since is undone; and a change is done when it is seen. The document is how it was last read, if it was.
-func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []plan.Change, before *refusal) ([]plan.Outcome, []finding.Finding, *refusal, network.Document) {
-	t.writing <- struct{}{}
-	defer func() { <-t.writing }()
-	if t.wish == nil && t.pause() != "" { // since it was decided: others were written first
-		var outcomes []plan.Outcome
-		for _, c := range planned {
-			outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Planned})
-		}
-		return outcomes, nil, before, network.Document{}
+// harm orders changes by what breaks most while they wait.
+func (c *check) harm(change plan.Change) int {
+	switch {
+	case change.Verb == plan.Associate && c.isNodeSubnet(change.Resource):
+		return 0
+	case change.Verb == plan.Associate:
+		return 1
+	case change.Verb == plan.Delete:
+		return 3
 	}
-	t.log.Debug("writing", "resource", id.Short())
-	written, err := t.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
+	return 2
+}
+
+func (c *check) isNodeSubnet(id network.ID) bool {
+	return slices.ContainsFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
+		cluster := c.s.Cluster(idOf(config))
+		return cluster != nil && slices.ContainsFunc(c.s.NodeSubnetIDs(cluster), id.Equal)
+	})
+}
+
+// started reports whether the check has begun to write a resource, or another one writes it now. A
+// request waits for that one.
+func (c *check) started(id network.ID) bool {
+	if slices.ContainsFunc(c.order, id.Equal) {
+		return true
+	}
+	if c.request != nil || !c.k.writes.busy(id.Key()) {
+		return false
+	}
+	c.k.writes.begin(id.Key()) // it is busy: this asks for a check when it is not any more
+	return true
+}
+
+// start writes resources.
+func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.Change, again replan) {
+	if c.k.opts.Planned != nil {
+		about := c.round()
+		about.Changes = planned(changes, nil)
+		c.name(&about)
+		about.Findings, about.Seen = c.mem.planned, s
+		c.k.told.Lock()
+		c.k.opts.Planned(about)
+		c.k.told.Unlock()
+	}
+	var all []*write
+	harm := map[*write]int{}
+	for _, change := range changes {
+		i := slices.IndexFunc(all, func(x *write) bool { return x.id.Equal(change.Resource) })
+		if i < 0 {
+			i = len(all)
+			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s, replan: again, seen: c.fresh}}
+			all, harm[x] = append(all, x), 9
+			c.order = append(c.order, x.id)
+		}
+		all[i].planned = append(all[i].planned, change)
+		harm[all[i]] = min(harm[all[i]], c.harm(change))
+	}
+	slices.SortStableFunc(all, func(a, b *write) int { return cmp.Compare(harm[a], harm[b]) })
+	intend := c.round()
+	c.name(&intend)
+	for _, x := range all {
+		before := c.mem.refused[x.id.Key()]
+		if done, found, stands := before.stand(x.planned); stands {
+			c.outcomes[x.id.Key()] = done
+			c.keepFailure(x.id, found)
+			continue
+		}
+		x.refusal = before
+		x.edit.intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
+		c.open++
+		ctx := ctx
+		if !c.patient {
+			ctx = c.life
+		}
+		c.k.running.Go(func() { x.run(ctx) })
+	}
+}
+
+// keyNamed is the ID.Key() of the cluster that a config names.
+func (c *check) keyNamed(name string) string {
+	for _, config := range c.configs {
+		if config.Metadata.Name == name {
+			return keyOf(config)
+		}
+	}
+	return ""
+}
+
+// run writes one resource, and posts what came of it.
+func (x *write) run(ctx context.Context) {
+	k := x.check.k
+	for busy := k.writes.begin(x.id.Key()); busy != nil; busy = k.writes.begin(x.id.Key()) {
+		<-busy
+	}
+	done := k.writes.queue(x.id)
+	x.apply(ctx)
+	done()
+	k.opts.Recorder.Settle(x.outcomes)
+	missed := k.writes.end(x.id.Key())
+	x.check.w.post(x.cluster, func(w *worker) { w.wrote(x) })
+	if missed {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		again := map[string]bool{}
+		for _, cluster := range k.concerned(x.id) {
+			again[cluster] = true
+		}
+		k.trigger(again, trigger{again: true})
+	}
+}
+
+// wrote takes over what came of a write.
+func (w *worker) wrote(x *write) {
+	c := x.check
+	w.mem.wrote = time.Now()
+	w.mem.refused[x.id.Key()] = x.refusal
+	if x.refusal == nil {
+		delete(w.mem.refused, x.id.Key())
+	}
+	w.made(x.cluster, x.outcomes)
+	w.mem.failing[x.id.Key()] = ofNames(nameSet(w.configs), x.findings) // it can have another name now
+	if len(w.mem.failing[x.id.Key()]) == 0 {
+		delete(w.mem.failing, x.id.Key())
+	}
+	c.outcomes[x.id.Key()] = x.outcomes
+	if x.now.Raw != nil {
+		c.s = c.s.Fork()
+		_ = c.s.Add(x.now.Raw) // it was read: what is wrong with it was said
+	}
+	c.open--
+	c.end(w)
+}
+
+// keepFailure notes what the last write of a resource ran into.
+func (c *check) keepFailure(id network.ID, found []finding.Finding) {
+	c.mem.failing[id.Key()] = found
+}
+
+// apply changes the resource. The plan is made again on the resource as it is when it is written, so that nothing that
+// happened since is undone; and a change is done when it is seen.
+func (x *write) apply(ctx context.Context) {
+	c := x.check
+	k := c.k
+	if c.request == nil && k.pause() != "" { // since it was decided: others were written first
+		for _, change := range x.planned {
+			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
+		}
+		return
+	}
+	k.log.Debug("writing", "resource", x.id.Short())
+	written, err := k.azure.Write(ctx, x.id, func(doc network.Document) ([]byte, error) { return x.edit.edit(ctx, doc) }, c.calls)
+	x.now = written.After
 	if err != nil {
-		outcomes, findings := failed(ctx, &e, planned, written, err)
-		return outcomes, findings, before.next(err, outcomes, findings), written.After
+		x.failed(ctx, written, err)
+		x.refusal = x.refusal.next(err, x.outcomes, x.findings)
+		return
 	}
-	outcomes := make([]plan.Outcome, 0, len(planned))
+	x.refusal = nil
 	seen := sight(written)
-	for _, c := range e.made {
+	for _, change := range x.edit.made {
 		state := plan.Obsolete // it was sent and refused, and is not wanted any more
-		if seen(c) && e.sent(c, written) {
+		if seen(change) && x.edit.sent(change, written) {
 			state = plan.Done
-			t.log.Info("changed", ChangeAttrs(c)...)
+			k.log.Info("changed", ChangeAttrs(change)...)
 		}
-		outcomes = append(outcomes, plan.Outcome{Change: c, State: state})
+		x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: state})
 	}
-	for _, c := range planned {
-		if !contains(e.made, c) {
-			outcomes = append(outcomes, plan.Outcome{Change: c, State: plan.Obsolete})
+	for _, change := range x.planned {
+		if !contains(x.edit.made, change) {
+			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Obsolete})
 		}
 	}
-	return outcomes, dropped(id, written, planned), nil, written.After
+	x.findings = append(x.edit.findings, dropped(x.id, written, x.planned)...)
 }
 
 // ChangeAttrs are a change for a log.
@@ -185,38 +319,38 @@ func contains(changes []plan.Change, c plan.Change) bool {
 }
 
 // failed tells of changes that were not made.
-func failed(ctx context.Context, e *editor, planned []plan.Change, written azure.Written, err error) ([]plan.Outcome, []finding.Finding) {
+func (x *write) failed(ctx context.Context, written azure.Written, err error) {
 	state, text := plan.Failed, err.Error()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		state, text = plan.Skipped, ""
 	}
-	outcomes := make([]plan.Outcome, len(planned))
+	x.outcomes = make([]plan.Outcome, len(x.planned))
 	seen, missed := sight(written), 0
-	for i, c := range planned {
-		outcomes[i] = plan.Outcome{Change: c, State: state, Error: text}
+	for i, change := range x.planned {
+		x.outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
 		switch {
-		case !seen(c):
+		case !seen(change):
 			missed++
-		case e.sent(c, written): // it was made all the same
-			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
+		case x.edit.sent(change, written): // it was made all the same
+			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Done}
 		default: // by somebody else
-			outcomes[i] = plan.Outcome{Change: c, State: plan.Obsolete}
+			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
 		}
 	}
 	if state == plan.Skipped || missed == 0 {
-		return outcomes, nil
+		return
 	}
 	code, fix := finding.WriteFailed, ""
 	var fault *azure.Error
 	switch {
 	case errors.Is(err, azure.ErrUndone):
-		code, fix = finding.WriteUndone, "az monitor activity-log list --resource-id "+string(planned[0].Resource)
+		code, fix = finding.WriteUndone, "az monitor activity-log list --resource-id "+string(x.planned[0].Resource)
 	case errors.As(err, &fault) && fault.Refused():
 		code, fix = finding.WriteRefused, "az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above"
 	}
-	f := finding.New(code, planned[0].Cluster, string(planned[0].Resource), "%s was not changed: %v", planned[0].Resource.Short(), err)
+	f := finding.New(code, x.planned[0].Cluster, string(x.planned[0].Resource), "%s was not changed: %v", x.planned[0].Resource.Short(), err)
 	f.Fix = fix
-	return outcomes, []finding.Finding{f}
+	x.findings = []finding.Finding{f}
 }
 
 // dropped compares what was read back with what was sent.

@@ -14,16 +14,16 @@ const nicsBelieved = time.Minute
 
 // confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
 // believed for a while; to let go, it is read anew.
-func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
 	if len(p.NeedSubnets) > 0 {
-		if err := t.placeTargets(ctx, s, p.NeedSubnets); err != nil {
+		if err := c.placeTargets(ctx, s, p.NeedSubnets); err != nil {
 			return p, err
 		}
 		p = planner.Plan()
 	}
 	var read, believed []network.ID
 	for _, id := range p.NeedNICs {
-		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
+		if m := c.mem.clusters[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
 			s.Learn(id).NICs = m.nics
 			believed = append(believed, id)
 		} else {
@@ -41,37 +41,35 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	if len(read) == 0 {
 		return p, nil
 	}
-	if err := t.refresh(ctx, s, read); err != nil {
+	if err := c.refresh(ctx, s, read); err != nil {
 		return p, err
 	}
-	if err := t.read(ctx, s, network.Wanted{NICs: read}); err != nil {
+	if err := c.read(ctx, s, network.Wanted{NICs: read}); err != nil {
 		return p, err
 	}
 	for _, id := range read {
-		if t.keeps(id) {
-			m := t.memory[id.Key()]
-			m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
-		}
+		m := c.mem.clusters[id.Key()]
+		m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
 	}
 	return planner.Plan(), nil
 }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
-func (t *turn) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
+func (c *check) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
 	var read []network.ID
 	for _, id := range subnets {
-		if seen, known := t.places[id.Key()]; known && time.Since(seen.at) < t.opts.ClusterInterval {
+		if seen, known := c.mem.places[id.Key()]; known && time.Since(seen.at) < c.k.opts.ClusterInterval {
 			s.Subnets[id.Key()] = seen.subnet
 		} else {
 			read = append(read, id)
 		}
 	}
-	if err := t.read(ctx, s, network.Wanted{Subnets: read}); err != nil {
+	if err := c.read(ctx, s, network.Wanted{Subnets: read}); err != nil {
 		return err
 	}
 	for _, id := range read {
 		if subnet := s.Subnet(id); subnet != nil {
-			t.places[id.Key()] = seenAt{subnet, time.Now()}
+			c.mem.places[id.Key()] = seenAt{subnet, time.Now()}
 		}
 	}
 	return nil
@@ -85,18 +83,16 @@ type seenAt struct {
 
 // refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the
 // network interfaces that are seen.
-func (t *turn) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
-	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !t.memory[id.Key()].read.Before(t.began) })
+func (c *check) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
+	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
 	fresh := network.NewSnapshot()
-	if err := t.read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
+	if err := c.read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
 		return err
 	}
 	for _, id := range old {
 		if cluster := fresh.Cluster(id); cluster != nil {
 			s.Clusters[id.Key()] = cluster
-			if t.keeps(id) {
-				t.memory[id.Key()].cluster = cluster
-			}
+			c.mem.clusters[id.Key()].cluster = cluster
 		}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -38,10 +38,13 @@ func (r replan) only(chosen func(plan.Change) bool) replan {
 // editor plans for one resource each time it is read.
 type editor struct {
 	replan
-	seen   time.Time           // when that was looked at
-	intend func([]plan.Change) // is told what the next document changes, before it is sent
-	made   []plan.Change       // by the documents that were to be sent, the last word on each
-	drafts []draft
+	check    *check
+	snapshot *network.Snapshot   // what the plan stands on
+	findings []finding.Finding   // why it was left alone
+	seen     time.Time           // when that was looked at
+	intend   func([]plan.Change) // is told what the next document changes, before it is sent
+	made     []plan.Change       // by the documents that were to be sent, the last word on each
+	drafts   []draft
 }
 
 // draft is a document that was to be sent, and what it changes.
@@ -81,7 +84,12 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 			return nil, err
 		}
 		p := e.subnet(subnet)
+		e.findings = nil
 		if len(p.Changes) == 0 {
+			return nil, nil
+		}
+		if why := e.check.notGuarded(ctx, e.snapshot, p.Changes[0], subnet); why != nil {
+			e.findings = []finding.Finding{*why}
 			return nil, nil
 		}
 		e.note(p.Changes)
@@ -107,15 +115,15 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 	return e.draw(p.Changes, body, err)
 }
 
-// replanned plans by what the clusters' own tables say; all are those that are configured.
-func replanned(a Azure, s *network.Snapshot, planner *plan.Planner, configs, all []v1alpha1.ClusterRoutes) replan {
+// replanned plans by what the clusters' own tables say.
+func (c *check) replanned(s *network.Snapshot, planner *plan.Planner) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := a.Read(ctx, s, network.Wanted{Tables: sources}); err != nil {
+		if err := c.k.azure.Read(ctx, s, network.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return replan{}, err
 		}
 		for _, id := range sources { // without it nothing would seem to be wanted
@@ -123,6 +131,9 @@ func replanned(a Azure, s *network.Snapshot, planner *plan.Planner, configs, all
 				return replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
-		return replanned(a, s, plan.Among(s, configs, all), configs, all), nil
+		return c.replanned(s, plan.Among(s, c.configs, c.taken)), nil
 	}}
 }
+
+// sourceFor is how long a late write waits for what it stands on.
+const sourceFor = 30 * time.Second

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -24,12 +23,13 @@ func placeOf(c plan.Change) place { return place{c.Resource.Key(), strings.ToLow
 // again after ever longer waits only, and over when it was not undone for fightSpan. That it was undone counts once it had to be made
 // again: what a read shows can be old. A restart forgets it.
 type fight struct {
-	change plan.Change
-	made   time.Time
-	undone []span        // the last times
-	wait   time.Duration // 0: nobody fights
-	seen   time.Time     // when it was first planned again; zero while it is not
-	last   time.Time     // when it was made or planned last
+	cluster string // ID.Key()
+	change  plan.Change
+	made    time.Time
+	undone  []span        // the last times
+	wait    time.Duration // 0: nobody fights
+	seen    time.Time     // when it was first planned again; zero while it is not
+	last    time.Time     // when it was made or planned last
 }
 
 // span is from when a change was made to when it was seen undone.
@@ -64,41 +64,50 @@ func (f *fight) stands(s *network.Snapshot) bool {
 }
 
 // contested notes which changes are planned again, and returns the places of those that have to wait.
-func (t *turn) contested(d *decision) (held map[place]bool) {
+func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 	now := time.Now()
-	held = map[place]bool{}
-	again := map[place]bool{}
-	for _, c := range d.Changes {
-		f := t.fights[placeOf(c)]
-		if f == nil || !f.is(c) {
+	waiting = map[place]bool{}
+	for _, change := range changes {
+		f := c.mem.fights[placeOf(change)]
+		if f == nil || !f.is(change) {
 			continue
 		}
-		again[placeOf(c)], f.change = true, c // the cluster can have another name now
+		f.change = change // the cluster can have another name now
 		if f.seen.IsZero() {
 			f.seen = now
 		}
 		f.last = now
-		held[placeOf(c)] = now.Before(f.seen.Add(f.wait))
+		waiting[placeOf(change)] = now.Before(f.seen.Add(f.wait))
 	}
-	clusters := nameSet(t.part)
-	for at, f := range t.fights {
-		if clusters[f.change.Cluster] && !again[at] && f.stands(d.s) { // where that was not seen, it waits no longer for it
+	return waiting
+}
+
+// standing notes which changes were seen to stand: they wait no longer.
+func (c *check) standing(changes []plan.Change) {
+	again := map[place]bool{}
+	for _, change := range changes {
+		if f := c.mem.fights[placeOf(change)]; f != nil && f.is(change) {
+			again[placeOf(change)] = true
+		}
+	}
+	for at, f := range c.mem.fights {
+		if !again[at] && f.stands(c.s) { // where that was not seen, it waits no longer for it
 			f.seen = time.Time{}
 		}
 	}
-	return held
 }
 
 // made notes which changes were made.
-func (k *Keeper) made(outcomes []plan.Outcome) {
+func (w *worker) made(cluster string, outcomes []plan.Outcome) {
 	now := time.Now()
 	for _, o := range outcomes {
-		if o.State != plan.Done {
+		if o.State != plan.Done || !w.group[cluster] {
 			continue
 		}
-		f := k.fights[placeOf(o.Change)]
+		o.Change.Cluster = w.nameOf(cluster) // it can have another name now
+		f := w.mem.fights[placeOf(o.Change)]
 		if f == nil || !f.is(o.Change) {
-			k.fights[placeOf(o.Change)] = &fight{change: o.Change, made: now, last: now}
+			w.mem.fights[placeOf(o.Change)] = &fight{cluster: cluster, change: o.Change, made: now, last: now}
 			continue
 		}
 		if f.seen.IsZero() { // seen only when it was written
@@ -110,57 +119,46 @@ func (k *Keeper) made(outcomes []plan.Outcome) {
 			f.wait = min(2*f.wait, fightMost)
 		case len(f.undone) >= fightTimes:
 			f.wait = fightFirst
-			k.log.Warn("somebody undoes the same change again and again", ChangeAttrs(o.Change)...)
+			w.k.log.Warn("somebody undoes the same change again and again", ChangeAttrs(o.Change)...)
 		}
 		f.change, f.made, f.last, f.seen = o.Change, now, now, time.Time{}
 	}
 }
 
 // settled forgets changes that have stood for long.
-func (k *Keeper) settled() {
+func (c *check) settled() {
 	now := time.Now()
-	maps.DeleteFunc(k.fights, func(_ place, f *fight) bool { return f.wait == 0 && now.Sub(f.last) > fightSpan })
+	maps.DeleteFunc(c.mem.fights, func(_ place, f *fight) bool { return f.wait == 0 && now.Sub(f.last) > fightSpan })
 }
 
-// fighting returns a finding for each resource of the clusters that is fought over, and has the clusters looked at again when there is
-// something to do about it, or the fight is over.
-func (t *turn) fighting(ctx context.Context) []finding.Finding {
+// conflicts returns a finding for each resource of the group that another writer undoes, and has the
+// group checked when there is something to do about it, or the conflict is over.
+func (w *worker) conflicts() []finding.Finding {
 	now := time.Now()
-	clusters := nameSet(t.part)
 	foughtOver := map[string][]*fight{}
-	for at, f := range t.fights {
+	for at, f := range w.mem.fights {
 		switch until := f.until(); {
 		case f.wait == 0:
 		case !until.After(now):
-			delete(t.fights, at)
-		case !clusters[f.change.Cluster]:
+			delete(w.mem.fights, at)
 		default:
 			foughtOver[at.resource] = append(foughtOver[at.resource], f)
-			for _, c := range t.part {
-				if m := t.memory[keyOf(c)]; c.Metadata.Name == f.change.Cluster && (m.again.IsZero() || until.Before(m.again)) {
-					m.again = until
-				}
+			if w.mem.again.IsZero() || until.Before(w.mem.again) {
+				w.mem.again = until
 			}
 		}
 	}
 	var findings []finding.Finding
 	for resource, fights := range foughtOver {
-		who := t.foes[resource]
+		who := w.mem.foes[resource]
 		if who == nil {
 			who = &foe{}
-			t.foes[resource] = who
+			w.mem.foes[resource] = who
 		}
-		t.ask(ctx, who, fights)
+		w.ask(who, fights)
 		findings = append(findings, who.finding(fights))
 	}
-	maps.DeleteFunc(t.foes, func(resource string, _ *foe) bool {
-		for at, f := range t.fights {
-			if at.resource == resource && f.wait > 0 {
-				return false
-			}
-		}
-		return true
-	})
+	maps.DeleteFunc(w.mem.foes, func(resource string, _ *foe) bool { return foughtOver[resource] == nil })
 	return findings
 }
 
@@ -174,8 +172,9 @@ type foe struct {
 // The activity log is asked rarely: it is minutes late, and who it was does not change every minute.
 const foeFirst, foeMost = 2 * time.Minute, 15 * time.Minute
 
-// ask asks the activity log who it was, where it is time to. What it shows of this keeper's own identity says nothing.
-func (t *turn) ask(ctx context.Context, foe *foe, fights []*fight) {
+// ask asks the activity log who it was, where it is time to. What it shows of this keeper's own identity
+// says nothing. Nothing waits for the answer: it is posted.
+func (w *worker) ask(foe *foe, fights []*fight) {
 	if time.Since(foe.asked) < foe.wait {
 		return
 	}
@@ -186,22 +185,31 @@ func (t *turn) ask(ctx context.Context, foe *foe, fights []*fight) {
 	if id.Is(network.TypeSubnet) {
 		ids = append(ids, id.Parent()) // written with the whole network
 	}
-	ctx = azure.Yielding(azure.Within(ctx, apart, apart))
-	for _, s := range fights[0].undone { // the earliest is the likeliest to be in the log already
-		var last azure.LastWrite
-		var known bool
-		var err error
-		t.unlocked(func() { last, known, err = t.azure.OthersWrite(ctx, s.from, s.until, ids...) })
-		switch {
-		case err != nil:
-			t.log.Info("it cannot be asked who undoes changes", "resource", string(id), "error", err.Error())
-			return
-		case known:
-			foe.who, foe.wait = last.String(), foeMost
-			return
+	cluster := fights[0].cluster
+	spans := slices.Clone(fights[0].undone) // the earliest is the likeliest to be in the log already
+	w.k.running.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, askFor)
+		defer cancel()
+		for _, s := range spans {
+			last, known, err := w.k.azure.OthersWrite(ctx, s.from, s.until, ids...)
+			if err != nil {
+				w.k.log.Info("the activity log does not say who undoes changes", "resource", string(id), "error", err.Error())
+				return
+			}
+			if known {
+				w.post(cluster, func(w *worker) {
+					if foe := w.mem.foes[id.Key()]; foe != nil {
+						foe.who, foe.wait = last.String(), foeMost
+					}
+				})
+				return
+			}
 		}
-	}
+	})
 }
+
+// askFor is how long the activity log is waited for.
+const askFor = 10 * time.Second
 
 // finding says who fights over what, and when the next try is.
 func (foe *foe) finding(fights []*fight) finding.Finding {

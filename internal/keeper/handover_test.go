@@ -23,7 +23,7 @@ type watched struct {
 	writers map[string]bool // by ID.Key()
 }
 
-func (w *watched) Write(ctx context.Context, id network.ID, edit azure.Edit) (azure.Written, error) {
+func (w *watched) Write(ctx context.Context, id network.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
 	w.mu.Lock()
 	if w.writers[id.Key()] {
 		w.t.Errorf("%s has two writers at %s", id.Short(), time.Now())
@@ -35,7 +35,7 @@ func (w *watched) Write(ctx context.Context, id network.ID, edit azure.Edit) (az
 		defer w.mu.Unlock()
 		w.writers[id.Key()] = false
 	}()
-	return w.Azure.Write(ctx, id, edit)
+	return w.Azure.Write(ctx, id, edit, calls)
 }
 
 // runWatched is run with one who watches the writers.

@@ -192,6 +192,13 @@ func TestClusterTableGone(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(10 * time.Second)
+		since := w.mark()
+		w.expect(w.round(k), "1 obsolete associate shop-vnet/nodes", finding.TableMissing)
+		for _, r := range since() {
+			if r.Method != http.MethodGet {
+				t.Errorf("%s %s for a table that does not exist", r.Method, r.Path)
+			}
+		}
 		w.expect(w.round(k), "", finding.TableMissing)
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
@@ -465,11 +472,11 @@ func TestPauseMeanwhile(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		time.AfterFunc(2*time.Second, func() { paused.Store(true) })
 		r := w.round(k)
-		w.expect(r, "1 done associate shop-vnet/appgw\n1 planned associate shop-vnet/nodes")
-		if w.tableOf(w.demo.NodeSubnet) != "" || r.Writes != 1 {
-			t.Errorf("%d writes, and the nodes have %q", r.Writes, w.tableOf(w.demo.NodeSubnet))
+		w.expect(r, "1 done associate shop-vnet/nodes\n1 planned associate shop-vnet/appgw")
+		if w.tableOf(w.demo.GatewaySubnet) != "" || r.Writes != 1 {
+			t.Errorf("%d writes, and the gateway has %q", r.Writes, w.tableOf(w.demo.GatewaySubnet))
 		}
 		paused.Store(false)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+		w.expect(w.round(k), "1 done associate shop-vnet/appgw")
 	})
 }

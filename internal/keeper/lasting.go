@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -29,50 +30,50 @@ type Shelf interface {
 	Keep(map[string]Lasting)
 }
 
-// recallHeld takes the brakes from the shelf, and lays the tables by until they are needed.
-func (k *Keeper) recallHeld() {
-	if k.opts.Shelf == nil {
-		return
-	}
-	k.kept = k.opts.Shelf.Recall()
-	for key, m := range k.memory {
-		was := k.kept[key]
-		for _, target := range was.Held {
-			if m.fresh[target] { // it is still a target
-				m.held[target] = true
-			}
+// lasting is what the shelf has of a cluster.
+func (k *Keeper) lasting(cluster string) Lasting {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept[cluster]
+}
+
+// recallLasting takes the brakes from the shelf, and lays the table by until it is needed.
+func (m *memory) recallLasting(was Lasting, c v1alpha1.ClusterRoutes) {
+	m.held = map[string]bool{}
+	for _, t := range c.Spec.Targets {
+		if target := network.ID(t.RouteTableID).Key(); slices.Contains(was.Held, target) {
+			m.held[target] = true
 		}
-		m.laid = was
 	}
+	m.laid = was
 }
 
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
 // activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
-func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
-	part := t.part
-	for i := range part {
-		c := &part[i]
-		id := network.ID(c.Spec.ClusterID)
-		m, cluster := t.memory[id.Key()], s.Cluster(id)
+func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
+	for i := range c.configs {
+		config := &c.configs[i]
+		id := idOf(*config)
+		m, cluster := c.mem.clusters[id.Key()], s.Cluster(id)
 		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
 			continue
 		}
 		was := m.laid
 		m.laid = Lasting{} // it is looked at once: what this keeper sees itself is newer
-		if d := plan.Discover(s, c, t.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
+		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
 			continue
 		}
 		if s.Table(was.Table) == nil {
-			if err := t.read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
+			if err := c.read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
 				return false, err
 			}
 		}
-		if table := s.Table(was.Table); !t.keeps(id) || table == nil || !plan.Carries(s, c, table) {
+		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
 			continue
 		}
-		t.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))
+		c.k.log.Warn("the cluster's own table is known from before the restart only", "cluster", config.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
-		m.holdAll(c.Spec.Targets)
+		m.holdAll(config.Spec.Targets)
 		m.recall(s, id)
 		recalled = true
 	}
@@ -90,29 +91,31 @@ func allSeen(s *network.Snapshot, subnets []network.ID) bool {
 }
 
 // shelve keeps what is lasting, where it has changed, before anything is written.
-func (t *turn) shelve(s *network.Snapshot) {
-	if t.opts.Shelf == nil {
+func (c *check) shelve(s *network.Snapshot) {
+	if c.k.opts.Shelf == nil {
 		return
 	}
 	changed := map[string]Lasting{}
-	for _, c := range t.part {
-		id := network.ID(c.Spec.ClusterID)
-		m := t.memory[id.Key()]
+	for _, config := range c.configs {
+		id := idOf(config)
+		m := c.mem.clusters[id.Key()]
+		before := c.k.lasting(id.Key())
 		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
 		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
-			old := t.kept[id.Key()]
-			now.Table, now.NodeGroup, now.Subnets = old.Table, old.NodeGroup, old.Subnets
+			now.Table, now.NodeGroup, now.Subnets = before.Table, before.NodeGroup, before.Subnets
 		}
-		if !reflect.DeepEqual(now, t.kept[id.Key()]) {
+		if !reflect.DeepEqual(now, before) {
 			changed[id.Key()] = now
 		}
 	}
 	if len(changed) > 0 {
-		t.opts.Shelf.Keep(changed)
-		t.kept = mergeLasting(t.kept, changed)
+		c.k.opts.Shelf.Keep(changed)
+		c.k.mu.Lock()
+		defer c.k.mu.Unlock()
+		c.k.kept = mergeLasting(c.k.kept, changed)
 	}
 }
 

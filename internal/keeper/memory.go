@@ -2,16 +2,20 @@ package keeper
 
 import (
 	"maps"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// memory is what a keeper knows of a cluster from earlier rounds.
+// memory is what a worker knows of a cluster from earlier checks.
 type memory struct {
+	spec       v1alpha1.ClusterRoutes // the config that it was kept by
 	cluster    *network.Cluster
 	unread     *network.Unread // why the cluster could not be read the last time
 	incomplete bool            // the node subnets that AKS made could not be looked for
@@ -37,12 +41,6 @@ type memory struct {
 
 	nics     *network.NICs
 	nicsRead time.Time
-
-	rests    []string // the resources on which what is planned for it rests, by ID.Key(), sorted
-	slow     bool     // one of them could not be read, and that took long
-	troubled int      // rounds in a row that it kept waiting
-	rest     time.Time
-	again    time.Time // when it is to be looked at whatever else happens, zero for never
 }
 
 const (
@@ -86,15 +84,14 @@ func (m *memory) forgetNetwork() {
 		m.fresh[target] = true
 	}
 	// The prefixes stay: what leads into them in a target is the cluster's, and follows its new nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, held: map[string]bool{}, fresh: m.fresh,
-		rests: m.rests, troubled: m.troubled, rest: m.rest}
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, held: map[string]bool{}, fresh: m.fresh, spec: m.spec}
 }
 
 // timeSources notes since when each cluster's own table has held the pod routes it holds.
-func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
-	for _, c := range t.part {
-		id := network.ID(c.Spec.ClusterID)
-		m := t.memory[id.Key()]
+func (c *check) timeSources(s *network.Snapshot, planner *plan.Planner) {
+	for _, config := range c.configs {
+		id := idOf(config)
+		m := c.mem.clusters[id.Key()]
 		if routes := planner.Fingerprint(id); routes != "" && routes != m.routes {
 			m.routes, m.since = routes, time.Now()
 		}
@@ -103,47 +100,40 @@ func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
 }
 
 // rememberTrue keeps which routes of the targets are as they should be.
-func (t *turn) rememberTrue(planner *plan.Planner, p plan.Plan) {
-	for _, c := range t.part {
-		id := network.ID(c.Spec.ClusterID)
-		t.memory[id.Key()].right = planner.True(id, p)
+func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
+	for _, config := range c.configs {
+		id := idOf(config)
+		c.mem.clusters[id.Key()].right = planner.True(id, p)
 	}
 }
 
 // remember keeps what the next round has to know: which table each cluster was seen with, all node subnets it ever had,
 // and whose deletes are held back. The last counts from now on: a write plans again on what it reads back, and the routes
 // it has just added must not let the others go.
-func (t *turn) remember(s *network.Snapshot, p plan.Plan) {
+func (c *check) remember(s *network.Snapshot, p plan.Plan) {
 	for _, part := range p.Held {
-		if !t.keeps(part.Cluster) {
-			continue
-		}
-		m := t.memory[part.Cluster.Key()]
+		m := c.mem.clusters[part.Cluster.Key()]
 		m.held[part.Target.Key()] = true
 		delete(m.fresh, part.Target.Key())
 	}
 	for _, part := range p.Released { // where nothing could be looked at, nothing is released
-		if !t.keeps(part.Cluster) {
-			continue
-		}
-		m := t.memory[part.Cluster.Key()]
+		m := c.mem.clusters[part.Cluster.Key()]
 		delete(m.held, part.Target.Key())
 		delete(m.fresh, part.Target.Key())
 	}
-	for i := range t.part {
-		id := network.ID(t.part[i].Spec.ClusterID)
-		m := t.memory[id.Key()]
+	for i := range c.configs {
+		id := idOf(c.configs[i])
+		m := c.mem.clusters[id.Key()]
 		known := s.Learn(id)
 		known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
-		m.slow = slowed(s, id, m.rests)
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			continue
 		}
 		m.subnets = s.NodePrefixes(cluster)
-		d := plan.Discover(s, &t.part[i], t.taken)
+		d := plan.Discover(s, &c.configs[i], c.taken)
 		if m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table); m.recalled {
-			m.holdAll(t.part[i].Spec.Targets)
+			m.holdAll(c.configs[i].Spec.Targets)
 			known.Held = maps.Clone(m.held)
 		}
 		switch table := s.Table(d.Table); {
@@ -152,8 +142,110 @@ func (t *turn) remember(s *network.Snapshot, p plan.Plan) {
 		case table == nil, d.Doubtful:
 			// Somebody may have put a wrong table on the subnets before this keeper saw them. To remember it would be to
 			// defend it against whoever puts the right one back.
-		case d.Proven || plan.Carries(s, &t.part[i], table):
+		case d.Proven || plan.Carries(s, &c.configs[i], table):
 			m.lastTable, m.lastProven = d.Table, d.Proven
 		}
+		c.k.owned(id.Key(), m.lastTable)
+	}
+}
+
+// groupMemory is what a worker knows of its group from earlier checks.
+type groupMemory struct {
+	clusters map[string]*memory           // by ID.Key()
+	fights   map[place]*fight             // changes that were made, and whether they stand
+	foes     map[string]*foe              // who undoes them, by the resource's ID.Key()
+	refused  map[string]*refusal          // by the resource's ID.Key()
+	places   map[string]seenAt            // by the subnet's ID.Key()
+	failing  map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
+	planned  []finding.Finding            // what stands by the last plan
+	wrote    time.Time                    // when the last write ended: what was read before may be old
+	trouble  int                          // checks in a row that did not see all for reasons that pass
+	again    time.Time                    // when the group is to be checked whatever else happens; zero for never
+}
+
+func newGroupMemory() groupMemory {
+	return groupMemory{clusters: map[string]*memory{}, fights: map[place]*fight{}, foes: map[string]*foe{},
+		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
+}
+
+const (
+	// retryFirst and retryMost are how long a group waits that could not be checked in full, where the
+	// interval is longer.
+	retryFirst, retryMost = 10 * time.Second, time.Minute
+)
+
+// retry has the group checked again before the next tick, where that is far: after waits that double, and
+// differ a little.
+func (m *groupMemory) retry(interval time.Duration) {
+	wait := min(retryFirst<<min(m.trouble, 6), retryMost)
+	if m.trouble++; wait >= interval {
+		return
+	}
+	m.again = time.Now().Add(wait - wait/5 + rand.N(wait*2/5+1))
+}
+
+func (m *groupMemory) due(now time.Time) bool { return !m.again.IsZero() && !now.Before(m.again) }
+
+// take takes over what another worker remembers of the clusters of a group. The other one has ended;
+// what it remembers of resources may be taken by several, so that is copied.
+func (m *groupMemory) take(o *groupMemory, w *worker) {
+	clusters := nameSet(w.configs)
+	for key := range w.group {
+		if known := o.clusters[key]; known != nil {
+			m.clusters[key] = known
+		}
+	}
+	for at, f := range o.fights {
+		if w.group[f.cluster] {
+			same := *f
+			same.undone = slices.Clone(f.undone)
+			same.change.Cluster = w.nameOf(f.cluster) // it can have another one now
+			m.fights[at] = &same
+		}
+	}
+	for resource, foe := range o.foes {
+		same := *foe
+		m.foes[resource] = &same
+	}
+	for resource, r := range o.refused {
+		if r != nil && len(r.outcomes) > 0 && clusters[r.outcomes[0].Cluster] {
+			same := *r
+			m.refused[resource] = &same
+		}
+	}
+	maps.Copy(m.places, o.places)
+	for resource, found := range o.failing {
+		if len(found) > 0 && clusters[found[0].Cluster] {
+			m.failing[resource] = found
+		}
+	}
+	if o.wrote.After(m.wrote) {
+		m.wrote = o.wrote
+	}
+}
+
+// complete makes a memory for every cluster of the group. Of a cluster that was kept before it is still
+// known what was, but deletes in its targets have to be proven anew where anything in its config has
+// changed: what was held back before was so by the old one.
+func (m *groupMemory) complete(w *worker) {
+	for _, c := range w.configs {
+		known := m.clusters[keyOf(c)]
+		if known == nil {
+			known = &memory{}
+			known.recallLasting(w.k.lasting(keyOf(c)), c)
+			m.clusters[keyOf(c)] = known
+		}
+		if !sameSpec(known.spec, c) {
+			held := known.held
+			known.fresh, known.held = map[string]bool{}, map[string]bool{}
+			for _, t := range c.Spec.Targets {
+				target := network.ID(t.RouteTableID).Key()
+				known.fresh[target] = true
+				if held[target] {
+					known.held[target] = true
+				}
+			}
+		}
+		known.spec = c
 	}
 }

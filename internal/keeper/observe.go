@@ -6,88 +6,161 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// observe reads what the configs concern: clusters (rarely), subnets, and then the tables, once it is known which.
-func (t *turn) observe(ctx context.Context) (*network.Snapshot, error) {
-	s := network.NewSnapshot()
-	if err := t.observeClusters(ctx, s); err != nil {
-		return nil, err
+// read reads into a snapshot, until the moment when reading ends.
+func (c *check) read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	if w.Empty() {
+		return nil
 	}
-	var subnets []network.ID
-	for _, c := range t.part {
-		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
-			for _, id := range s.NodeSubnetIDs(cluster) {
-				if s.Subnet(id) == nil {
-					subnets = append(subnets, id)
-				}
-			}
-		}
-		for _, g := range c.Spec.Guard.Subnets {
-			subnets = append(subnets, network.ID(g.SubnetID))
-		}
+	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll, Calls: c.calls, Life: c.life}
+	if !c.patient {
+		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
-	if err := t.read(ctx, s, network.Wanted{Subnets: network.SortIDs(subnets)}); err != nil {
-		return nil, err
-	}
-	sources, err := t.discover(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if recalled, err := t.recallTables(ctx, s); err != nil {
-		return nil, err
-	} else if recalled {
-		if sources, err = t.discover(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	return s, t.read(ctx, s, network.Wanted{Tables: t.tables(s, sources)})
+	return c.k.azure.Read(ctx, s, w, o)
 }
 
-// observeClusters puts the clusters into the snapshot, from memory where that is fresh enough, with what is remembered of
-// them.
-func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
-	var due []network.ID
-	known := false // whether there is a cluster to go on with
-	for _, c := range t.part {
-		id := network.ID(c.Spec.ClusterID)
-		m := t.memory[id.Key()]
-		age := t.opts.ClusterInterval
+// observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
+// have lost. Where all clusters are known from before, their documents are read beside that.
+func (c *check) observeSubnets(ctx context.Context) error {
+	c.s = network.NewSnapshot()
+	due, known := c.due()
+	documents := network.NewSnapshot()
+	read := make(chan error, 1)
+	go func() { read <- c.read(ctx, documents, network.Wanted{Clusters: due}) }()
+	beside := known && !c.patient
+	if beside {
+		c.recall()
+		if err := c.readSubnets(ctx); err != nil {
+			<-read
+			return err
+		}
+		c.repair(ctx)
+	}
+	if err := <-read; err != nil {
+		return err
+	}
+	if err := c.noteClusters(ctx, documents, due); err != nil {
+		return err
+	}
+	c.recall()
+	if err := c.readSubnets(ctx); err != nil {
+		return err
+	}
+	if !beside || len(due) > 0 {
+		c.repair(ctx)
+	}
+	return ctx.Err()
+}
+
+// due are the clusters whose documents are to be read, and whether all are known from before.
+func (c *check) due() (due []network.ID, known bool) {
+	known = true
+	for _, config := range c.configs {
+		id := idOf(config)
+		m := c.mem.clusters[id.Key()]
+		age := c.k.opts.ClusterInterval
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
 		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
 			due = append(due, id)
 		}
-		known = known || m.cluster != nil
+		known = known && m.cluster != nil
 	}
-	if err := t.read(ctx, s, network.Wanted{Clusters: due}); err != nil {
+	return due, known
+}
+
+// recall puts what is remembered into the snapshot.
+func (c *check) recall() {
+	for _, config := range c.configs {
+		id := idOf(config)
+		c.mem.clusters[id.Key()].recall(c.s, id)
+	}
+}
+
+// readSubnets reads node subnets and guarded subnets that are not read yet. Where other clusters are seen
+// to use the same as these, the error says that the group is another one now.
+func (c *check) readSubnets(ctx context.Context) error {
+	var subnets []network.ID
+	for _, config := range c.configs {
+		if cluster := c.s.Cluster(idOf(config)); cluster != nil && cluster.Kubenet() {
+			subnets = append(subnets, c.s.NodeSubnetIDs(cluster)...)
+		}
+		for _, g := range config.Spec.Guard.Subnets {
+			subnets = append(subnets, network.ID(g.SubnetID))
+		}
+	}
+	subnets = slices.DeleteFunc(network.SortIDs(subnets), c.tried)
+	if err := c.read(ctx, c.s, network.Wanted{Subnets: subnets}); err != nil {
 		return err
 	}
-	first := t.agenda == nil || !t.agenda.worked && len(t.part) == len(t.configs) // otherwise it is a finding like any other
-	if u, silent := allSilent(s, due); silent && !known && first {
+	return c.share()
+}
+
+// tried reports whether a resource was read, or could not be.
+func (c *check) tried(id network.ID) bool {
+	_, unread := c.s.Unread[id.Key()]
+	return unread || c.s.Subnet(id) != nil || c.s.Table(id) != nil
+}
+
+// share notes what the clusters use. Where others use the same, the group is another one now.
+func (c *check) share() error {
+	uses := map[string]used{}
+	for _, config := range c.configs {
+		u := used{resources: append(configured(config), seenUses(c.s, config)...)}
+		if cluster := c.s.Cluster(idOf(config)); cluster != nil {
+			u.nodeGroup = cluster.NodeGroup().Key()
+		}
+		slices.Sort(u.resources)
+		u.resources = slices.Compact(u.resources)
+		uses[keyOf(config)] = u
+	}
+	if c.k.share(c.w, uses) {
+		return errReplaced
+	}
+	return nil
+}
+
+// repair starts to put back associations that are lost, as far as that can be decided by the subnets.
+func (c *check) repair(ctx context.Context) {
+	p := plan.Among(c.s, c.configs, c.taken).Repairs()
+	if len(p.Changes) == 0 {
+		return
+	}
+	s := c.s.Fork() // it stays as it is while the check reads on
+	planner := plan.Among(s, c.configs, c.taken)
+	c.write(ctx, p, c.choose(p.Changes), s, planner)
+}
+
+// noteClusters takes over the documents of clusters that were due.
+func (c *check) noteClusters(ctx context.Context, documents *network.Snapshot, due []network.ID) error {
+	known := false // whether there is a cluster to go on with
+	for _, m := range c.mem.clusters {
+		known = known || m.cluster != nil
+	}
+	if u, silent := allSilent(documents, due); silent && !known && !c.k.hasWorked() {
 		return fmt.Errorf("reading cluster %s: %s", u.ID.Short(), u.Reason())
 	}
 	var ownSubnets []network.ID
 	for _, id := range due {
-		if !t.keeps(id) {
-			continue
-		}
-		m := t.memory[id.Key()]
+		m := c.mem.clusters[id.Key()]
 		m.read, m.unread, m.incomplete = time.Now(), nil, false
-		if u, failed := s.Unread[id.Key()]; failed {
+		if u, failed := documents.Unread[id.Key()]; failed {
 			m.unread = &u
 			if u.Absent {
 				m.cluster = nil
 				m.forgetNetwork()
+				delete(c.s.Clusters, id.Key())
 			}
 			continue
 		}
 		before := m.cluster
-		m.cluster = s.Cluster(id)
+		m.cluster = documents.Cluster(id)
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}
@@ -95,24 +168,17 @@ func (t *turn) observeClusters(ctx context.Context, s *network.Snapshot) error {
 			ownSubnets = append(ownSubnets, id)
 		}
 	}
-	for _, c := range t.configs { // whose table it is that is found where it does not belong
-		id := network.ID(c.Spec.ClusterID)
-		s.Learn(id).LastTable = t.memory[id.Key()].lastTable
+	if len(ownSubnets) == 0 {
+		return nil
 	}
-	for _, c := range t.part {
-		id := network.ID(c.Spec.ClusterID)
-		t.memory[id.Key()].recall(s, id)
-	}
-	if err := t.read(ctx, s, network.Wanted{OwnSubnets: ownSubnets}); err != nil {
+	c.recall()
+	if err := c.read(ctx, c.s, network.Wanted{OwnSubnets: ownSubnets}); err != nil {
 		return err
 	}
 	for _, id := range ownSubnets {
-		if !t.keeps(id) {
-			continue
-		}
-		m := t.memory[id.Key()]
-		m.ownSubnets = s.Known(id).OwnSubnets // those from before where they could not be looked for
-		_, m.incomplete = s.Unread[m.cluster.NodeGroup().Key()]
+		m := c.mem.clusters[id.Key()]
+		m.ownSubnets = c.s.Known(id).OwnSubnets // those from before where they could not be looked for
+		_, m.incomplete = c.s.Unread[m.cluster.NodeGroup().Key()]
 	}
 	return nil
 }
@@ -141,13 +207,34 @@ func allSilent(s *network.Snapshot, ids []network.ID) (last network.Unread, sile
 	return last, len(ids) > 0
 }
 
+// observeTables finds the clusters' own tables, reading what that takes, and reads all tables.
+func (c *check) observeTables(ctx context.Context) error {
+	sources, err := c.discover(ctx)
+	if err != nil {
+		return err
+	}
+	recalled, err := c.recallTables(ctx, c.s)
+	if err != nil {
+		return err
+	}
+	if recalled {
+		if sources, err = c.discover(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.read(ctx, c.s, network.Wanted{Tables: c.tables(sources)}); err != nil {
+		return err
+	}
+	return c.share()
+}
+
 // discover finds the clusters' own tables, reading what that takes.
-func (t *turn) discover(ctx context.Context, s *network.Snapshot) ([]network.ID, error) {
+func (c *check) discover(ctx context.Context) ([]network.ID, error) {
 	for {
 		var want network.Wanted
 		var sources []network.ID
-		for i := range t.part {
-			d := plan.Discover(s, &t.part[i], t.taken)
+		for i := range c.configs {
+			d := plan.Discover(c.s, &c.configs[i], c.taken)
 			want.Written = append(want.Written, d.Want.Written...)
 			want.Managed = append(want.Managed, d.Want.Managed...)
 			want.Tables = append(want.Tables, d.Want.Tables...)
@@ -159,35 +246,30 @@ func (t *turn) discover(ctx context.Context, s *network.Snapshot) ([]network.ID,
 			return sources, nil
 		}
 		if len(want.Tables) > 0 { // the others with them: one list may show them all
-			want.Tables = t.tables(s, append(sources, want.Tables...))
+			want.Tables = c.tables(append(sources, want.Tables...))
 		}
-		if err := t.read(ctx, s, want); err != nil {
+		if err := c.read(ctx, c.s, want); err != nil {
 			return nil, err
 		}
 		for _, id := range slices.Concat(want.Written, want.Managed) {
-			if t.keeps(id) {
-				m := t.memory[id.Key()]
-				m.asked, m.found = time.Now(), s.Known(id)
-			}
+			m := c.mem.clusters[id.Key()]
+			m.asked, m.found = time.Now(), c.s.Known(id)
 		}
 	}
 }
 
 // tables lists the tables to read: the clusters' own, the targets, and those to keep on further subnets.
-func (t *turn) tables(s *network.Snapshot, sources []network.ID) []network.ID {
+func (c *check) tables(sources []network.ID) []network.ID {
 	ids := slices.Clone(sources)
-	for _, c := range t.part {
-		for _, t := range c.Spec.Targets {
+	for _, config := range c.configs {
+		for _, t := range config.Spec.Targets {
 			ids = append(ids, network.ID(t.RouteTableID))
 		}
-		for _, g := range c.Spec.Guard.Subnets {
+		for _, g := range config.Spec.Guard.Subnets {
 			ids = append(ids, network.ID(g.RouteTableID))
 		}
 	}
-	return slices.DeleteFunc(network.SortIDs(ids), func(id network.ID) bool {
-		_, tried := s.Unread[id.Key()]
-		return tried || s.Table(id) != nil
-	})
+	return slices.DeleteFunc(network.SortIDs(ids), c.tried)
 }
 
 // outdated are the findings that an old document of the cluster can explain: a pool was added since, or the cluster has left
@@ -195,15 +277,15 @@ func (t *turn) tables(s *network.Snapshot, sources []network.ID) []network.ID {
 var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing, finding.TableUnknown}
 
 // doubted returns the clusters of which something is found that may be because their documents are old.
-func (t *turn) doubted(p plan.Plan) []network.ID {
+func (c *check) doubted(p plan.Plan) []network.ID {
 	var ids []network.ID
 	for _, f := range p.Findings {
 		if !slices.Contains(outdated, f.Code) {
 			continue
 		}
-		for _, c := range t.part {
-			id := network.ID(c.Spec.ClusterID)
-			if c.Metadata.Name == f.Cluster && time.Since(t.memory[id.Key()].read) >= retryCluster {
+		for _, config := range c.configs {
+			id := idOf(config)
+			if config.Metadata.Name == f.Cluster && time.Since(c.mem.clusters[id.Key()].read) >= retryCluster {
 				ids = append(ids, id)
 			}
 		}
@@ -212,8 +294,8 @@ func (t *turn) doubted(p plan.Plan) []network.ID {
 }
 
 // forget makes clusters be read again.
-func (t *turn) forget(ids []network.ID) {
+func (c *check) forget(ids []network.ID) {
 	for _, id := range ids {
-		t.memory[id.Key()].read = time.Time{}
+		c.mem.clusters[id.Key()].read = time.Time{}
 	}
 }

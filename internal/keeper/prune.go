@@ -4,34 +4,38 @@ import (
 	"context"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Prune removes once the routes whose clusters are gone. Look reads what their proof stands on, and is asked again where a write comes
 // late. They are written as all others: whole, planned again on each fresh document, and read back.
-func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (round Round, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	t := k.newTurn(nil, Cause{By: ByPerson})
-	round = t.round()
-	round.Of = []string{} // no cluster that is configured
-	defer t.end(&round)
-	looked := time.Now()
-	pruner, err := look(t.manners(ctx))
+func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (Round, error) {
+	w := k.wholeGroup()
+	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
+	c.configs, c.fresh = nil, c.began // no cluster that is configured
+	var round Round
+	c.tell = func(r Round) { round = r }
+	pruner, err := look(ctx)
 	if err != nil {
-		return round, err
+		return c.round(), err
 	}
-	round.Seen = network.NewSnapshot()
-	d := decision{Plan: pruner.Plan(), again: pruning(pruner, look), looked: looked}
-	if !k.opts.DryRun {
-		d.wanted = d.Changes
+	p := pruner.Plan()
+	c.s, c.changes, c.mem.planned = pruner.Seen(), p.Changes, p.Findings
+	if !k.opts.DryRun && len(p.Changes) > 0 {
+		c.start(ctx, c.s, p.Changes, pruning(pruner, look))
 	}
-	err = t.carryOut(azure.Counting(ctx, t.calls), &round, d)
-	t.end(&round)
-	t.record(&round, pruner.Seen(), func(network.ID) []network.ID { return nil })
-	return round, err
+	c.whole, c.decided = true, true
+	w.finish(c)
+	return round, ctx.Err()
+}
+
+// finish waits for the writes of a check.
+func (w *worker) finish(c *check) {
+	for c.end(w); !c.ended; {
+		<-w.wake
+		w.work()
+	}
 }
 
 // pruning plans by what was found orphaned.

@@ -138,7 +138,7 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 	})
 }
 
-// TestLateTable: of many tables some are written late, when others are done: by then what is to be in them is looked at again.
+// TestLateTable: many tables are written late: by then what is to be in them is read again.
 func TestLateTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -148,7 +148,7 @@ func TestLateTable(t *testing.T) {
 			w.putTable(id)
 			targets = append(targets, id)
 		}
-		w.inject(emulator.Fault{Method: "PUT", Path: "routeTables/[abcd]$", Status: 429, Code: "RetryableError", RetryAfter: 70, Count: 4})
+		w.inject(emulator.Fault{Method: "PUT", Path: "routeTables/[abcde]$", Status: 429, Code: "RetryableError", RetryAfter: 70, Count: 5})
 		k := w.run(time.Hour, configure("shop", w.demo.Cluster, targets...))
 		k.since(10 * time.Second)
 		w.e.PauseRoutes(w.demo.Cluster, true)

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"slices"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -48,13 +49,15 @@ func (nobody) Intend(Round, []plan.Change)                       {}
 func (nobody) Settle([]plan.Outcome)                             {}
 func (nobody) Record(Round, *network.Snapshot) []finding.Finding { return nil }
 
-// record hands a round to the recorder. A dry run is none of its business, but what a person had it change is.
-func (t *turn) record(round *Round, s *network.Snapshot, sources func(target network.ID) []network.ID) {
-	if t.opts.DryRun && (t.wish == nil || len(t.wish.Verbs) == 0) {
+// record hands a check to the recorder. A dry run is none of its business, but what a person had it change is.
+func (c *check) record(round *Round) {
+	if c.k.opts.DryRun && (c.request == nil || len(c.request.Verbs) == 0) {
 		return
 	}
-	round.Observed = observed(*round, s, sources)
-	round.Findings = finding.Sort(append(round.Findings, t.opts.Recorder.Record(*round, s)...))
+	round.Observed = observed(*round, c.s, c.sources)
+	if found := c.k.opts.Recorder.Record(*round, c.s); len(found) > 0 {
+		round.Findings = finding.Sort(slices.Concat(round.Findings, found))
+	}
 }
 
 // observed says how everything read that a round changed or found something about, with the tables it came from.

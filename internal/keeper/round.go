@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -47,10 +49,10 @@ type Fill struct {
 }
 
 // fill says how full the tables are that were read.
-func (t *turn) fill(s *network.Snapshot) []Fill {
+func (c *check) fill(s *network.Snapshot) []Fill {
 	limits := map[string]int{}
-	for _, c := range t.part {
-		for _, t := range c.Spec.Targets {
+	for _, config := range c.configs {
+		for _, t := range config.Spec.Targets {
 			limits[network.ID(t.RouteTableID).Key()] = t.MaxRoutes
 		}
 	}
@@ -61,35 +63,101 @@ func (t *turn) fill(s *network.Snapshot) []Fill {
 	return out
 }
 
-// name says which clusters a round looks at, of those that are kept: there can be new configs since it began.
-func (t *turn) name(round *Round) {
-	round.Configs, round.Kept = t.configs, names(t.configs)
-	kept := nameSet(t.configs)
-	round.Of = slices.DeleteFunc(names(t.part), func(name string) bool { return !kept[name] })
-	if len(round.Of) == len(round.Kept) {
+// round is what there is to tell of a check from the beginning.
+func (c *check) round() Round {
+	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause, Asked: c.asked}
+	r.Reads, r.Writes, r.Polls = c.calls.Counts()
+	return r
+}
+
+// name says which clusters were checked, of those that are kept: there can be new configs since.
+func (c *check) name(round *Round) {
+	c.k.mu.Lock()
+	configs := c.k.configs
+	c.k.mu.Unlock()
+	round.Configs, round.Kept = configs, names(configs)
+	kept := nameSet(configs)
+	round.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
+	if len(round.Of) == len(round.Kept) && len(c.configs) > 0 {
 		round.Of = nil
 	}
 }
 
-// note completes what a round tells by what stands of the clusters that it did not look at.
-func (t *turn) note(round *Round) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.name(round)
-	looked, rests := map[string]bool{}, map[string]bool{"": true}
-	for _, c := range t.part {
-		looked[c.Metadata.Name] = true
-		for _, key := range t.memory[network.ID(c.Spec.ClusterID).Key()].rests {
-			rests[key] = true
+// stand notes what stands of a worker's group, and returns what stands of all.
+func (k *Keeper) stand(w *worker, found []finding.Finding) []finding.Finding {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool { // others have it now
+		return k.workers != nil && k.workers[keyOf(c)] != w
+	})
+	if len(w.configs) == 0 {
+		return found
+	}
+	return k.findings.set(group, found)
+}
+
+// ofNames are the findings that are of named clusters, or of none.
+func ofNames(names map[string]bool, found []finding.Finding) []finding.Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Cluster != "" && !names[f.Cluster] })
+}
+
+// standing are the findings of all clusters, as each was last checked.
+type standing struct {
+	of  map[string][]finding.Finding // by the cluster; what is of none is with the first of its group
+	all []finding.Finding            // sorted; replaced, not changed
+}
+
+// set replaces what stands of a group.
+func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) []finding.Finding {
+	if len(group) == 0 {
+		return s.all
+	}
+	byName := map[string][]finding.Finding{}
+	for _, f := range found {
+		byName[f.Cluster] = append(byName[f.Cluster], f)
+	}
+	byName[group[0].Metadata.Name] = append(byName[group[0].Metadata.Name], byName[""]...)
+	changed := false
+	for _, c := range group {
+		key := keyOf(c)
+		now := byName[c.Metadata.Name]
+		changed = changed || !reflect.DeepEqual(s.of[key], now)
+		s.of[key] = now
+	}
+	if changed {
+		s.join()
+	}
+	return s.all
+}
+
+// keep forgets clusters that are not kept any more.
+func (s *standing) keep(configs []v1alpha1.ClusterRoutes) {
+	kept := keySet(configs)
+	if s.of == nil {
+		s.of = map[string][]finding.Finding{}
+	}
+	maps.DeleteFunc(s.of, func(key string, _ []finding.Finding) bool { return !kept[key] })
+	s.join()
+}
+
+// join puts the findings of all clusters together. What is of none in particular, and said by several
+// groups, is told once.
+func (s *standing) join() {
+	s.all = nil
+	told := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(s.of)) {
+		for _, f := range s.of[key] {
+			if f.Cluster == "" {
+				what := fmt.Sprint(f.Code, f.Resource, f.Message)
+				if told[what] {
+					continue
+				}
+				told[what] = true
+			}
+			s.all = append(s.all, f)
 		}
 	}
-	for _, f := range t.standing {
-		if !looked[f.Cluster] && (f.Cluster != "" || !rests[network.ID(f.Resource).Key()]) {
-			round.Findings = append(round.Findings, f)
-		}
-	}
-	round.Findings = finding.Sort(ofKept(round.Findings, t.configs))
-	t.standing = slices.Clone(round.Findings)
+	s.all = finding.Sort(s.all)
 }
 
 // planned are the changes of a plan that are not among the chosen ones.

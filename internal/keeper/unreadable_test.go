@@ -178,7 +178,7 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster))
 		w.round(k)
-		subnet := k.memory[cluster.Key()].ownSubnets[0]
+		subnet := k.idle.mem.clusters[cluster.Key()].ownSubnets[0]
 		time.Sleep(6 * time.Minute)
 		remove := w.inject(emulator.Fault{Method: "GET", Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
 		w.round(k)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/monitor"
@@ -68,7 +69,7 @@ func TestEveryOperationFires(t *testing.T) {
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}); err != nil {
+		if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		spare := network.ResourceID(d.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "spare-rt")

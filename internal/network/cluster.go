@@ -26,6 +26,8 @@ type Cluster struct {
 	Locked bool
 	// Stopped is set where the cluster is stopped: it has no nodes then, whatever its pools count.
 	Stopped bool
+	// Deleting is set where the cluster is being deleted.
+	Deleting bool
 	// Ingress is the Application Gateway that the ingress add-on drives, or "".
 	Ingress ID
 	// Version is Kubernetes' version.
@@ -194,6 +196,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		KubernetesVersion string `json:"kubernetesVersion"`
 		FQDN              string `json:"fqdn"`
 		PrivateFQDN       string `json:"privateFQDN"`
+		State             string `json:"provisioningState"`
 		PowerState        struct {
 			Code string `json:"code"`
 		} `json:"powerState"`
@@ -240,6 +243,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Outbound:          p.NetworkProfile.OutboundType,
 		Locked:            strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel, "ReadOnly"),
 		Stopped:           strings.EqualFold(p.PowerState.Code, "Stopped"),
+		Deleting:          strings.EqualFold(p.State, "Deleting"),
 		Version:           p.KubernetesVersion,
 	}
 	for _, host := range []string{p.FQDN, p.PrivateFQDN} {

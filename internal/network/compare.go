@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // volatile are the fields Azure sets on its own with every write: a difference there is none.
@@ -62,11 +63,19 @@ func compare(path string, a, b any, found map[string]bool) {
 			return
 		}
 	default:
-		if a == b {
+		if a == b || sameID(a, b) {
 			return
 		}
 	}
 	found[path] = true
+}
+
+// sameID reports whether two values are the ID of one resource: Azure answers with the spelling that it
+// was created with.
+func sameID(a, b any) bool {
+	x, isText := a.(string)
+	y, bothText := b.(string)
+	return isText && bothText && strings.HasPrefix(strings.ToLower(x), "/subscriptions/") && strings.EqualFold(x, y)
 }
 
 func compareObjects(path string, x, y map[string]any, found map[string]bool) {

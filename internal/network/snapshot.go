@@ -197,10 +197,15 @@ func (s *Snapshot) Learn(cluster ID) *Known {
 	return k
 }
 
-// Fork returns a copy of the snapshot into which tables and subnets can be read without changing the original.
+// Fork returns a copy of the snapshot into which clusters, tables and subnets can be read without changing the original.
 func (s *Snapshot) Fork() *Snapshot {
 	c := *s
-	c.Tables, c.Subnets, c.Unread = maps.Clone(s.Tables), maps.Clone(s.Subnets), maps.Clone(s.Unread)
+	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables), maps.Clone(s.Subnets), maps.Clone(s.Unread)
+	c.known = make(map[string]*Known, len(s.known))
+	for key, k := range s.known {
+		same := *k
+		c.known[key] = &same
+	}
 	return &c
 }
 

@@ -192,7 +192,7 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 		// It was read; or it was not asked for, because of something else that is reported.
 	case u.Absent:
 		add(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what).WithFix("%s", fix))
-	case u.Status == 0 && !u.Late && len(p.configs) == len(p.all): // of some clusters it says nothing about Azure
+	case u.Status == 0 && !u.Late && len(p.configs) == p.taken.clusters: // of some clusters it says nothing about Azure
 		add(finding.New(finding.AzureSilent, "", "", "Azure gives no answer: %s", u.Message).
 			WithFix("see to the network between here and Azure; nothing is changed meanwhile"))
 	default:

@@ -23,7 +23,7 @@ type wish struct {
 func (p *Planner) makeWishes() {
 	for _, v := range p.views {
 		spec := v.config.Spec.Guard
-		if spec.Mode == v1alpha1.GuardOff {
+		if spec.Mode == v1alpha1.GuardOff || p.gone(v) {
 			continue
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
@@ -46,10 +46,16 @@ func (p *Planner) elsewhere(table network.ID, except *view) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.all, func(c v1alpha1.ClusterRoutes) bool {
-		id := network.ID(c.Spec.ClusterID)
-		return !id.Equal(network.ID(except.config.Spec.ClusterID)) && (table.Equal(network.ID(c.Spec.RouteTableID)) || table.Equal(p.s.Known(id).LastTable))
-	})
+	return p.taken.others(table, network.ID(except.config.Spec.ClusterID))
+}
+
+// gone reports whether a cluster does not exist, or is being deleted. Its subnets are not guarded: who
+// deletes a cluster takes its table off them first.
+func (p *Planner) gone(v *view) bool {
+	if v.cluster != nil {
+		return v.cluster.Deleting
+	}
+	return p.s.Unread[network.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
 // associations returns the associations that have to be made. Two configs that want different tables on one subnet would
@@ -78,8 +84,9 @@ func (w *work) associations(wishes []wish, read func(network.ID) *network.Subnet
 
 // guardSubnet decides what to do about one subnet.
 func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
-	table := w.s.Table(wish.table)
-	if table == nil {
+	// A lost association needs the table's ID and nothing else: Azure refuses one that is not there.
+	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" && !w.s.Unread[wish.table.Key()].Absent
+	if !known {
 		if wish.what != "node subnet" { // of a cluster's own table it is reported already
 			w.reportUnread(w.add, wish.v.config, wish.table, finding.TableMissing, "route table %s, to be kept on subnet "+wish.subnet.Short()+",",
 				"create the table, or correct spec.guard.subnets of "+wish.v.name)
@@ -90,27 +97,27 @@ func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
 		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", "correct spec.guard.subnets of "+wish.v.name)
 		return nil
 	}
-	if subnet.RouteTable.Equal(table.ID) {
+	if subnet.RouteTable.Equal(wish.table) {
 		if subnet.Failed {
 			w.add(unsettled(wish.v.name, subnet.ID, "az network vnet subnet update --ids "+string(subnet.ID)))
 		}
 		return nil
 	}
 	spec := wish.v.config.Spec.Guard
-	fix := "az network vnet subnet update --ids " + string(subnet.ID) + " --route-table " + string(table.ID)
+	fix := "az network vnet subnet update --ids " + string(subnet.ID) + " --route-table " + string(wish.table)
 	lost := subnet.RouteTable == ""
 	switch {
 	case lost && spec.Mode == v1alpha1.GuardEnforce:
-		return &Association{wish.v.name, subnet.ID, table.ID, wish.what + " has lost its route table"}
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has lost its route table"}
 	case lost:
 		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
-			wish.what, subnet.ID.Short(), table.ID.Short()).WithFix("%s", fix))
+			wish.what, subnet.ID.Short(), wish.table.Short()).WithFix("%s", fix))
 	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && !w.elsewhere(subnet.RouteTable, wish.v):
-		return &Association{wish.v.name, subnet.ID, table.ID, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
 	default:
 		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s, it should have %s",
-			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), table.ID.Short()).
-			With("present: "+string(subnet.RouteTable), "expected: "+string(table.ID)).WithFix("%s", fix))
+			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), wish.table.Short()).
+			With("present: "+string(subnet.RouteTable), "expected: "+string(wish.table)).WithFix("%s", fix))
 	}
 	return nil
 }

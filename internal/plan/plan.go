@@ -36,8 +36,7 @@ type Part struct{ Cluster, Target network.ID }
 type Planner struct {
 	s        *network.Snapshot
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
-	all      []v1alpha1.ClusterRoutes // and all others
-	taken    Taken
+	taken    Taken                    // what is known of all others
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
 
@@ -56,13 +55,13 @@ type part struct {
 
 // New looks at the configured clusters.
 func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
-	return Among(s, configs, configs)
+	return Among(s, configs, TakenBy(configs))
 }
 
 // Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
 // the others still counts where a table may be theirs.
-func Among(s *network.Snapshot, configs, all []v1alpha1.ClusterRoutes) *Planner {
-	p := &Planner{s: s, configs: configs, all: all, taken: TakenBy(all), parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+func Among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
 	return p
@@ -79,6 +78,18 @@ func (p *Planner) Plan() Plan {
 	for _, id := range p.targetIDs() {
 		if t := w.target(id, p.s.Table(id)); t != nil {
 			state.Tables = append(state.Tables, *t)
+		}
+	}
+	return w.plan(state, Diff(p.s, state))
+}
+
+// Repairs plans only to put back associations that are lost: that needs no table to be read.
+func (p *Planner) Repairs() Plan {
+	w := work{Planner: p}
+	state := State{}
+	for _, a := range w.associations(p.wishes, p.s.Subnet) {
+		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.RouteTable == "" {
+			state.Associations = append(state.Associations, a)
 		}
 	}
 	return w.plan(state, Diff(p.s, state))

@@ -32,13 +32,35 @@ type Discovery struct {
 // Taken are tables that cannot be a cluster's own: the targets of all configs (after one sync a target looks the same), and
 // the tables that other configs name as their clusters' own.
 type Taken struct {
-	targets map[string]bool
-	owner   map[string]string // cluster's key by the table's
+	targets  map[string]bool
+	owner    map[string]string     // cluster's key by the table's
+	clusters int                   // how many are configured
+	last     map[string]network.ID // the tables that clusters were last seen with, by the cluster's key
+}
+
+// Last adds the tables that clusters were last seen with, by the cluster's ID.Key(). They may not be
+// replaced by those of others. The map is not copied, and must not change any more.
+func (t Taken) Last(tables map[string]network.ID) Taken {
+	t.last = tables
+	return t
+}
+
+// others reports whether a table is that of another cluster than the given one, as far as is known.
+func (t Taken) others(table, cluster network.ID) bool {
+	if owner, owned := t.owner[table.Key()]; owned && owner != cluster.Key() {
+		return true
+	}
+	for owner, last := range t.last {
+		if owner != cluster.Key() && table.Equal(last) {
+			return true
+		}
+	}
+	return false
 }
 
 // TakenBy collects them.
 func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
-	t := Taken{map[string]bool{}, map[string]string{}}
+	t := Taken{targets: map[string]bool{}, owner: map[string]string{}, clusters: len(configs)}
 	for _, c := range configs {
 		for _, target := range c.Spec.Targets {
 			t.targets[network.ID(target.RouteTableID).Key()] = true
@@ -132,6 +154,10 @@ func (c candidates) named(d Discovery) Discovery {
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
+	if known.LastTable.Equal(d.Table) { // seen on the node subnets, with routes to the nodes: the two agree
+		d.Proven = known.LastProven
+		return d
+	}
 	if !known.LogRead {
 		return Discovery{Want: network.Wanted{Written: []network.ID{c.cluster.ID}}}
 	}

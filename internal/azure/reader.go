@@ -1,0 +1,316 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// reader reads documents for many callers at once, and lets none of them wait for another.
+//
+// How it works. What callers want of one subscription within collectFor goes into one batch, which is
+// read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago, because they
+// will want it again: so one list serves all, however their wishes are spread. Each document has a
+// call of its own in the batch. A caller waits for its calls until its own deadline, and takes what
+// has come by then; the rest goes on, and the next poll finds it.
+//
+//	                     no call under way    one that polls may still wait for   one that hangs
+//	poll                 an answer since      wait for it                         subnets: a new call
+//	                     NotBefore, or a                                          others: wait briefly
+//	                     new call
+//	event, own write,    a new call           a new call, unless it was made      a new call, while few
+//	person                                    since NotBefore                     are under way
+//
+// A call that is not answered within answerWithin is given up, so that the next one is made over a
+// connection that works. A read that fails is tried again by the next poll; what fails again and
+// again, subnets aside, is asked for ever less often.
+type reader struct {
+	c       *Client
+	mu      sync.Mutex
+	docs    map[docKey]*doc
+	batches map[batchKey]*batch
+	swept   time.Time
+}
+
+const (
+	// collectFor is how long wishes are collected. It is short beside a call, and long beside the
+	// time in which workers that tick together say what they want.
+	collectFor = 20 * time.Millisecond
+	// answerWithin is how long a call may take, and turnWithin how long it waits where Azure has put
+	// calls off.
+	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
+	// knownLate is how long a poll waits for a call that others have waited for in vain.
+	knownLate = 250 * time.Millisecond
+	// expectedFor is how long what a poll wanted is expected to be wanted again.
+	expectedFor = time.Minute
+	// mostOpen calls for one document are under way at once.
+	mostOpen = 12
+	// retryFirst and retryMost are how long a poll waits before it asks again for what failed.
+	retryFirst, retryMost = 5 * time.Second, time.Minute
+)
+
+type docKey struct {
+	kind kind
+	id   string // ID.Key()
+}
+
+// doc is what is known of one document.
+type doc struct {
+	id       network.ID
+	answered *call   // the newest call that was
+	open     []*call // under way, the oldest first
+	polled   time.Time
+	failures int       // in a row
+	retry    time.Time // when polls ask again
+}
+
+// call asks for one document.
+type call struct {
+	key   docKey
+	doc   *doc
+	asked time.Time // when the batch began
+	late  bool      // somebody has waited for it in vain
+	done  chan struct{}
+
+	// set before done is closed
+	found any
+	miss  *network.Unread
+	err   error // nobody can be logged in
+}
+
+type batchKey struct {
+	kind         kind
+	subscription string
+	poll         bool
+}
+
+type batch struct {
+	key       batchKey
+	calls     map[string]*call // by ID.Key()
+	life      context.Context  // of who began it, and counted
+	counted   *Calls
+	notBefore time.Time
+}
+
+func newReader(c *Client) *reader {
+	return &reader{c: c, docs: map[docKey]*doc{}, batches: map[batchKey]*batch{}}
+}
+
+// read is Client.Read where others read as well.
+func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+	if o.Life == nil {
+		o.Life = context.Background()
+	}
+	if o.NotBefore.IsZero() {
+		o.NotBefore = time.Now()
+	}
+	deadline := time.Now().Add(o.Wait)
+	var calls []*call
+	for _, k := range documentKinds {
+		for _, id := range *k.wanted(&w) {
+			calls = append(calls, r.want(k, id, o))
+		}
+	}
+	var around error
+	var wait sync.WaitGroup
+	if len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+		wait.Go(func() { around = r.around(ctx, s, w, o) })
+	}
+	out := intoSnapshot(s)
+	late := make([]bool, len(calls))
+	for i, c := range calls {
+		var err error
+		if late[i], err = r.await(ctx, c, deadline); err != nil {
+			wait.Wait()
+			return err
+		}
+	}
+	wait.Wait() // it fills the snapshot, too
+	for i, c := range calls {
+		switch {
+		case late[i]:
+			s.Unread[c.key.id] = network.Unread{ID: c.doc.id, Late: true, Message: fmt.Sprintf("no answer within %s", o.Wait)}
+		default:
+			out(c.doc.id, c.found, c.miss)
+		}
+		if s.Taken.IsZero() || c.asked.Before(s.Taken) {
+			s.Taken = c.asked
+		}
+	}
+	return around
+}
+
+// around reads what is found by way of a cluster. Nobody shares it.
+func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+	end := time.Now().Add(o.Wait)
+	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })
+	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
+}
+
+// await waits for a call. Late is set where it was not answered in time.
+func (r *reader) await(ctx context.Context, c *call, deadline time.Time) (late bool, err error) {
+	r.mu.Lock()
+	if c.late && time.Until(deadline) > knownLate {
+		deadline = time.Now().Add(knownLate)
+	}
+	r.mu.Unlock()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return false, c.err
+	default:
+	}
+	select {
+	case <-c.done:
+		return false, c.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-timer.C:
+		r.mu.Lock()
+		c.late = true
+		r.mu.Unlock()
+		return true, nil
+	}
+}
+
+// want returns a call for a document: one that was answered, one that is under way, or a new one.
+func (r *reader) want(k kind, id network.ID, o ReadOptions) *call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.sweep(now)
+	key := docKey{k, id.Key()}
+	d := r.docs[key]
+	if d == nil {
+		d = &doc{id: id}
+		r.docs[key] = d
+	}
+	if o.Poll {
+		d.polled = now
+	}
+	if n := len(d.open); n > 0 {
+		last := d.open[n-1]
+		switch {
+		case !last.asked.Before(o.NotBefore), // asked is zero while it is collected
+			last.asked.IsZero(),
+			o.Poll && !(last.late && k == subnetDocuments),
+			n >= mostOpen:
+			return last
+		}
+	} else if a := d.answered; a != nil {
+		if !a.asked.Before(o.NotBefore) || o.Poll && now.Before(d.retry) {
+			return a
+		}
+	}
+	return r.add(key, d, o)
+}
+
+// add puts a call for a document into the batch that is collected.
+func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
+	bk := batchKey{key.kind, d.id.Subscription(), o.Poll}
+	b := r.batches[bk]
+	if b == nil {
+		b = &batch{key: bk, calls: map[string]*call{}, life: o.Life, counted: o.Calls, notBefore: o.NotBefore}
+		r.batches[bk] = b
+		time.AfterFunc(collectFor, func() { r.send(b) })
+	}
+	c := &call{key: key, doc: d, done: make(chan struct{})}
+	b.calls[key.id] = c
+	d.open = append(d.open, c)
+	return c
+}
+
+// send reads a batch.
+func (r *reader) send(b *batch) {
+	r.mu.Lock()
+	delete(r.batches, b.key)
+	now := time.Now()
+	if b.key.poll {
+		r.expect(b, now)
+	}
+	ids := make([]network.ID, 0, len(b.calls))
+	for _, c := range b.calls {
+		c.asked = now
+		ids = append(ids, c.doc.id)
+	}
+	r.mu.Unlock()
+	ctx := withCall(b.life, func(m *manner) {
+		m.yield, m.calls, m.answer, m.turn = b.key.poll, b.counted, answerWithin, turnWithin
+	})
+	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, network.SortIDs(ids), func(id network.ID, found any, miss *network.Unread) {
+		r.answer(b, id, found, miss, nil)
+	})
+	for _, id := range ids {
+		if err != nil {
+			r.answer(b, id, nil, nil, err)
+		} else {
+			r.answer(b, id, nil, otherResource(id), nil)
+		}
+	}
+}
+
+// expect adds to a batch what other polls will want in a moment.
+func (r *reader) expect(b *batch, now time.Time) {
+	for key, d := range r.docs {
+		if key.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 || now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
+			continue
+		}
+		if d.answered != nil && (!d.answered.asked.Before(b.notBefore) || d.answered.err != nil) {
+			continue
+		}
+		c := &call{key: key, doc: d, done: make(chan struct{})}
+		b.calls[key.id] = c
+		d.open = append(d.open, c)
+	}
+}
+
+// answer ends a call, once.
+func (r *reader) answer(b *batch, id network.ID, found any, miss *network.Unread, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := b.calls[id.Key()]
+	if c == nil {
+		return
+	}
+	delete(b.calls, id.Key())
+	c.found, c.miss, c.err = found, miss, err
+	d := c.doc
+	d.open = slices.DeleteFunc(d.open, func(o *call) bool { return o == c })
+	if d.answered == nil || !c.asked.Before(d.answered.asked) {
+		d.answered = c
+	}
+	d.failures, d.retry = d.failures+1, time.Time{}
+	switch {
+	case err != nil:
+	case miss == nil || !transient(miss):
+		d.failures = 0
+	case c.key.kind != subnetDocuments:
+		d.retry = time.Now().Add(min(retryFirst<<min(d.failures-1, 6), retryMost))
+	}
+	close(c.done)
+}
+
+// transient reports whether the same read may succeed by itself in a moment.
+func transient(u *network.Unread) bool {
+	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
+}
+
+// sweep forgets documents that nobody wants any more.
+func (r *reader) sweep(now time.Time) {
+	if now.Sub(r.swept) < expectedFor {
+		return
+	}
+	r.swept = now
+	maps.DeleteFunc(r.docs, func(_ docKey, d *doc) bool {
+		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor && (d.answered == nil || now.Sub(d.answered.asked) > expectedFor)
+	})
+}

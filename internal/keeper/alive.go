@@ -1,0 +1,74 @@
+package keeper
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// aliveFor is how long a repair waits to hear that the cluster exists.
+const aliveFor = time.Second
+
+// notGuarded says why a subnet is not associated: the table does not exist, or the cluster is gone, or
+// being deleted, and who does that takes the table off the subnets first. Where AKS does not answer in time, or not with the
+// cluster, the IP configurations of its nodes in a node subnet are proof enough that it exists.
+func (c *check) notGuarded(ctx context.Context, seen *network.Snapshot, change plan.Change, subnet *network.Subnet) *finding.Finding {
+	name, table := change.Cluster, change.New.RouteTable
+	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool { return config.Metadata.Name == name })
+	if i < 0 {
+		return nil
+	}
+	id := idOf(c.configs[i])
+	s := network.NewSnapshot()
+	o := azure.ReadOptions{Wait: aliveFor, NotBefore: c.began, Calls: c.calls, Life: c.life}
+	err := c.k.azure.Read(context.WithoutCancel(ctx), s, network.Wanted{Clusters: []network.ID{id}, Tables: []network.ID{table}}, o)
+	left := func(format string, args ...any) *finding.Finding {
+		f := finding.New(finding.ClusterMissing, name, string(id), format, args...).
+			WithFix("remove %s from the config", name)
+		return &f
+	}
+	cluster := s.Cluster(id)
+	switch {
+	case s.Unread[table.Key()].Absent:
+		f := finding.New(finding.TableMissing, name, string(table), "route table %s does not exist: it is not put back on %s", table.Short(), subnet.ID.Short()).
+			WithFix("create the table, or correct the config of %s", name)
+		return &f
+	case cluster != nil && cluster.Deleting:
+		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+	case cluster != nil:
+		return nil
+	case err == nil && s.Unread[id.Key()].Absent:
+		return left("cluster %s does not exist: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+	case hasNodes(seen, id, subnet):
+		return nil
+	}
+	f := finding.New(finding.ReadFailed, name, string(id), "the route table of %s is not put back: cluster %s could not be read (%s), and no subnet shows its nodes",
+		subnet.ID.Short(), id.Short(), s.Unread[id.Key()].Reason())
+	return &f
+}
+
+// hasNodes reports whether a subnet, or a node subnet as it was read, shows IP configurations of the
+// cluster's nodes.
+func hasNodes(s *network.Snapshot, id network.ID, subnet *network.Subnet) bool {
+	cluster := s.Cluster(id)
+	if cluster == nil {
+		return false
+	}
+	subnets := []*network.Subnet{subnet}
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		if read := s.Subnet(id); read != nil {
+			subnets = append(subnets, read)
+		}
+	}
+	return slices.ContainsFunc(subnets, func(subnet *network.Subnet) bool {
+		return slices.ContainsFunc(subnet.Configurations, func(configuration network.ID) bool {
+			return configuration.Group().Equal(cluster.NodeGroup())
+		})
+	})
+}

@@ -1,0 +1,271 @@
+package keeper
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Groups. Two clusters are in one group when they use a common resource, or each uses one with a third.
+// What a cluster uses is what its config names, and what was seen: node subnets, and the tables on them.
+// When a check sees that its group uses what another one uses as well, both workers are replaced by one
+// for all of their clusters, before anything is decided. Groups part again when configs are loaded.
+
+// Reload has a running keeper take other configs. Checks that have not decided yet start over with them;
+// writes under way go on to their end. It may be called at any time.
+func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
+	k.mu.Lock()
+	k.configure(configs)
+	if k.ctx != nil && k.ctx.Err() == nil {
+		k.regroup()
+	}
+	requests := slices.Clone(k.requests)
+	k.mu.Unlock()
+	kept := keySet(configs)
+	for _, q := range requests {
+		q.keep(kept)
+	}
+}
+
+// configure takes configs.
+func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
+	k.configs = configs
+	k.taken = plan.TakenBy(configs).Last(k.owners)
+	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
+	for _, c := range configs { // what it was seen with last counts until it is checked
+		k.addUses(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
+	}
+	k.findings.keep(configs)
+}
+
+// regroup starts a worker for each group, in place of all that there are. The keeper's lock is held.
+func (k *Keeper) regroup() {
+	old := k.workers
+	k.workers = map[string]*worker{}
+	for _, group := range k.groups() {
+		k.startWorker(group, old)
+	}
+	for _, w := range old {
+		w.cancel()
+	}
+}
+
+// startWorker starts the worker of a group. It begins when those that had its clusters have ended.
+func (k *Keeper) startWorker(group []v1alpha1.ClusterRoutes, old map[string]*worker) {
+	w := k.newWorker(group)
+	for _, c := range group {
+		if before := old[keyOf(c)]; before != nil && !slices.Contains(w.after, before) {
+			w.after = append(w.after, before)
+			before.cancel()
+		}
+		k.workers[keyOf(c)] = w
+	}
+	if old == nil {
+		w.after = []*worker{k.idle}
+	}
+	k.running.Go(w.run)
+}
+
+// groups are the clusters that use common resources, in the order of the config.
+func (k *Keeper) groups() [][]v1alpha1.ClusterRoutes {
+	number := map[string]int{} // of the group, by cluster
+	var groups [][]v1alpha1.ClusterRoutes
+	for _, c := range k.configs {
+		if _, grouped := number[keyOf(c)]; !grouped {
+			for key := range k.related(keyOf(c)) {
+				number[key] = len(groups)
+			}
+			groups = append(groups, nil)
+		}
+	}
+	for _, c := range k.configs {
+		groups[number[keyOf(c)]] = append(groups[number[keyOf(c)]], c)
+	}
+	return groups
+}
+
+// related are clusters and all that use a resource in common with them, directly or through others.
+func (k *Keeper) related(clusters ...string) map[string]bool {
+	in := map[string]bool{}
+	for queue := clusters; len(queue) > 0; queue = queue[1:] {
+		if in[queue[0]] {
+			continue
+		}
+		in[queue[0]] = true
+		for _, resource := range k.uses[queue[0]] {
+			queue = append(queue, k.users[resource]...)
+		}
+	}
+	return in
+}
+
+// used is what a cluster was seen to use, and its node resource group: IDs by their Key().
+type used struct {
+	resources []string
+	nodeGroup string
+}
+
+// share notes what the clusters of a worker were seen to use. Where others use the same, their workers
+// are replaced by one, this one too, and it returns true.
+func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	changed := false
+	for cluster, u := range uses {
+		if k.workers != nil && k.workers[cluster] != w { // it was replaced
+			return true
+		}
+		k.seen[cluster] = u.resources
+		changed = k.addUses(cluster, u.resources) || changed
+		if u.nodeGroup != "" {
+			k.around.add(u.nodeGroup, cluster)
+		}
+	}
+	k.wakeUnknown()
+	if !changed || k.ctx == nil {
+		return false
+	}
+	related := k.related(slices.Collect(maps.Keys(uses))...)
+	if len(related) == len(w.configs) {
+		return false
+	}
+	k.startWorker(k.of(related), k.workers)
+	return true
+}
+
+// addUses notes resources that a cluster uses, and reports whether there are new ones.
+func (k *Keeper) addUses(cluster string, resources []string) (added bool) {
+	have := k.uses[cluster]
+	for _, resource := range resources {
+		if !slices.Contains(have, resource) {
+			have, added = append(have, resource), true
+			k.users.add(resource, cluster)
+			if id := network.ID(resource); id.Is(network.TypeSubnet) {
+				k.around.add(id.Parent().Key(), cluster)
+			}
+		}
+	}
+	if added || have == nil {
+		k.uses[cluster] = have
+		k.users.add(cluster, cluster)
+	}
+	return added
+}
+
+// of returns the configs of clusters, in their order.
+func (k *Keeper) of(clusters map[string]bool) []v1alpha1.ClusterRoutes {
+	var out []v1alpha1.ClusterRoutes
+	for _, c := range k.configs {
+		if clusters[keyOf(c)] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// index finds the clusters that use a resource, or what stands in it: both by ID.Key().
+type index map[string][]string
+
+func (i index) add(resource, cluster string) {
+	if !slices.Contains(i[resource], cluster) {
+		i[resource] = append(i[resource], cluster)
+	}
+}
+
+// owned notes which table a cluster was last seen with, "" for none. Others may not replace it.
+func (k *Keeper) owned(cluster string, table network.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.owners[cluster] == table {
+		return
+	}
+	owners := maps.Clone(k.owners)
+	if owners == nil {
+		owners = map[string]network.ID{}
+	}
+	owners[cluster] = table
+	k.owners, k.taken = owners, k.taken.Last(owners)
+}
+
+// configured are the resources that a config names beside the cluster itself.
+func configured(c v1alpha1.ClusterRoutes) []string {
+	var keys []string
+	add := func(id string) {
+		if id != "" {
+			keys = append(keys, network.ID(id).Key())
+		}
+	}
+	add(c.Spec.RouteTableID)
+	for _, t := range c.Spec.Targets {
+		add(t.RouteTableID)
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		add(g.SubnetID)
+		add(g.RouteTableID)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// seenUses are the resources that a cluster was seen to use: its node subnets, the tables on them and on
+// the subnets that are guarded, and what may be its own table.
+func seenUses(s *network.Snapshot, c v1alpha1.ClusterRoutes) []string {
+	id := network.ID(c.Spec.ClusterID)
+	known := s.Known(id)
+	ids := slices.Concat(known.Written, known.Managed)
+	if known.LastTable != "" {
+		ids = append(ids, known.LastTable)
+	}
+	var subnets []network.ID
+	if cluster := s.Cluster(id); cluster != nil {
+		ids = append(ids, s.NodeSubnetIDs(cluster)...)
+		subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		subnets = append(subnets, network.ID(g.SubnetID))
+	}
+	for _, subnet := range subnets {
+		if read := s.Subnet(subnet); read != nil && read.RouteTable != "" {
+			ids = append(ids, read.RouteTable)
+		}
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = id.Key()
+	}
+	return keys
+}
+
+func keyOf(c v1alpha1.ClusterRoutes) string { return network.ID(c.Spec.ClusterID).Key() }
+
+func keySet(clusters []v1alpha1.ClusterRoutes) map[string]bool {
+	set := make(map[string]bool, len(clusters))
+	for _, c := range clusters {
+		set[keyOf(c)] = true
+	}
+	return set
+}
+
+// names are those of the configs.
+func names(configs []v1alpha1.ClusterRoutes) []string {
+	out := make([]string, len(configs))
+	for i, c := range configs {
+		out[i] = c.Metadata.Name
+	}
+	return out
+}
+
+func nameSet(configs []v1alpha1.ClusterRoutes) map[string]bool {
+	set := make(map[string]bool, len(configs))
+	for _, c := range configs {
+		set[c.Metadata.Name] = true
+	}
+	return set
+}
+
+// sameSpec reports whether two configs ask for the same.
+func sameSpec(a, b v1alpha1.ClusterRoutes) bool { return reflect.DeepEqual(a.Spec, b.Spec) }

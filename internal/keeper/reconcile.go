@@ -1,0 +1,248 @@
+package keeper
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// check is one reconciliation of a group: what made it, what it has seen, and what came of it. It ends
+// when the last of its writes has.
+type check struct {
+	k       *Keeper
+	w       *worker
+	configs []v1alpha1.ClusterRoutes // of the group
+	group   map[string]bool          // its clusters, by ID.Key()
+	mem     *groupMemory
+	taken   plan.Taken
+	cause   Cause
+	asked   time.Time // when the first event came that made it
+	request *request  // what a person wants of it; nil where nobody does
+	poll    bool      // nobody waits for it
+	patient bool      // reads take as long as they take
+	serial  int64
+	began   time.Time
+	calls   *azure.Calls
+	life    context.Context // of the keeper: the worker can be replaced while a write goes on
+	tell    func(Round)
+
+	fresh time.Time // no answer to a call before this is used
+	until time.Time // when reading ends
+
+	s        *network.Snapshot
+	sources  func(target network.ID) []network.ID
+	changes  []plan.Change             // all that is planned
+	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
+	order    []network.ID              // of the resources that were written
+	open     int                       // writes under way
+	decided  bool                      // nothing is added any more
+	whole    bool                      // it has seen and planned for all
+	ended    bool
+	first    error // what ended it early
+}
+
+// newCheck begins a check.
+func (w *worker) newCheck(cause Cause, asked time.Time) *check {
+	k := w.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.serial++
+	life := k.ctx
+	if life == nil {
+		life = w.ctx
+	}
+	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem, taken: k.taken, cause: cause, asked: asked,
+		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{}, tell: func(Round) {},
+		outcomes: map[string][]plan.Outcome{}, sources: func(network.ID) []network.ID { return nil }}
+}
+
+// reconcile brings a group in line with its configs.
+//
+//	read clusters and subnets ─► put lost associations back ─► read tables ─► plan ─► write ─► record
+//
+// The first two steps wait for nothing but the subnets, because a lost association breaks traffic now,
+// and the ID of the table is all it takes. Writes go on by themselves; the worker is told of their end.
+func (w *worker) reconcile(ctx context.Context, c *check) error {
+	c.fresh = c.began
+	if c.poll {
+		c.fresh = c.began.Add(-w.k.interval / 2)
+	} else if !c.asked.IsZero() {
+		c.fresh = c.asked
+	}
+	if w.mem.wrote.After(c.fresh) {
+		c.fresh = w.mem.wrote
+	}
+	err := c.reconcile(ctx)
+	if err != nil && len(c.order) == 0 {
+		return err
+	}
+	c.decided, c.first = true, err
+	c.end(w)
+	return err
+}
+
+func (c *check) reconcile(ctx context.Context) error {
+	c.until = c.began.Add(readFor)
+	if err := c.observeSubnets(ctx); err != nil {
+		return err
+	}
+	c.until = time.Now().Add(min(max(c.k.interval-readFor, readFor), readMost))
+	if err := c.observeTables(ctx); err != nil {
+		return err
+	}
+	planner, p, err := c.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // it was replaced: others decide
+		return ctx.Err()
+	}
+	c.sources = planner.Sources
+	c.remember(c.s, p)
+	c.rememberTrue(planner, p)
+	c.shelve(c.s)
+	c.changes = p.Changes
+	chosen := c.choose(p.Changes)
+	c.standing(p.Changes)
+	c.settled()
+	c.mem.planned = p.Findings
+	if pause := c.k.pause(); pause != "" {
+		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).
+			WithFix("routekeeper resume ends it, with the -f of the keeper"))
+	}
+	c.forgetFailures()
+	c.write(ctx, p, chosen, c.s, planner)
+	c.whole = true
+	return nil
+}
+
+// plan plans, and reads what the plan still wants.
+func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
+	planner := plan.Among(c.s, c.configs, c.taken)
+	c.timeSources(c.s, planner)
+	p := planner.Plan()
+	if again := c.doubted(p); len(again) > 0 {
+		c.forget(again)
+		if err := c.observeSubnets(ctx); err != nil {
+			return nil, p, err
+		}
+		if err := c.observeTables(ctx); err != nil {
+			return nil, p, err
+		}
+		planner = plan.Among(c.s, c.configs, c.taken)
+		c.timeSources(c.s, planner)
+		p = planner.Plan()
+	}
+	p, err := c.confirm(ctx, c.s, planner, p)
+	return planner, p, err
+}
+
+// choose returns what says which changes are made now.
+func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
+	waiting := c.contested(changes)
+	switch {
+	case c.request != nil: // also what another writer undoes
+		return c.request.chosen
+	case c.k.opts.DryRun || c.k.pause() != "":
+		return func(plan.Change) bool { return false }
+	default:
+		return func(change plan.Change) bool { return !waiting[placeOf(change)] }
+	}
+}
+
+// write starts the writes of a plan's chosen changes, but for what is being written already.
+func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s *network.Snapshot, planner *plan.Planner) {
+	free := func(change plan.Change) bool {
+		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
+	}
+	wanted := slices.DeleteFunc(slices.Clone(p.Changes), func(change plan.Change) bool { return !free(change) })
+	if len(wanted) == 0 {
+		return
+	}
+	again := c.replanned(s, planner)
+	if len(wanted) < len(p.Changes) {
+		wanted, again = p.Only(free, s.Table).Changes, again.only(chosen)
+	}
+	c.start(ctx, s, wanted, again)
+}
+
+// forgetFailures forgets what writes ran into of which nothing is planned any more.
+func (c *check) forgetFailures() {
+	planned := map[string]bool{}
+	for _, change := range c.changes {
+		planned[change.Resource.Key()] = true
+	}
+	for resource := range c.mem.failing {
+		if !planned[resource] && !c.k.writes.busy(resource) {
+			delete(c.mem.failing, resource)
+		}
+	}
+}
+
+// finished reports whether nothing of the check is under way any more.
+func (c *check) finished() bool { return c.decided && c.open == 0 }
+
+// end records and tells a check that is finished, once.
+func (c *check) end(w *worker) {
+	if !c.finished() || c.ended {
+		return
+	}
+	c.ended = true
+	r := c.round()
+	r.Complete = c.whole && len(c.s.Unread) == 0
+	r.Tables = c.fill(c.s)
+	r.Seen = c.s
+	r.Changes = c.told()
+	r.Findings = c.k.stand(w, w.findings())
+	if c.troubled() {
+		w.mem.retry(c.k.interval)
+	} else {
+		w.mem.trouble = 0
+	}
+	c.k.told.Lock()
+	defer c.k.told.Unlock()
+	c.name(&r)
+	c.record(&r)
+	c.tell(r)
+}
+
+// troubled reports whether something could not be read, or written, for a reason that passes.
+func (c *check) troubled() bool {
+	for _, u := range c.s.Unread {
+		if u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500 {
+			return true
+		}
+	}
+	for _, found := range c.mem.failing {
+		if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Code == finding.WriteFailed }) {
+			return true
+		}
+	}
+	return false
+}
+
+// told are what came of the changes: of those that were written, and of the others that are planned.
+func (c *check) told() []plan.Outcome {
+	var all []plan.Outcome
+	written := map[string]bool{}
+	for _, id := range c.order {
+		if key := id.Key(); !written[key] {
+			written[key] = true
+			all = append(all, c.outcomes[key]...)
+		}
+	}
+	made := make([]plan.Change, len(all))
+	for i, o := range all {
+		made[i] = o.Change
+	}
+	left := planned(c.changes, made)
+	left = slices.DeleteFunc(left, func(o plan.Outcome) bool { return !written[o.Resource.Key()] && c.k.writes.busy(o.Resource.Key()) })
+	return append(all, left...)
+}

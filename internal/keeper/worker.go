@@ -1,0 +1,364 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// worker checks one group of clusters. All that is remembered of the group is its own: nobody else
+// touches it while its goroutine runs. Others talk to it by way of pending, and post what it is to do.
+type worker struct {
+	k       *Keeper
+	configs []v1alpha1.ClusterRoutes
+	group   map[string]bool // the clusters, by ID.Key()
+	mem     groupMemory
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	after  []*worker // whose clusters it has taken over: it begins when they have ended
+	done   chan struct{}
+	wake   chan struct{} // has one while something is pending
+
+	// guarded by the keeper's lock
+	pending trigger
+	ended   bool   // it takes nothing any more
+	reading func() // breaks off the poll that is reading, since when; nil where none is
+	since   time.Time
+}
+
+const (
+	// eventSpacing is the time between two checks of a group that events lead to.
+	eventSpacing = time.Second
+	// readFor is how long a check waits for answers at first: for what repairs of associations need,
+	// and, at short intervals, for everything else.
+	readFor = 2 * time.Second
+	// readMost is how long it waits for everything else at the most.
+	readMost = 10 * time.Second
+)
+
+// newWorker makes the worker of a group. The keeper's lock is held.
+func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
+	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	ctx := k.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	return w
+}
+
+// wholeGroup is the worker of all clusters, for checks of a keeper that does not run.
+func (k *Keeper) wholeGroup() *worker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.idle
+}
+
+func (w *worker) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run checks the group at once, at every tick, and when it is triggered, until it is replaced.
+func (w *worker) run() {
+	defer w.end()
+	for _, before := range w.after {
+		<-before.done
+	}
+	w.inherit()
+	poll, spaced := time.Now(), time.Time{}
+	for w.ctx.Err() == nil {
+		w.work()
+		now := time.Now()
+		if q := w.nextRequest(); q != nil {
+			w.answer(q)
+			continue
+		}
+		t := w.take(!now.Before(spaced))
+		due := !now.Before(poll)
+		if due || t.triggers() || w.mem.due(now) {
+			if t.triggers() {
+				spaced = now.Add(eventSpacing)
+			}
+			if whole := w.check(t); whole && due {
+				poll = w.k.tick(time.Now())
+			}
+			continue
+		}
+		w.wait(now, poll, spaced)
+	}
+}
+
+// tick is when groups are checked next: all at the same moment, so that what they read is read together.
+func (k *Keeper) tick(now time.Time) time.Time {
+	return k.began.Add((now.Sub(k.began)/k.interval + 1) * k.interval)
+}
+
+// wait waits until there is something to do.
+func (w *worker) wait(now, poll, spaced time.Time) {
+	next := poll
+	if again := w.mem.again; !again.IsZero() && again.Before(next) {
+		next = again
+	}
+	if w.eventPending() && spaced.Before(next) {
+		next = spaced
+	}
+	timer := time.NewTimer(next.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-w.ctx.Done():
+	case <-w.wake:
+	case <-timer.C:
+	}
+}
+
+func (w *worker) eventPending() bool {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	return w.pending.triggers()
+}
+
+// take returns what events have triggered, where it is time.
+func (w *worker) take(now bool) trigger {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	if !now {
+		return trigger{}
+	}
+	t := w.pending.events()
+	w.pending.at, w.pending.callers, w.pending.again = time.Time{}, nil, false
+	return t
+}
+
+// work does what others have posted.
+func (w *worker) work() {
+	w.k.mu.Lock()
+	todo := w.pending.posted
+	w.pending.posted = nil
+	w.k.mu.Unlock()
+	for _, p := range todo {
+		p.do(w)
+	}
+}
+
+// post has the worker of a cluster do something: this one, or the one that has the cluster now.
+func (w *worker) post(cluster string, do func(*worker)) {
+	k := w.k
+	k.mu.Lock()
+	to := w
+	if w.ended {
+		to = k.workers[cluster]
+	}
+	if to != nil && !to.ended {
+		to.pending.add(trigger{posted: []posted{{cluster, do}}})
+		to.signal()
+		k.mu.Unlock()
+		return
+	}
+	k.mu.Unlock()
+	<-w.done
+	k.leftover.Lock()
+	defer k.leftover.Unlock()
+	do(w)
+}
+
+// end hands over what is pending to the workers that have the clusters now.
+func (w *worker) end() {
+	k := w.k
+	k.mu.Lock()
+	w.ended = true
+	pending := w.pending
+	w.pending = trigger{}
+	var left []posted
+	for _, p := range pending.posted {
+		if to := k.workers[p.cluster]; to != nil && to != w {
+			to.pending.add(trigger{posted: []posted{p}})
+			to.signal()
+		} else {
+			left = append(left, p)
+		}
+	}
+	pending.posted = nil
+	if k.ctx != nil && k.ctx.Err() == nil && (pending.triggers() || len(pending.requests) > 0) {
+		heirs := maps.Clone(w.group)
+		maps.DeleteFunc(heirs, func(key string, _ bool) bool { return k.workers[key] == w })
+		k.trigger(heirs, pending)
+	}
+	k.mu.Unlock()
+	k.leftover.Lock()
+	for _, p := range left {
+		p.do(w)
+	}
+	k.leftover.Unlock()
+	close(w.done)
+}
+
+// inherit takes over what those before it remember of its clusters.
+func (w *worker) inherit() {
+	w.k.leftover.Lock()
+	defer w.k.leftover.Unlock()
+	for _, before := range w.after {
+		w.mem.take(&before.mem, w)
+	}
+	w.after = nil
+	w.mem.complete(w)
+}
+
+// check reconciles the group because of a tick or a trigger, and reports whether that is done: a poll is
+// broken off when somebody waits, and any check when the group has changed. That is then left to those
+// that have its clusters now.
+func (w *worker) check(t trigger) (done bool) {
+	c := w.newCheck(t.cause(), t.at)
+	c.poll = !t.triggers()
+	c.tell = w.k.tell
+	w.mem.again = time.Time{}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	if c.poll {
+		w.yield(cancel)
+		defer w.yield(nil)
+	}
+	err := w.reconcile(ctx, c)
+	switch {
+	case w.ctx.Err() != nil && !c.whole:
+		w.k.mu.Lock()
+		w.pending.add(t)
+		w.k.mu.Unlock()
+		return true
+	case ctx.Err() != nil && !c.whole:
+		return false
+	case err != nil:
+		w.k.failedCheck(w, err)
+		w.mem.retry(w.k.interval)
+	default:
+		w.k.workedOnce()
+	}
+	return true
+}
+
+// yield has a poll that is reading broken off where an event or a person waits for longer than most polls
+// take: its calls go behind all others.
+func (w *worker) yield(cancel func()) {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	w.reading, w.since = cancel, time.Now()
+	if cancel != nil && (w.pending.triggers() || len(w.pending.requests) > 0) {
+		w.breakOff()
+	}
+}
+
+// breakOff ends a poll that is reading, in a moment. The keeper's lock is held.
+func (w *worker) breakOff() {
+	if w.reading != nil {
+		time.AfterFunc(time.Until(w.since.Add(eventSpacing)), w.reading)
+	}
+}
+
+// nextRequest is the next request that is about clusters of the group.
+func (w *worker) nextRequest() *request {
+	w.k.mu.Lock()
+	requests := w.pending.requests
+	w.pending.requests = nil
+	w.k.mu.Unlock()
+	requests = slices.DeleteFunc(requests, func(q *request) bool { return !q.wants(w.group) })
+	if len(requests) == 0 {
+		return nil
+	}
+	w.k.mu.Lock()
+	w.pending.requests = append(requests[1:], w.pending.requests...)
+	w.k.mu.Unlock()
+	return requests[0]
+}
+
+// answer checks the group because a person asked for it.
+func (w *worker) answer(q *request) {
+	c := w.newCheck(Cause{By: ByPerson, Caller: q.By}, time.Time{})
+	c.request = q
+	c.tell = func(r Round) {
+		w.k.tell(r)
+		if c.whole {
+			q.serve(c.group, r, nil)
+		}
+	}
+	err := w.reconcile(w.ctx, c)
+	switch {
+	case w.ctx.Err() != nil && !c.whole:
+		w.k.mu.Lock()
+		w.pending.add(trigger{requests: []*request{q}})
+		w.k.mu.Unlock()
+	case err != nil:
+		q.serve(c.group, c.round(), err)
+	}
+}
+
+// errReplaced ends a check whose group has changed.
+var errReplaced = errors.New("the group has changed")
+
+// workedOnce notes that a check has worked: from now on none that fails ends Run.
+func (k *Keeper) workedOnce() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.worked = true
+}
+
+// failedCheck is for checks that could not see anything at all.
+func (k *Keeper) failedCheck(w *worker, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.log.Error("the check failed, the next one will try again", "clusters", len(w.configs), "error", err.Error())
+	if k.worked {
+		return
+	}
+	k.failures[w] = true
+	for _, o := range k.workers {
+		if !k.failures[o] {
+			return
+		}
+	}
+	select {
+	case k.failed <- err:
+	default:
+	}
+}
+
+// hasWorked reports whether any check has worked yet.
+func (k *Keeper) hasWorked() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.worked
+}
+
+// findings are what stands of the group: what was planned last, what writes ran into, and conflicts.
+func (w *worker) findings() []finding.Finding {
+	all := slices.Clone(w.mem.planned)
+	for _, id := range slices.Sorted(maps.Keys(w.mem.failing)) {
+		all = append(all, w.mem.failing[id]...)
+	}
+	return finding.Sort(append(all, w.conflicts()...))
+}
+
+// nameOf is the name of a cluster in its config.
+func (w *worker) nameOf(cluster string) string {
+	for _, c := range w.configs {
+		if keyOf(c) == cluster {
+			return c.Metadata.Name
+		}
+	}
+	return ""
+}
+
+// idOf returns the ID of a config's cluster.
+func idOf(c v1alpha1.ClusterRoutes) network.ID { return network.ID(c.Spec.ClusterID) }
+
+// chosen reports whether a request is for changes of a verb.
+func (q *request) chosen(c plan.Change) bool { return slices.Contains(q.Verbs, c.Verb) }
