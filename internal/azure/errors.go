@@ -88,8 +88,9 @@ func errorBody(payload []byte) errorDocument {
 		Error *errorDocument `json:"error"`
 		errorDocument
 	}
-	switch {
-	case json.Unmarshal(payload, &doc) != nil:
+	var other *json.UnmarshalTypeError // a field of another form: the rest is read
+	switch err := json.Unmarshal(payload, &doc); {
+	case err != nil && !errors.As(err, &other):
 		return errorDocument{}
 	case doc.Error != nil:
 		return *doc.Error
