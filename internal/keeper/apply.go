@@ -22,6 +22,7 @@ const parallel, writesAtOnce = 4, 64
 func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outcome, []finding.Finding, error) {
 	type job struct {
 		id      network.ID
+		etag    string
 		changes []plan.Change
 	}
 	var lanes [][]job
@@ -38,7 +39,7 @@ func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outco
 			lanes = append(lanes, nil)
 		}
 		if n := len(lanes[i]); n == 0 || !lanes[i][n-1].id.Equal(c.Resource) {
-			lanes[i] = append(lanes[i], job{id: c.Resource})
+			lanes[i] = append(lanes[i], job{id: c.Resource, etag: etagOf(round.Seen, c.Resource)})
 		}
 		last := &lanes[i][len(lanes[i])-1]
 		last.changes = append(last.changes, c)
@@ -56,7 +57,7 @@ func (t *turn) apply(ctx context.Context, round Round, d decision) ([]plan.Outco
 					t.mu.Lock()
 					r := t.refused[j.id.Key()]
 					t.mu.Unlock()
-					done, found, stands := r.stand(j.changes)
+					done, found, stands := r.stand(j.changes, j.etag)
 					if !stands {
 						intend := func(changes []plan.Change) { t.opts.Recorder.Intend(round, changes) }
 						var now network.Document
@@ -130,7 +131,7 @@ func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []
 	written, err := t.azure.Write(ctx, id, func(doc network.Document) ([]byte, error) { return e.edit(ctx, doc) })
 	if err != nil {
 		outcomes, findings := failed(ctx, &e, planned, written, err)
-		return outcomes, findings, before.next(err, outcomes, findings), written.After
+		return outcomes, findings, before.next(err, outcomes, findings, written.After), written.After
 	}
 	outcomes := make([]plan.Outcome, 0, len(planned))
 	seen := sight(written)

@@ -164,38 +164,6 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestRefusedAgain: what was refused is not sent every round, but after a minute, and then after ever longer; when the
-// reason is gone, or something else has to be written, it goes.
-func TestRefusedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		w.strip(w.demo.NodeSubnet)
-		time.Sleep(10 * time.Second)
-		remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
-		k := w.keep(w.demoConfig())
-		since := w.mark()
-		for range 6 * 60 { // an hour
-			r := w.round(k)
-			if got := codes(r); !slices.Equal(got, []finding.Code{finding.WriteRefused}) {
-				t.Fatalf("findings %v", got)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		puts := 0
-		for _, c := range calls(since()) {
-			if c == "PUT nodes" {
-				puts++
-			}
-		}
-		if puts < 6 || puts > 8 { // at 0, 1, 3, 7, 15, 30, 45 minutes
-			t.Errorf("%d PUTs in an hour", puts)
-		}
-		remove()
-		time.Sleep(15 * time.Minute)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
-	})
-}
-
 // TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the next round tries again.
 func TestNeverEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
