@@ -72,7 +72,7 @@ type Call struct {
 	Method       string
 	Status       int // 0: there was no answer
 	Subscription string
-	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes) to the subscription, -1 where it says
+	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes, deletes) to the subscription, -1 where it says
 	// nothing.
 	Remaining int
 	Kind      string

@@ -28,9 +28,10 @@ import (
 //	any answer: the buckets that let the call through | are held no longer
 //	few tokens remain                                 | calls go no faster than ARM refills
 //
-// A held bucket lets no call out before its Retry-After, of which maxHold counts. Every probeEvery
-// one call goes out all the same, to find out whether Azure still throttles. Pressing calls go first:
-// they never queue behind calls that yield, which slow down earlier and take half of the refill.
+// A held bucket lets no call out before its Retry-After ends; of that, maxHold counts. Every
+// probeEvery one call goes out all the same, to find out whether Azure still throttles. Pressing
+// calls go first: they never queue behind calls that yield. Those slow down earlier and take half of
+// the refill.
 type throttle struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -63,7 +64,7 @@ const (
 var refill = map[string]rate.Limit{"reads": 25, "writes": 10, "deletes": 10}
 
 // patience is how long a call waits for its turn, and how long a write with all its attempts may
-// take. What takes longer is left to the next round, so that one resource does not hold up the others.
+// take. What takes longer is left to the next round, so that one resource does not hold up others.
 const patience = 2 * time.Minute
 
 func newThrottle() *throttle { return &throttle{buckets: map[string]*bucket{}} }
@@ -77,7 +78,8 @@ func (t *throttle) of(method, path string) (arm, provider *bucket) {
 func (t *throttle) bucket(name string) *bucket {
 	b := t.buckets[name]
 	if b == nil {
-		b = &bucket{name: name, pressing: rate.NewLimiter(rate.Inf, 1), yielding: rate.NewLimiter(rate.Inf, 1)}
+		b = &bucket{name: name,
+			pressing: rate.NewLimiter(rate.Inf, 1), yielding: rate.NewLimiter(rate.Inf, 1)}
 		t.buckets[name] = b
 	}
 	return b
@@ -89,18 +91,18 @@ func (t *throttle) wait(ctx context.Context, method, path string) error {
 	if turn := within(ctx).turn; turn > 0 {
 		most = turn
 	}
-	return t.waitAtMost(ctx, method, path, yields(ctx), most)
+	return t.waitAtMost(ctx, most, method, path)
 }
 
-func (t *throttle) waitAtMost(ctx context.Context, method, path string, yields bool, most time.Duration) error {
+func (t *throttle) waitAtMost(ctx context.Context, most time.Duration, method, path string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	arm, provider := t.of(method, path)
 	deadline := time.Now().Add(most)
-	probes, err := t.waitForHolds(ctx, yields, deadline, arm, provider)
+	probes, err := t.waitForHolds(ctx, deadline, arm, provider)
 	if err == nil && !probes {
 		limiter := arm.pressing
-		if yields {
+		if yields(ctx) {
 			limiter = arm.yielding
 		}
 		if turn := limiter.Reserve(); turn.Delay() > 0 {
@@ -108,7 +110,7 @@ func (t *throttle) waitAtMost(ctx context.Context, method, path string, yields b
 				turn.Cancel()
 				return err
 			}
-			_, err = t.waitForHolds(ctx, yields, deadline, arm, provider) // a 429 can have come meanwhile
+			_, err = t.waitForHolds(ctx, deadline, arm, provider) // a 429 can have come meanwhile
 		}
 	}
 	if throttled, ok := err.(*Error); ok {
@@ -118,7 +120,10 @@ func (t *throttle) waitAtMost(ctx context.Context, method, path string, yields b
 }
 
 // waitForHolds waits until no bucket is held, or until the call may probe those that are.
-func (t *throttle) waitForHolds(ctx context.Context, yields bool, deadline time.Time, buckets ...*bucket) (probes bool, err error) {
+func (t *throttle) waitForHolds(
+	ctx context.Context, deadline time.Time, buckets ...*bucket,
+) (probes bool, err error) {
+	yields := yields(ctx)
 	if !yields {
 		for _, b := range buckets {
 			b.waiting++
@@ -168,8 +173,10 @@ func (b *bucket) free(now time.Time, yields bool) time.Time {
 // err says that a call was not waited for any longer.
 func (b *bucket) err(now time.Time) *Error {
 	left := b.until.Sub(now)
-	return &Error{Status: http.StatusTooManyRequests, Code: b.code, RetryAfter: left, late: left <= patience,
-		Message: fmt.Sprintf("Azure throttles %s, for another %s", b.name, left.Round(time.Second))}
+	return &Error{
+		Status: http.StatusTooManyRequests, Code: b.code, RetryAfter: left, late: left <= patience,
+		Message: fmt.Sprintf("Azure throttles %s, for another %s", b.name, left.Round(time.Second)),
+	}
 }
 
 // sleep gives the lock back for some time, or until something has ended.
@@ -195,7 +202,8 @@ func (t *throttle) Do(r *policy.Request) (*http.Response, error) {
 			return response, err
 		}
 		held := t.note(r.Raw(), sent, response)
-		if response.StatusCode != http.StatusTooManyRequests || r.Raw().Method != http.MethodGet || try == rereads {
+		again := response.StatusCode == http.StatusTooManyRequests && r.Raw().Method == http.MethodGet
+		if !again || try == rereads {
 			return response, nil
 		}
 		if err := t.waitAgain(r.Raw(), held, cmp.Or(retryAfter(response), backoff<<try)); err != nil {
@@ -209,7 +217,7 @@ func (t *throttle) Do(r *policy.Request) (*http.Response, error) {
 func (t *throttle) waitAgain(r *http.Request, held bool, asked time.Duration) error {
 	switch ctx := r.Context(); {
 	case held:
-		return t.waitAtMost(ctx, r.Method, r.URL.Path, yields(ctx), patience)
+		return t.waitAtMost(ctx, patience, r.Method, r.URL.Path)
 	case asked > patience:
 		return context.DeadlineExceeded
 	default:

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// refusal is a write that Azure refused for a reason that does not pass by itself: a missing right, a
-// lock, a policy.
+// refusal is a write that Azure refused for a reason that does not pass by itself: a missing right,
+// a lock, a policy.
 //
 // How it works. The write is not sent every round. It is sent again
 //
@@ -37,9 +37,11 @@ const (
 	refusedMost  = 15 * time.Minute
 )
 
-// stand answers for a write that is not sent again yet: the same changes of the same resource, whose
-// ETag is given, would be refused for the same reason.
-func (r *refusal) stand(planned []plan.Change, etag string) ([]plan.Outcome, []finding.Finding, bool) {
+// stand answers for a write that is not sent again yet: the same changes of the same resource,
+// whose ETag is given, would be refused for the same reason.
+func (r *refusal) stand(
+	planned []plan.Change, etag string,
+) ([]plan.Outcome, []finding.Finding, bool) {
 	if r == nil {
 		return nil, nil, false
 	}
@@ -64,12 +66,17 @@ func (r *refusal) lift() {
 	}
 }
 
-// next is the refusal after one more attempt, or nil where Azure did not refuse. now is the resource
-// as it was read last.
-func (r *refusal) next(err error, outcomes []plan.Outcome, findings []finding.Finding, now network.Document) *refusal {
+// next is the refusal after one more attempt, or nil where Azure did not refuse. now is the
+// resource as it was read last.
+func (r *refusal) next(
+	err error, outcomes []plan.Outcome, findings []finding.Finding, now network.Document,
+) *refusal {
 	var fault *azure.Error
-	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound || len(findings) == 0 {
+	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound {
 		return nil
+	}
+	if len(findings) == 0 {
+		return nil // it was made all the same
 	}
 	wait := refusedFirst
 	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(network.TypeSubnet) {
