@@ -72,7 +72,7 @@ type Call struct {
 	Method       string
 	Status       int // 0: there was no answer
 	Subscription string
-	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes) to the subscription, -1 where it says
+	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes, deletes) to the subscription, -1 where it says
 	// nothing.
 	Remaining int
 	Kind      string
@@ -88,7 +88,7 @@ type Client struct {
 	audience   string
 	log        *slog.Logger
 	called     func(Call)
-	pace       *pace
+	throttle   *throttle
 	own        ownWrites
 	reader     *reader
 
@@ -120,7 +120,7 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	}
 	c := &Client{
 		called:   o.Called,
-		endpoint: endpoint, origin: u, log: o.Log, pace: newPace(), lists: map[string]listCost{},
+		endpoint: endpoint, origin: u, log: o.Log, throttle: newThrottle(), lists: map[string]listCost{},
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
 	}
 	c.reader = newReader(c)
@@ -129,15 +129,21 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	options.Transport = o.Transport
 	options.InsecureAllowCredentialWithHTTP = o.AllowHTTP
 	options.Retry = readRetries
-	options.PerRetryPolicies = []policy.Policy{c.pace, policyFunc(c.count)}
+	options.PerCallPolicies = []policy.Policy{c.throttle}
+	options.PerRetryPolicies = []policy.Policy{policyFunc(c.count)}
 	if c.pipeline, err = armruntime.NewPipeline("routekeeper", o.Version, credential, runtime.PipelineOptions{}, &options); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// readRetries are for GETs: 408, 429, 5xx and lost connections are tried again, after the Retry-After where there is one.
-var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
+// readRetries are for GETs: 408, 5xx and lost connections are tried again, after the Retry-After
+// where there is one. The throttle tries again after a 429.
+var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout,
+	StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}
+
+// writeRetries are for writes that can be sent again without harm: after a 429, too.
+var writeRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
 
 // once is for writes: what to do after a failed one depends on what the resource looks like then.
 var once = policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout}
@@ -171,11 +177,11 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 }
 
 func callOf(r *http.Request, response *http.Response, err error) Call {
-	kind, _, _ := bucket(r.Method, r.URL.Path)
+	kind := kindOf(r.Method)
 	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind, Remaining: -1}
 	if err == nil {
 		call.Status = response.StatusCode
-		if left, failed := remaining(response, kind); failed == nil {
+		if left, told := remaining(response, kind); told {
 			call.Remaining = left
 		}
 	}
@@ -192,9 +198,12 @@ type answer struct {
 // get reads a URL below the endpoint, when its turn has come.
 func (c *Client) get(ctx context.Context, address string) (answer, error) {
 	if u, err := url.Parse(address); err == nil {
-		if err := c.pace.wait(ctx, http.MethodGet, u.Path); err != nil {
+		if err := c.throttle.wait(ctx, http.MethodGet, u.Path); err != nil {
 			return answer{}, err
 		}
+	}
+	if sending := mannerOf(ctx).sending; sending != nil {
+		sending(idOf(address))
 	}
 	if c.isSilent() {
 		ctx = policy.WithRetryOptions(ctx, once)

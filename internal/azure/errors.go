@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -23,7 +25,8 @@ type Error struct {
 	RetryAfter time.Duration // how long ARM asked to wait, 0 when it did not
 	Err        error         // what went wrong without an answer
 
-	late bool // it was not waited for any longer
+	cause string // the code in ARM's details, "" where there is none
+	late  bool   // it was not waited for any longer
 }
 
 // Error returns one line: what was called and what ARM said.
@@ -49,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // read fills in what an error answer says.
 func (e *Error) read(response *http.Response, payload []byte) *Error {
 	e.Status = response.StatusCode
-	e.Code, e.Message = errorCode(payload)
+	e.say(payload)
 	if e.Message == "" {
 		e.Message = http.StatusText(e.Status)
 	}
@@ -57,27 +60,60 @@ func (e *Error) read(response *http.Response, payload []byte) *Error {
 	return e
 }
 
-// errorCode reads ARM's error body: {"error":{"code","message"}}, of some providers without the outer object.
-func errorCode(payload []byte) (code, message string) {
-	type body struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
+// say fills in what an error body says.
+func (e *Error) say(payload []byte) {
+	said := errorBody(payload)
+	e.Code, e.Message = said.Code, oneLine(said.Message)
+	for _, detail := range said.Details {
+		if e.cause == "" {
+			e.cause = detail.Code
+		}
+		if text := oneLine(detail.Message); text != "" && !strings.Contains(e.Message, text) {
+			e.Message = strings.TrimSpace(e.Message + " " + strings.TrimPrefix(detail.Code+": ", ": ") + text)
+		}
 	}
-	var doc struct {
-		Error *body `json:"error"`
-		body
-	}
-	if json.Unmarshal(payload, &doc) != nil {
-		return "", ""
-	}
-	b := doc.body
-	if doc.Error != nil {
-		b = *doc.Error
-	}
-	return b.Code, oneLine(b.Message)
 }
 
-// permanent are codes that waiting does not cure, whatever the status (AZURE.md).
+// errorDocument is ARM's error: details name its causes.
+type errorDocument struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Details []errorDocument `json:"details"`
+}
+
+// errorBody reads ARM's error body: {"error":{"code","message","details"}}, of some providers
+// without the outer object.
+func errorBody(payload []byte) errorDocument {
+	var doc struct {
+		Error *errorDocument `json:"error"`
+		errorDocument
+	}
+	var other *json.UnmarshalTypeError // a field of another form: the rest is read
+	switch err := json.Unmarshal(payload, &doc); {
+	case err != nil && !errors.As(err, &other):
+		return errorDocument{}
+	case doc.Error != nil:
+		return *doc.Error
+	}
+	return doc.errorDocument
+}
+
+// operationFault is an operation that ended with failed or canceled. Its code alone says what kind
+// of failure it is; the status is one that goes with the code.
+func operationFault(id network.ID, payload []byte) *Error {
+	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
+	e.say(payload)
+	if e.Code == "" {
+		e.Code = gjson.GetBytes(payload, "status").String()
+	}
+	if serverFaults[e.Code] {
+		e.Status = http.StatusInternalServerError
+	}
+	return e
+}
+
+// permanent are codes that waiting does not cure, whatever the status ("Resolve errors for common
+// Azure deployments").
 var permanent = map[string]bool{
 	"ScopeLocked":                       true,
 	"AmbiguousPolicyEvaluationPaths":    true,
@@ -100,27 +136,43 @@ var serverFaults = map[string]bool{
 	"GatewayTimeout":         true,
 }
 
-// transientConflicts are the 409 that another operation causes.
-var transientConflicts = map[string]bool{
+// busy are codes of a resource that another operation keeps busy, or whose operation another one
+// ended, whatever the status: ReferencedResourceNotProvisioned comes with 400 and 429. RetryableError
+// names its cause in details (recorded traffic of Azure, 2023 to 2025).
+var busy = map[string]bool{
 	"AnotherOperationInProgress":                 true,
-	"Conflict":                                   true, // while a virtual network is being updated
 	"RetryableError":                             true,
 	"RetryableErrorDueToAnotherOperation":        true,
 	"ReferencedResourceNotProvisioned":           true,
+	"Canceled":                                   true,
+	"OperationPreempted":                         true,
 	"CanceledAndSupersededDueToAnotherOperation": true,
 }
 
 // Transient reports whether the same call may succeed later by itself.
 func (e *Error) Transient() bool {
 	switch {
-	case e.login():
+	case e.login(), permanent[e.Code], permanent[e.cause]:
 		return false
 	case e.Status == 0:
 		return e.Err != nil
-	case e.Status == http.StatusConflict:
-		return transientConflicts[e.Code]
+	case e.Status == http.StatusBadRequest, e.Status == http.StatusConflict:
+		// 409 Conflict comes while a virtual network is being updated.
+		return e.aboutResource() || e.Status == http.StatusConflict && e.Code == "Conflict"
 	}
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+}
+
+// aboutResource reports whether one busy resource refuses the call. Azure says of it when to call
+// again: after 11 to 14 seconds (recorded traffic of Azure, 2023 to 2025).
+func (e *Error) aboutResource() bool { return busy[e.Code] || busy[e.cause] }
+
+// pause is how long to wait before the same call: its Retry-After, or until it may probe a limit.
+func (e *Error) pause() time.Duration {
+	if e.Status == http.StatusTooManyRequests && !e.aboutResource() {
+		return min(e.RetryAfter, probeEvery)
+	}
+	return e.RetryAfter
 }
 
 // login reports whether the call was never made, because nobody could be logged in: the SDK marks what trying again does
@@ -135,7 +187,7 @@ func (e *Error) login() bool {
 
 // Refused reports whether ARM says no and will go on doing so: permissions, locks, policies.
 func (e *Error) Refused() bool {
-	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || permanent[e.Code]
+	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || permanent[e.Code] || permanent[e.cause]
 }
 
 // stale reports whether the resource was changed since it was read.

@@ -125,8 +125,9 @@ func byGroup(some []wanted) map[string][]wanted {
 	return groups
 }
 
-// parallel is how many calls of one kind are under way at once in a subscription.
-const parallel = 8
+// parallel is how many calls of one kind are under way at once in a subscription. One that takes longer
+// than slotFor does not count any more: those that hang must not hold up the others.
+const parallel, slotFor = 8, 2 * time.Second
 
 func sumCost(all []wanted) int {
 	sum := 0
@@ -219,11 +220,15 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 // readEach reads documents by GETs.
 func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
+	slots := make(chan struct{}, parallel)
 	serial := make(chan struct{}, 1)
 	for _, w := range some {
 		for _, id := range w.ids() {
+			slots <- struct{}{}
 			g.Go(func() error {
+				release := sync.OnceFunc(func() { <-slots })
+				timer := time.AfterFunc(slotFor, release)
+				defer func() { timer.Stop(); release() }()
 				doc, err := c.getResource(ctx, id)
 				fault, fatal := asFault(err)
 				if fatal != nil {

@@ -19,8 +19,9 @@ type manner struct {
 	// answer is for how long it is waited for, counted from its turn, and turn for how long Azure may
 	// put that off. 0 is no limit beyond the usual ones.
 	answer, turn time.Duration
-	until        time.Time    // when it is given up at the latest; zero for no such moment
-	status       *atomic.Int64 // how the last try was answered
+	until        time.Time        // when it is given up at the latest; zero for no such moment
+	sending      func(network.ID) // is told when its turn has come; nil: nobody is
+	status       *atomic.Int64    // how the last try was answered
 }
 
 type mannerKey struct{}

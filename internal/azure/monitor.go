@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -106,10 +108,10 @@ func (c *Client) DeleteAlertResource(ctx context.Context, id network.ID, meant f
 
 // change sends a write that can be sent again without harm.
 func (c *Client) change(ctx context.Context, method string, id network.ID, body []byte) error {
-	if err := c.pace.wait(ctx, method, string(id)); err != nil {
+	if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 		return err
 	}
-	_, err := c.send(ctx, method, c.address(id, "", apiVersion(id)), body, "")
+	_, err := c.send(policy.WithRetryOptions(ctx, writeRetries), method, c.address(id, "", apiVersion(id)), body, "")
 	return err
 }
 

@@ -128,9 +128,13 @@ func notUnderstood(id network.ID, err error) *network.Unread {
 	return &network.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
 }
 
-func unread(s *network.Snapshot, id network.ID, fault *Error) { s.Unread[id.Key()] = *unreadFor(id, fault) }
+func unread(s *network.Snapshot, id network.ID, fault *Error) {
+	s.Unread[id.Key()] = *unreadFor(id, fault)
+}
 
-func garbled(s *network.Snapshot, id network.ID, err error) { s.Unread[id.Key()] = *notUnderstood(id, err) }
+func garbled(s *network.Snapshot, id network.ID, err error) {
+	s.Unread[id.Key()] = *notUnderstood(id, err)
+}
 
 func (c *Client) readClusters(ctx context.Context, ids []network.ID, out sink) error {
 	return c.read(ctx, network.TypeCluster, clusterVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {

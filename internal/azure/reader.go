@@ -22,12 +22,14 @@ import (
 // call of its own in the batch. A caller waits for its calls until its own deadline, and takes what
 // has come by then; the rest goes on, and the next poll finds it.
 //
-//	                     no call under way    one that polls may still wait for   one that hangs
-//	poll                 an answer since      wait for it                         subnets: a new call
-//	                     NotBefore, or a                                          others: wait briefly
-//	                     new call
-//	event, own write,    a new call           a new call, unless it was made      a new call, while few
-//	person                                    since NotBefore                     are under way
+//	                    no call under way     one is under way, or     one hangs
+//	                                          waits for its turn
+//	poll                an answer since       wait for it              subnets: a new call
+//	                    NotBefore, or a                                others: wait briefly
+//	                    new call
+//	event, own write,   an answer since       a new call, unless       a new call, while few
+//	person              NotBefore, or a       that was sent since      are under way
+//	                    new call              NotBefore
 //
 // A call that is not answered within answerWithin is given up, so that the next one is made over a
 // connection that works. A read that fails is tried again by the next poll; what fails again and
@@ -47,6 +49,8 @@ const (
 	// answerWithin is how long a call may take, and turnWithin how long it waits where Azure has put
 	// calls off.
 	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
+	// queuedFor is how long a call waits for its turn where tokens are few, and still is waited for.
+	queuedFor = 30 * time.Second
 	// knownLate is how long a poll waits for a call that others have waited for in vain.
 	knownLate = 250 * time.Millisecond
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
@@ -76,8 +80,10 @@ type doc struct {
 type call struct {
 	key   docKey
 	doc   *doc
-	asked time.Time // when the batch began
-	late  bool      // somebody has waited for it in vain
+	poll  bool
+	asked time.Time     // when the batch began
+	sent  chan struct{} // is closed when its turn has come
+	late  bool          // somebody has waited for it in vain
 	done  chan struct{}
 
 	// set before done is closed
@@ -157,18 +163,24 @@ func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Want
 
 // await waits for a call. Late is set where it was not answered in time.
 func (r *reader) await(ctx context.Context, c *call, deadline time.Time) (late bool, err error) {
+	queued := time.NewTimer(queuedFor)
+	defer queued.Stop()
+	select {
+	case <-c.done:
+		return false, c.err
+	case <-c.sent:
+	case <-queued.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	r.mu.Lock()
-	if c.late && time.Until(deadline) > knownLate {
-		deadline = time.Now().Add(knownLate)
+	if end := time.Now().Add(knownLate); c.late || deadline.Before(end) { // it is asked for now only
+		deadline = end
 	}
 	r.mu.Unlock()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
-	select {
-	case <-c.done:
-		return false, c.err
-	default:
-	}
 	select {
 	case <-c.done:
 		return false, c.err
@@ -197,21 +209,60 @@ func (r *reader) want(k kind, id network.ID, o ReadOptions) *call {
 	if o.Poll {
 		d.polled = now
 	}
-	if n := len(d.open); n > 0 {
-		last := d.open[n-1]
-		switch {
-		case !last.asked.Before(o.NotBefore), // asked is zero while it is collected
-			last.asked.IsZero(),
-			o.Poll && !(last.late && k == subnetDocuments),
-			n >= mostOpen:
-			return last
-		}
-	} else if a := d.answered; a != nil {
-		if !a.asked.Before(o.NotBefore) || o.Poll && now.Before(d.retry) {
-			return a
+	if a := d.answered; a != nil && (!a.asked.Before(o.NotBefore) || o.Poll && len(d.open) == 0 && now.Before(d.retry)) {
+		return a
+	}
+	for i := len(d.open) - 1; i >= 0; i-- {
+		if c := d.open[i]; o.shares(c) {
+			return c
 		}
 	}
+	if n := len(d.open); n >= mostOpen {
+		return d.open[n-1]
+	}
 	return r.add(key, d, o)
+}
+
+// shares reports whether a call under way will do.
+func (o ReadOptions) shares(c *call) bool {
+	if o.Poll {
+		return !c.late || c.key.kind != subnetDocuments
+	}
+	if c.asked.IsZero() { // it is collected still
+		return !c.poll
+	}
+	return !c.asked.Before(o.NotBefore) && (!c.poll || c.isSent())
+}
+
+func (c *call) isSent() bool {
+	select {
+	case <-c.sent:
+		return true
+	default:
+		return false
+	}
+}
+
+// sending notes that the turn of calls has come: of one document, of those of a network, or of all that
+// a list shows.
+func (r *reader) sending(b *batch, id network.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mark := func(c *call) {
+		if !c.isSent() {
+			close(c.sent)
+		}
+	}
+	if c := b.calls[id.Key()]; c != nil {
+		mark(c)
+		return
+	}
+	single := id.Is(network.TypeCluster) || id.Is(network.TypeSubnet) || id.Is(network.TypeRouteTable)
+	for _, c := range b.calls {
+		if !single && (!id.Is(network.TypeVNet) || c.doc.id.Parent().Equal(id)) {
+			mark(c)
+		}
+	}
 }
 
 // add puts a call for a document into the batch that is collected.
@@ -223,7 +274,11 @@ func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 		r.batches[bk] = b
 		time.AfterFunc(collectFor, func() { r.send(b) })
 	}
-	c := &call{key: key, doc: d, done: make(chan struct{})}
+	return b.add(key, d)
+}
+
+func (b *batch) add(key docKey, d *doc) *call {
+	c := &call{key: key, doc: d, poll: b.key.poll, sent: make(chan struct{}), done: make(chan struct{})}
 	b.calls[key.id] = c
 	d.open = append(d.open, c)
 	return c
@@ -245,6 +300,7 @@ func (r *reader) send(b *batch) {
 	r.mu.Unlock()
 	ctx := withCall(b.life, func(m *manner) {
 		m.yield, m.calls, m.answer, m.turn = b.key.poll, b.counted, answerWithin, turnWithin
+		m.sending = func(id network.ID) { r.sending(b, id) }
 	})
 	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, network.SortIDs(ids), func(id network.ID, found any, miss *network.Unread) {
 		r.answer(b, id, found, miss, nil)
@@ -267,9 +323,7 @@ func (r *reader) expect(b *batch, now time.Time) {
 		if d.answered != nil && (!d.answered.asked.Before(b.notBefore) || d.answered.err != nil) {
 			continue
 		}
-		c := &call{key: key, doc: d, done: make(chan struct{})}
-		b.calls[key.id] = c
-		d.open = append(d.open, c)
+		b.add(key, d)
 	}
 }
 

@@ -98,7 +98,7 @@ func (w *writing) run(ctx context.Context) error {
 		case w.undone == undoneLimit:
 			return ErrUndone
 		}
-		if err := w.c.pace.wait(ctx, http.MethodPut, string(w.id)); err != nil {
+		if err := w.c.throttle.wait(ctx, http.MethodPut, string(w.id)); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -147,7 +147,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 		w.sent(body)
 		return true, w.sleep(context.WithoutCancel(ctx), attempt, fault.RetryAfter)
 	}
-	if err := w.sleep(ctx, attempt, fault.RetryAfter); err != nil {
+	if err := w.sleep(ctx, attempt, fault.pause()); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -176,10 +176,6 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 		wait = retryAfter(&http.Response{Header: a.header})
 		var op struct {
 			Status string `json:"status"`
-			Error  struct {
-				Code    string `json:"code"`
-				Message string `json:"message"`
-			} `json:"error"`
 		}
 		if err := json.Unmarshal(a.body, &op); err != nil {
 			return true, nil
@@ -188,11 +184,7 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 		case "succeeded":
 			return true, nil
 		case "failed", "canceled":
-			// What fails in an operation is judged by its code alone; the status is one that goes with it.
-			fault := &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict, Code: op.Error.Code, Message: oneLine(op.Error.Message)}
-			if serverFaults[fault.Code] {
-				fault.Status = http.StatusInternalServerError
-			}
+			fault := operationFault(w.id, a.body)
 			w.last = fault
 			w.undone--
 			if fault.Transient() {

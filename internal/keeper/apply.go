@@ -171,7 +171,7 @@ func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.C
 	c.name(&intend)
 	for _, x := range all {
 		before := c.mem.refused[x.id.Key()]
-		if done, found, stands := before.stand(x.planned); stands {
+		if done, found, stands := before.stand(x.planned, etagOf(s, x.id)); stands {
 			c.outcomes[x.id.Key()] = done
 			c.keepFailure(x.id, found)
 			continue
@@ -263,7 +263,7 @@ func (x *write) apply(ctx context.Context) {
 	x.now = written.After
 	if err != nil {
 		x.failed(ctx, written, err)
-		x.refusal = x.refusal.next(err, x.outcomes, x.findings)
+		x.refusal = x.refusal.next(err, x.outcomes, x.findings, written.After)
 		return
 	}
 	x.refusal = nil

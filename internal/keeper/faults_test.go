@@ -164,38 +164,6 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestRefusedAgain: what was refused is not sent every round, but after a minute, and then after ever longer; when the
-// reason is gone, or something else has to be written, it goes.
-func TestRefusedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		w.strip(w.demo.NodeSubnet)
-		time.Sleep(10 * time.Second)
-		remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
-		k := w.keep(w.demoConfig())
-		since := w.mark()
-		for range 6 * 60 { // an hour
-			r := w.round(k)
-			if got := codes(r); !slices.Equal(got, []finding.Code{finding.WriteRefused}) {
-				t.Fatalf("findings %v", got)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		puts := 0
-		for _, c := range calls(since()) {
-			if c == "PUT nodes" {
-				puts++
-			}
-		}
-		if puts < 6 || puts > 8 { // at 0, 1, 3, 7, 15, 30, 45 minutes
-			t.Errorf("%d PUTs in an hour", puts)
-		}
-		remove()
-		time.Sleep(15 * time.Minute)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
-	})
-}
-
 // TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the next round tries again.
 func TestNeverEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -444,25 +412,33 @@ func TestPatience(t *testing.T) {
 		w := newWorld(t, slow)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 900})
+		remove := w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Count: -1, Status: 429,
+			Code: "SubscriptionRequestsThrottled", RetryAfter: 900})
 		k := w.keep(w.demoConfig())
-		start := time.Now()
+		start, since := time.Now(), w.mark()
 		r := w.round(k)
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > 2*time.Minute {
 			t.Errorf("it took %s", took)
 		}
 		if got := codes(r); len(got) == 0 || got[0] != finding.WriteFailed {
 			t.Errorf("findings %v", got)
 		}
-		since := w.mark()
-		w.round(k)
+		puts := 0
 		for _, c := range calls(since()) {
-			if strings.HasPrefix(c, "PUT") {
-				t.Errorf("%s before the 15 minutes were over", c)
+			if c == "PUT nodes" {
+				puts++
 			}
 		}
-		time.Sleep(15 * time.Minute)
+		if puts < 4 || puts > 5 { // one, and a probe each half minute
+			t.Errorf("%d PUTs of a subscription that Azure throttles for 15 minutes", puts)
+		}
+		remove()
+		time.Sleep(10 * time.Second)
+		start = time.Now()
 		w.round(k)
+		if took := time.Since(start); took > 40*time.Second {
+			t.Errorf("the next write took %s", took)
+		}
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("not repaired after the wait")
 		}

@@ -154,7 +154,7 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: 1, Status: 429, Code: "TooManyRequests", RetryAfter: 40})
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: 1, Status: 429, Code: "RetryableError", RetryAfter: 40})
 		w.inject(emulator.Fault{Method: "GET", Path: "shop-rt$|routeTables$", Skip: 1, Count: -1, Status: 403, Code: "AuthorizationFailed"})
 		r := w.round(k)
 		if did(r) != "3 failed create appgw-rt" || !finding.Blocking(r.Findings) {

@@ -2,19 +2,32 @@ package keeper
 
 import (
 	"errors"
+	"net/http"
 	"reflect"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// refusal is a write that Azure refused for a reason that does not pass by itself. It is not sent every round, but after a
-// while, and then after ever longer ones: the reason may be mended meanwhile.
+// refusal is a write that Azure refused for a reason that does not pass by itself: a missing right,
+// a lock, a policy.
+//
+// How it works. The write is not sent every round. It is sent again
+//
+//   - of a subnet: after a minute, always. While it is refused, the association is lost, and pods
+//     are not reached.
+//   - of a route table: after 1, 2, 4 … 15 minutes.
+//   - of both: at once when its cause may be gone, because the resource has another ETag, other
+//     changes are planned, or lift was called; the waits begin again then.
+//
+// What Azure does not find is not refused: the next plan finds out whether it is there.
 type refusal struct {
 	outcomes []plan.Outcome
 	findings []finding.Finding
+	etag     string // the resource's when it was refused
 	wait     time.Duration
 	until    time.Time
 }
@@ -24,28 +37,61 @@ const (
 	refusedMost  = 15 * time.Minute
 )
 
-// stand answers for a write that is not sent again yet: the same changes would be refused for the same reason.
-func (r *refusal) stand(planned []plan.Change) ([]plan.Outcome, []finding.Finding, bool) {
-	if r == nil || time.Now().After(r.until) || len(planned) != len(r.outcomes) {
+// stand answers for a write that is not sent again yet: the same changes of the same resource,
+// whose ETag is given, would be refused for the same reason.
+func (r *refusal) stand(
+	planned []plan.Change, etag string,
+) ([]plan.Outcome, []finding.Finding, bool) {
+	if r == nil {
 		return nil, nil, false
 	}
-	for i, c := range planned {
-		if !reflect.DeepEqual(c, r.outcomes[i].Change) {
-			return nil, nil, false
-		}
+	same := etag == r.etag && len(planned) == len(r.outcomes)
+	for i := 0; same && i < len(planned); i++ {
+		same = reflect.DeepEqual(planned[i], r.outcomes[i].Change)
+	}
+	if !same {
+		r.lift()
+	}
+	if !time.Now().Before(r.until) {
+		return nil, nil, false
 	}
 	return r.outcomes, r.findings, true
 }
 
-// next is the refusal after one more attempt, or nil where the error passes by itself.
-func (r *refusal) next(err error, outcomes []plan.Outcome, findings []finding.Finding) *refusal {
+// lift has the write sent again at the next opportunity: something happened that may have ended the
+// refusal, such as an event of the resource, of a lock or of a role assignment.
+func (r *refusal) lift() {
+	if r != nil {
+		r.wait, r.until = 0, time.Time{}
+	}
+}
+
+// next is the refusal after one more attempt, or nil where Azure did not refuse. now is the
+// resource as it was read last.
+func (r *refusal) next(
+	err error, outcomes []plan.Outcome, findings []finding.Finding, now network.Document,
+) *refusal {
 	var fault *azure.Error
-	if !errors.As(err, &fault) || fault.Transient() || len(findings) == 0 {
+	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound {
 		return nil
 	}
+	if len(findings) == 0 {
+		return nil // it was made all the same
+	}
 	wait := refusedFirst
-	if r != nil {
+	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(network.TypeSubnet) {
 		wait = min(2*r.wait, refusedMost)
 	}
-	return &refusal{outcomes, findings, wait, time.Now().Add(wait)}
+	return &refusal{outcomes, findings, now.ETag, wait, time.Now().Add(wait)}
+}
+
+// etagOf is the ETag with which a resource was seen, "" where it was not.
+func etagOf(seen *network.Snapshot, id network.ID) string {
+	if subnet := seen.Subnet(id); subnet != nil {
+		return subnet.ETag
+	}
+	if table := seen.Table(id); table != nil {
+		return table.ETag
+	}
+	return ""
 }

@@ -1,0 +1,77 @@
+package azure
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// kindOf names the kind of call, as ARM's headers do.
+func kindOf(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "reads"
+	case http.MethodDelete:
+		return "deletes"
+	}
+	return "writes"
+}
+
+// throttles reads a 429: what it says, and whether ARM itself throttles. Where it is not about one
+// resource either, the resource provider throttles ("Troubleshooting API throttling errors": the
+// remaining tokens tell ARM's limit from the provider's).
+func throttles(response *http.Response) (said *Error, arm bool) {
+	said = &Error{}
+	if payload, err := runtime.Payload(response); err == nil {
+		said.say(payload)
+	}
+	left, told := remaining(response, kindOf(response.Request.Method))
+	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0
+}
+
+// remaining are the tokens that an answer says are left: the fewest for this identity and, since
+// 2024, for all of the subscription ("Understand how Azure Resource Manager throttles requests").
+func remaining(response *http.Response, kind string) (left int, told bool) {
+	for _, of := range []string{"subscription-", "subscription-global-"} {
+		n, err := strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-" + of + kind))
+		if err == nil && (!told || n < left) {
+			left, told = n, true
+		}
+	}
+	return left, told
+}
+
+// retryAfter reads the header in both of its forms, seconds and a date; 0 where it says nothing.
+func retryAfter(response *http.Response) time.Duration {
+	text := response.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// subscriptionOf returns the subscription that a path is in, "" outside of any.
+func subscriptionOf(path string) string {
+	rest, ok := strings.CutPrefix(strings.ToLower(path), "/subscriptions/")
+	if !ok {
+		return ""
+	}
+	subscription, _, _ := strings.Cut(rest, "/")
+	return subscription
+}
+
+// providerOf returns the resource provider that answers at a path: the last one in it.
+func providerOf(path string) string {
+	path = strings.ToLower(path)
+	if i := strings.LastIndex(path, "/providers/"); i >= 0 {
+		provider, _, _ := strings.Cut(path[i+len("/providers/"):], "/")
+		return provider
+	}
+	return "microsoft.resources"
+}

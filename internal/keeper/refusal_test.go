@@ -1,0 +1,170 @@
+package keeper
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// hour makes rounds for an hour, each with one finding, and returns how often something was put.
+func (w *world) hour(k *Keeper, code finding.Code, put string) (puts int) {
+	w.t.Helper()
+	since := w.mark()
+	for range 6 * 60 {
+		if got := codes(w.round(k)); !slices.Equal(got, []finding.Code{code}) {
+			w.t.Fatalf("findings %v", got)
+		}
+		time.Sleep(10 * time.Second)
+	}
+	for _, c := range calls(since()) {
+		if c == put {
+			puts++
+		}
+	}
+	return puts
+}
+
+// TestRefusedAgain: a refused association is written again each minute, a refused table after a
+// minute and then ever later.
+func TestRefusedAgain(t *testing.T) {
+	refuse := emulator.Fault{Method: "PUT", Count: -1, Status: 403, Code: "AuthorizationFailed"}
+	t.Run("subnet", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, slow)
+			w.strip(w.demo.NodeSubnet)
+			time.Sleep(10 * time.Second)
+			refuse := refuse
+			refuse.Path = "subnets/nodes"
+			remove := w.inject(refuse)
+			k := w.keep(w.demoConfig())
+			if puts := w.hour(k, finding.WriteRefused, "PUT nodes"); puts < 50 || puts > 60 {
+				t.Errorf("%d PUTs in an hour", puts)
+			}
+			remove()
+			time.Sleep(time.Minute)
+			w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+		})
+	})
+	t.Run("table", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, slow)
+			refuse := refuse
+			refuse.Path = "appgw-rt$"
+			remove := w.inject(refuse)
+			k := w.keep(w.demoConfig())
+			if puts := w.hour(k, finding.WriteRefused, "PUT appgw-rt"); puts < 6 || puts > 8 { // at 0, 1, 3, 7, 15, 30, 45 minutes
+				t.Errorf("%d PUTs in an hour", puts)
+			}
+			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
+			remove()
+			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
+			// The cause may be gone when the table has changed.
+			w.edit(w.demo.GatewayTable, func(p object) { p["disableBgpRoutePropagation"] = true })
+			time.Sleep(10 * time.Second)
+			w.expect(w.round(k), "3 done create appgw-rt")
+		})
+	})
+}
+
+// TestRefusalLifted: where other changes are planned, a refused table is written at once, and the
+// waits begin again.
+func TestRefusalLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		k := w.keep(w.demoConfig())
+		w.hour(k, finding.WriteRefused, "")
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		time.Sleep(10 * time.Second)
+		since := w.mark()
+		for range 13 {
+			w.round(k)
+			time.Sleep(10 * time.Second)
+		}
+		puts := 0
+		for _, c := range calls(since()) {
+			if c == "PUT appgw-rt" {
+				puts++
+			}
+		}
+		if puts != 2 { // at once, and after a minute
+			t.Errorf("%d PUTs in two minutes after other changes were planned", puts)
+		}
+	})
+}
+
+// TestTargetDeletedInAWrite: a target that is deleted while it is written, and made again, is written
+// again as soon as it is there.
+func TestTargetDeletedInAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		target := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, "extra")
+		w.putTable(target)
+		time.Sleep(10 * time.Second)
+		k := w.keepOver(before(http.MethodPut, "/extra", func() {
+			w.op.Do("DELETE", target, api(target), nil)
+			time.Sleep(10 * time.Second)
+		}), configure("shop", w.demo.Cluster, target))
+		w.expect(w.round(k), "3 failed create extra", finding.WriteFailed)
+		w.putTable(target)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "3 done create extra")
+	})
+}
+
+// TestLift: an event ends a refusal, and the waits begin again.
+func TestLift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := network.ResourceID("s", "g", network.TypeRouteTable, "t")
+		seen := network.Document{ID: table, ETag: "1"}
+		planned := []plan.Change{{Verb: plan.Create, Resource: table, Route: "r"}}
+		outcomes := []plan.Outcome{{Change: planned[0], State: plan.Failed}}
+		findings := []finding.Finding{{Code: finding.WriteRefused}}
+		refused := &azure.Error{Method: "PUT", ID: table, Status: http.StatusForbidden, Code: "AuthorizationFailed"}
+		var r *refusal
+		stands := func(changes []plan.Change, etag string) bool {
+			_, _, stands := r.stand(changes, etag)
+			return stands
+		}
+		again := func(after time.Duration) {
+			t.Helper()
+			r = r.next(refused, outcomes, findings, seen)
+			time.Sleep(after - time.Second)
+			if !stands(planned, "1") {
+				t.Errorf("does not stand for %s", after)
+			}
+			time.Sleep(time.Second)
+			if stands(planned, "1") {
+				t.Errorf("still stands after %s", after)
+			}
+		}
+		for _, after := range []time.Duration{1, 2, 4, 8, 15, 15} {
+			again(after * time.Minute)
+		}
+		for name, ends := range map[string]func() bool{
+			"an event":      func() bool { r.lift(); return !stands(planned, "1") },
+			"another ETag":  func() bool { return !stands(planned, "2") },
+			"other changes": func() bool { return !stands([]plan.Change{{Verb: plan.Delete, Resource: table, Route: "r"}}, "1") },
+		} {
+			r = r.next(refused, outcomes, findings, seen)
+			if !stands(planned, "1") || !ends() {
+				t.Errorf("%s does not end it", name)
+			}
+			again(time.Minute)
+		}
+		for _, passes := range []*azure.Error{{Status: 429}, {Status: 404, Code: "ResourceNotFound"}, {Status: 409, Code: "OperationPreempted"}} {
+			if r.next(passes, outcomes, findings, seen) != nil {
+				t.Errorf("%d %s is taken for a refusal", passes.Status, passes.Code)
+			}
+		}
+	})
+}
