@@ -148,7 +148,7 @@ func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.C
 		about := c.round()
 		about.Changes = planned(changes, nil)
 		c.name(&about)
-		about.Findings, about.Seen = c.mem.planned, s
+		about.Findings, about.Seen = c.mem.planned, c.mem.complement(s)
 		c.k.told.Lock()
 		c.k.opts.Planned(about)
 		c.k.told.Unlock()

@@ -158,6 +158,7 @@ type groupMemory struct {
 	places   map[string]seenAt            // by the subnet's ID.Key()
 	failing  map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
 	planned  []finding.Finding            // what stands by the last plan
+	last     *network.Snapshot            // of the last check that was whole
 	wrote    time.Time                    // when the last write ended: what was read before may be old
 	trouble  int                          // checks in a row that did not see all for reasons that pass
 	again    time.Time                    // when the group is to be checked whatever else happens; zero for never
@@ -166,6 +167,19 @@ type groupMemory struct {
 func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, fights: map[place]*fight{}, foes: map[string]*foe{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
+}
+
+// complement is a snapshot with the tables of the last check that it lacks.
+func (m *groupMemory) complement(s *network.Snapshot) *network.Snapshot {
+	s = s.Fork()
+	if m.last != nil {
+		for key, table := range m.last.Tables {
+			if _, tried := s.Unread[key]; !tried && s.Tables[key] == nil {
+				s.Tables[key] = table
+			}
+		}
+	}
+	return s
 }
 
 const (
@@ -218,6 +232,9 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 		if len(found) > 0 && clusters[found[0].Cluster] {
 			m.failing[resource] = found
 		}
+	}
+	if m.last == nil {
+		m.last = o.last
 	}
 	if o.wrote.After(m.wrote) {
 		m.wrote = o.wrote

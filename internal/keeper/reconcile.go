@@ -48,6 +48,9 @@ type check struct {
 	first    error // what ended it early
 }
 
+// sharedFor is how old an answer may be that polls share, at intervals that are long.
+const sharedFor = 5 * time.Second
+
 // newCheck begins a check.
 func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	k := w.k
@@ -72,7 +75,7 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 func (w *worker) reconcile(ctx context.Context, c *check) error {
 	c.fresh = c.began
 	if c.poll {
-		c.fresh = c.began.Add(-w.k.interval / 2)
+		c.fresh = c.began.Add(-min(w.k.interval/2, sharedFor))
 	} else if !c.asked.IsZero() {
 		c.fresh = c.asked
 	}
@@ -119,7 +122,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	}
 	c.forgetFailures()
 	c.write(ctx, p, chosen, c.s, planner)
-	c.whole = true
+	c.whole, c.mem.last = true, c.s
 	return nil
 }
 

@@ -97,6 +97,9 @@ func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
 		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", "correct spec.guard.subnets of "+wish.v.name)
 		return nil
 	}
+	if table := w.s.Table(wish.table); table != nil {
+		wish.table = table.ID // as it was created
+	}
 	if subnet.RouteTable.Equal(wish.table) {
 		if subnet.Failed {
 			w.add(unsettled(wish.v.name, subnet.ID, "az network vnet subnet update --ids "+string(subnet.ID)))
