@@ -26,7 +26,7 @@ var arrows = map[string]map[string]string{
 	"internal/network":               {},
 	"internal/finding":               {},
 	"internal/config":                {"api/v1alpha1": "reads it", "internal/network": "checks resource IDs"},
-	"internal/plan":                  {"api/v1alpha1": "what is wanted", "internal/network": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant"},
+	"internal/plan":                  {"api/v1alpha1": "what is wanted", "internal/network": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade takes"},
 	"internal/trace":                 {"internal/network": "the snapshot"},
 	"internal/capacity":              {},
 	"internal/iac":                   {"internal/network": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},

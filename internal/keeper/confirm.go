@@ -12,8 +12,9 @@ import (
 // nicsBelieved is for how long evidence that holds deletes back is not read again.
 const nicsBelieved = time.Minute
 
-// confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
-// believed for a while; to let go, it is read anew.
+// confirm reads the addresses of the nodes where deletes or missing routes need them, and plans again. Evidence that
+// holds deletes back, or that shows again what was reported, is believed for a while; to let go, or to report something
+// new, it is read anew.
 func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
 	if len(p.NeedSubnets) > 0 {
 		if err := t.placeTargets(ctx, s, p.NeedSubnets); err != nil {
@@ -22,6 +23,7 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 		p = planner.Plan()
 	}
 	var read, believed []network.ID
+	asked := p.Held
 	for _, id := range p.NeedNICs {
 		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
 			s.Learn(id).NICs = m.nics
@@ -33,7 +35,7 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	if len(believed) > 0 {
 		p = planner.Plan()
 		for _, id := range believed {
-			if !slices.ContainsFunc(p.Held, func(h plan.Part) bool { return h.Cluster.Equal(id) }) {
+			if holds(asked, id) && !holds(p.Held, id) || slices.ContainsFunc(p.NeedNICs, id.Equal) {
 				read = append(read, id)
 			}
 		}
@@ -54,6 +56,11 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 		}
 	}
 	return planner.Plan(), nil
+}
+
+// holds reports whether deletes of a cluster are among those held back.
+func holds(held []plan.Part, cluster network.ID) bool {
+	return slices.ContainsFunc(held, func(h plan.Part) bool { return h.Cluster.Equal(cluster) })
 }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.

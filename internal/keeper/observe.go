@@ -14,6 +14,7 @@ import (
 // observe reads what the configs concern: clusters (rarely), subnets, and then the tables, once it is known which.
 func (t *turn) observe(ctx context.Context) (*network.Snapshot, error) {
 	s := network.NewSnapshot()
+	s.Taken = time.Now()
 	if err := t.observeClusters(ctx, s); err != nil {
 		return nil, err
 	}
