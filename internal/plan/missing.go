@@ -241,7 +241,8 @@ func (v *view) lone(nics *network.NICs, hops map[netip.Addr]string, families []b
 		if addrs[machine] == nil {
 			addrs[machine] = map[bool]netip.Addr{}
 		}
-		if _, other := addrs[machine][addr.Is4()]; !other || hops[addr] != "" {
+		_, other := addrs[machine][addr.Is4()]
+		if _, routed := hops[addr]; routed || !other {
 			addrs[machine][addr.Is4()] = addr
 		}
 	}
@@ -261,7 +262,7 @@ func (v *view) lone(nics *network.NICs, hops map[netip.Addr]string, families []b
 			if !l.addr.IsValid() {
 				l.addr = addr
 			}
-			if hops[addr] == "" {
+			if _, routed := hops[addr]; !routed {
 				l.addr, l.lacks = addr, append(l.lacks, familyName(v4))
 			}
 		}
