@@ -25,7 +25,7 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	var read, believed []network.ID
 	asked := p.Held
 	for _, id := range p.NeedNICs {
-		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
+		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved && (m.nicsHeld || !holds(asked, id)) {
 			s.Learn(id).NICs = m.nics
 			believed = append(believed, id)
 		} else {
@@ -49,13 +49,14 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	if err := t.read(ctx, s, network.Wanted{NICs: read}); err != nil {
 		return p, err
 	}
+	p = planner.Plan()
 	for _, id := range read {
 		if t.keeps(id) {
 			m := t.memory[id.Key()]
-			m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+			m.nics, m.nicsRead, m.nicsHeld = s.Known(id).NICs, time.Now(), holds(p.Held, id)
 		}
 	}
-	return planner.Plan(), nil
+	return p, nil
 }
 
 // holds reports whether deletes of a cluster are among those held back.

@@ -39,6 +39,7 @@ type memory struct {
 
 	nics     *network.NICs
 	nicsRead time.Time
+	nicsHeld bool // they held deletes back, and not only showed which nodes have no route
 
 	rests    []string // the resources on which what is planned for it rests, by ID.Key(), sorted
 	slow     bool     // one of them could not be read, and that took long

@@ -203,3 +203,28 @@ func TestUncertainNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestMissingHoldsNoDeletes: interfaces that were read because new nodes had no route yet do not hold back
+// deletes of nodes that are gone since.
+func TestMissingHoldsNoDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		since := w.mark()
+		scale := func(count int, wait time.Duration) Round {
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			w.round(k)
+			time.Sleep(wait)
+			return w.round(k)
+		}
+		scale(8, 30*time.Second)
+		if len(w.routes(w.demo.GatewayTable)) != 9 || !strings.Contains(strings.Join(calls(since()), "\n"), "virtualMachineScaleSets") {
+			t.Fatalf("this test shows nothing: %v", calls(since()))
+		}
+		w.expect(scale(2, 30*time.Second), "6 done delete appgw-rt")
+	})
+}
