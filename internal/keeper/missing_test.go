@@ -212,19 +212,20 @@ func TestMissingHoldsNoDeletes(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		w.round(k)
 		since := w.mark()
-		scale := func(count int, wait time.Duration) Round {
+		scale := func(count int) Round {
 			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(5 * time.Second)
+			time.Sleep(20 * time.Second)
+			r := w.round(k)
+			time.Sleep(15 * time.Second)
 			w.round(k)
-			time.Sleep(wait)
-			return w.round(k)
+			return r
 		}
-		scale(8, 30*time.Second)
+		scale(8)
 		if len(w.routes(w.demo.GatewayTable)) != 9 || !strings.Contains(strings.Join(calls(since()), "\n"), "virtualMachineScaleSets") {
 			t.Fatalf("this test shows nothing: %v", calls(since()))
 		}
-		w.expect(scale(2, 30*time.Second), "6 done delete appgw-rt")
+		w.expect(scale(2), "6 done delete appgw-rt")
 	})
 }
