@@ -39,8 +39,9 @@ func (p *patient) young(n *node) bool {
 	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() && p.s.Taken.Sub(n.kube.Created) < settling
 }
 
-// waits reports whether a node may still be without its route. While Kubernetes says that the route is
-// there (NetworkUnavailable is False), it needs no patience: only a table that was read after it said so.
+// waits reports whether a node may still be without its route. While Kubernetes says that the route
+// is there (NetworkUnavailable is False), it needs no patience: only a table that was read after
+// that.
 func (p *patient) waits(n *node) bool {
 	if n.kube != nil && n.kube.NetworkUnavailable != nil && !n.kube.NetworkUnavailable.True {
 		return !p.s.Taken.IsZero() && !n.kube.NetworkUnavailable.Since.Before(p.s.Taken)

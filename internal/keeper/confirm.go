@@ -12,9 +12,9 @@ import (
 // nicsBelieved is for how long evidence that holds deletes back is not read again.
 const nicsBelieved = time.Minute
 
-// confirm reads the addresses of the nodes where deletes or missing routes need them, and plans again. Evidence that
-// holds deletes back, or that shows again what was reported, is believed for a while; to let go, or to report something
-// new, it is read anew.
+// confirm reads the addresses of the nodes where deletes or missing routes need them, and plans
+// again. Evidence that holds deletes back, or that shows again what was reported, is believed for a
+// while; to let go, or to report something new, it is read anew.
 func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
 	if len(p.NeedSubnets) > 0 {
 		if err := t.placeTargets(ctx, s, p.NeedSubnets); err != nil {
@@ -25,7 +25,9 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	var read, believed []network.ID
 	asked := p.Held
 	for _, id := range p.NeedNICs {
-		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved && (m.nicsHeld || !holds(asked, id)) {
+		m := t.memory[id.Key()]
+		believe := m.nics != nil && time.Since(m.nicsRead) < nicsBelieved
+		if believe && (m.nicsHeld || !holds(asked, id)) {
 			s.Learn(id).NICs = m.nics
 			believed = append(believed, id)
 		} else {

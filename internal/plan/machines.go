@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// machines counts the machines of a cluster's pools by the IP configurations in its node subnets. They are
-// read at every check; the pools' counts are not.
+// machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
+// They are read at every check; the pools' counts are not.
 func (w *work) machines(cluster *network.Cluster) int {
 	n := 0
 	for _, id := range w.s.NodeSubnetIDs(cluster) {
@@ -58,7 +58,8 @@ func familyName(v4 bool) string {
 	return "IPv6"
 }
 
-// routedNodes counts the nodes that pod routes lead to: the next hops of the family that has fewest.
+// routedNodes counts the nodes that pod routes lead to: the next hops of the family that has
+// fewest.
 func routedNodes(hops map[netip.Addr]string, families []bool) int {
 	count := map[bool]int{}
 	for hop := range hops {
@@ -73,8 +74,8 @@ func routedNodes(hops map[netip.Addr]string, families []bool) int {
 	return least
 }
 
-// tableRoom reports whether a cluster's route table has no room for one more node, and how many routes it
-// may hold. Azure Virtual Network Manager can raise the limit to 1,000.
+// tableRoom reports whether a cluster's route table has no room for one more node, and how many
+// routes it may hold. Azure Virtual Network Manager can raise the limit to 1,000.
 func tableRoom(table *network.RouteTable, families int) (full bool, limit int) {
 	limit = network.DefaultRouteLimit
 	if len(table.Routes) > limit {
@@ -84,11 +85,13 @@ func tableRoom(table *network.RouteTable, families int) (full bool, limit int) {
 }
 
 // TableFull is the finding for a cluster's route table without room for one more node.
-func TableFull(name string, cluster network.ID, table *network.RouteTable, limit int) finding.Finding {
+func TableFull(name string, cluster network.ID, table *network.RouteTable,
+	limit int) finding.Finding {
 	id := table.ID
 	return finding.New(finding.TableFull, name, string(id),
 		"the own table %s of cluster %s is full: it holds %d of %d routes, and no new node fits",
 		id.Short(), cluster.Short(), len(table.Routes), limit).
-		WithFix("az network route-table route list --subscription %s -g %s --route-table-name %s -o table",
+		WithFix("az network route-table route list --subscription %s -g %s "+
+			"--route-table-name %s -o table",
 			id.Subscription(), id.ResourceGroup(), id.Name())
 }

@@ -12,35 +12,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// A cluster has a node without a route where a pool counts more nodes than have one, and the network
-// interfaces show which. When it is reported:
+// A cluster has a node without a route where a pool counts more nodes than have one, and the
+// network interfaces show which. When it is reported:
 //
-//	what the checks saw                           reported
-//	--------------------------------------------  --------------------------------------------------------
-//	the table is full                             at once, as table-full
-//	no earlier check: sync, the first of run      at once, as a warning: nothing shows how old the node is
-//	a route at the check before, and now none     by the next check that reads the same, settled table
-//	never a route                                 after joining: new machines start, join, and wait for the
-//	                                              cloud provider's batch
-//	an operation on the cluster is running        after joining, and as a warning: it replaces nodes
+//	what the checks saw                       reported
+//	----------------------------------------  ---------------------------------------------------
+//	the table is full                         at once, as table-full
+//	no earlier check (sync, the first of run) at once, as a warning: nothing shows the node's age
+//	a route at the check before, now none     by the next check that reads the same settled table
+//	never a route                             after joining
+//	an operation runs on the cluster          after joining, as a warning: it replaces nodes
 //
-// Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed. What
-// was reported stays so until the node has its route or is gone.
+// Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
+// What was reported stays so until the node has its route or is gone.
 const (
-	// joining is how long a new machine may be without its route: it starts and joins within some two
-	// minutes, and the cloud provider writes in batches of 30 seconds, from a copy that it keeps for two
-	// minutes (AZURE.md).
+	// joining is how long a new machine may be without its route: it starts and joins within some
+	// two minutes, and the cloud provider writes in batches of 30 seconds, from a copy that it
+	// keeps for two minutes (AZURE.md).
 	joining = 5 * time.Minute
-	// apart is how far apart two checks are that prove that a lost route stays lost: events can make
-	// them follow each other at once.
-	apart = 5 * time.Second
+	// apart is how far apart two checks are that show that a lost route stays lost: events can
+	// make them follow each other at once.
+	apart = 2 * time.Second
 )
 
 // NodesMayJoin is the evidence that goes with nodes without a route where nothing shows their age.
 const NodesMayJoin = "nothing shows how old they are: a node that is just joining looks the same"
 
-// missing reports what a cluster's table and its node subnets lack: routes of nodes, room for routes, and
-// addresses for an upgrade. A diagnosis checks nodes and table itself, because it sees more of them.
+// missing reports what a cluster's table and its node subnets lack: routes of nodes, room for
+// routes, and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it
+// sees more of them.
 func (w *work) missing() {
 	for _, v := range w.views {
 		w.excluded(v)
@@ -51,8 +51,8 @@ func (w *work) missing() {
 	w.surges()
 }
 
-// whole returns the pod routes of a cluster's table by all of the cluster's pod CIDRs, also those that the
-// config excludes.
+// whole returns the pod routes of a cluster's table by all of the cluster's pod CIDRs, also those
+// that the config excludes.
 func (w *work) whole(v *view) (*view, map[netip.Prefix]network.Route) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
@@ -76,9 +76,10 @@ func (w *work) excluded(v *view) {
 		}
 	}
 	if len(out) > 0 {
+		of := " of cluster " + v.cluster.ID.Short()
 		w.add(finding.New(finding.PodCIDRsExclude, v.name, string(v.source),
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
-			number(len(out), "pod route of cluster "+v.cluster.ID.Short()+" is", "pod routes of cluster "+v.cluster.ID.Short()+" are"),
+			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
 			WithFix("widen spec.podCIDRs of %s; without it, all pod CIDRs of the cluster count", v.name))
 	}
@@ -102,7 +103,8 @@ func (w *work) nodes(v *view) {
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := network.NodeRoutes{ETag: table.ETag, Hops: map[netip.Addr]string{}, Lacks: map[string]network.Lack{}}
+	now := network.NodeRoutes{ETag: table.ETag, Hops: map[netip.Addr]string{},
+		Lacks: map[string]network.Lack{}}
 	for _, prefix := range sortedPrefixes(routes) {
 		now.Hops[routes[prefix].Hop] = network.RouteNode(routes[prefix].Name)
 	}
@@ -141,15 +143,18 @@ func (w *work) nodes(v *view) {
 }
 
 // judge decides by the rules above whether a node without a route is reported, and notes it.
-func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes, before network.NodeRoutes, l lone, full bool) bool {
+func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes,
+	before network.NodeRoutes, l lone, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
 	if !again {
 		had, node := before.Hops[l.addr], network.NodeName(l.machine)
-		lack = network.Lack{Since: w.s.Taken, Lost: had != "" && (node == "" || strings.EqualFold(node, had))}
+		lack.Since = w.s.Taken
+		lack.Lost = had != "" && (node == "" || strings.EqualFold(node, had))
 	}
 	age := w.s.Taken.Sub(lack.Since)
-	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag && network.Settled(table.Raw) && !busy(v.cluster)
+	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag &&
+		network.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
 		// What is reported first must be so now: an older list shows nodes that are gone.
 		nics := w.s.Known(v.cluster.ID).NICs
@@ -162,7 +167,8 @@ func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes
 }
 
 // uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
-func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRoutes, routed int, full bool) []lone {
+func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRoutes,
+	routed int, full bool) []lone {
 	if v.cluster.Nodes() <= routed {
 		return nil
 	}
@@ -182,14 +188,16 @@ func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRo
 }
 
 // reportLone reports nodes without a route.
-func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRoutes, reported []lone, routed int) {
+func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRoutes,
+	reported []lone, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
 		half      bool
 		has, have string
 	}{
 		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
-		{finding.RouteHalf, true, "has the route of one address family only", "have the routes of one address family only"},
+		{finding.RouteHalf, true,
+			"has the route of one address family only", "have the routes of one address family only"},
 	} {
 		severity, young := finding.Warning, false
 		var of []lone
@@ -212,12 +220,16 @@ func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRo
 			without = nodes - routed
 		}
 		what := "of cluster " + v.cluster.ID.Short()
-		f := finding.New(kind.code, v.name, string(table.ID), "%s in its own table %s: %d nodes, and pod routes to %d",
-			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have), table.ID.Short(), nodes, routed).
+		f := finding.New(kind.code, v.name, string(table.ID),
+			"%s in its own table %s: %d nodes, and pod routes to %d",
+			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
+			table.ID.Short(), nodes, routed).
 			With(lines(of)...).
-			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table", table.ID)
+			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table",
+				table.ID)
 		if of[0].machine == "" {
-			f = f.With("which nodes is unknown, the network interfaces could not be read: " + w.s.Known(v.cluster.ID).NICs.Failed)
+			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
+				w.s.Known(v.cluster.ID).NICs.Failed)
 		}
 		if young {
 			f = f.With(NodesMayJoin)
@@ -230,7 +242,8 @@ func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRo
 	}
 }
 
-// lone returns the machines without a route, of the pools that count more nodes than have one; by name.
+// lone returns the machines without a route, of the pools that count more nodes than have one; by
+// name.
 func (v *view) lone(nics *network.NICs, hops map[netip.Addr]string, families []bool) []lone {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family
 	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
@@ -289,7 +302,8 @@ func lines(all []lone) []string {
 // busy reports whether an operation is running on a cluster.
 func busy(c *network.Cluster) bool {
 	state := network.ProvisioningState(c.Raw)
-	return !slices.ContainsFunc([]string{"", "Succeeded", "Failed", "Canceled"}, func(over string) bool { return strings.EqualFold(state, over) })
+	return !slices.ContainsFunc([]string{"", "Succeeded", "Failed", "Canceled"},
+		func(over string) bool { return strings.EqualFold(state, over) })
 }
 
 // number says how many there are of what.

@@ -146,7 +146,8 @@ func (w *work) plan(state State, changes []Change) Plan {
 	}
 	return Plan{
 		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
-		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released, Nodes: w.noted,
+		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
+		Nodes: w.noted,
 	}
 }
 

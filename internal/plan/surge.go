@@ -14,16 +14,17 @@ import (
 // Room is what a node subnet has free, and what the next upgrade needs of it.
 type Room struct {
 	Subnet network.ID
-	// Free are the addresses that Azure still gives out. Surge is how many the largest surge of a pool in
-	// the subnet needs; surge nodes that are there already need none.
+	// Free are the addresses that Azure still gives out. Surge is how many the largest surge of a
+	// pool in the subnet needs; surge nodes that are there already need none.
 	Free, Surge int
 
 	pool   network.Pool // whose surge that is
 	config *v1alpha1.ClusterRoutes
 }
 
-// Rooms returns the room of each node subnet that was read, of the kubenet clusters of the configs; in the
-// order of their IDs. AKS upgrades one pool of a cluster at a time, so the largest surge counts.
+// Rooms returns the room of each node subnet that was read, of the kubenet clusters of the configs;
+// in the order of their IDs. AKS upgrades one pool of a cluster at a time, so the largest surge
+// counts.
 func Rooms(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	rooms := map[string]*Room{}
 	for i := range configs {
@@ -48,7 +49,8 @@ func Rooms(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 }
 
 // with is a subnet's room with one more pool in it.
-func (r *Room) with(subnet *network.Subnet, cluster *network.Cluster, pool network.Pool, c *v1alpha1.ClusterRoutes) *Room {
+func (r *Room) with(subnet *network.Subnet, cluster *network.Cluster, pool network.Pool,
+	c *v1alpha1.ClusterRoutes) *Room {
 	if r == nil {
 		free := 0
 		for _, prefix := range subnet.Prefixes {
@@ -69,12 +71,14 @@ func (r *Room) with(subnet *network.Subnet, cluster *network.Cluster, pool netwo
 func (w *work) surges() {
 	for _, room := range Rooms(w.s, w.configs) {
 		subnet := w.s.Subnet(room.Subnet)
-		if room.Surge <= room.Free || !slices.ContainsFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() }) {
+		v4 := func(p netip.Prefix) bool { return p.Addr().Is4() }
+		if room.Surge <= room.Free || !slices.ContainsFunc(subnet.Prefixes, v4) {
 			continue
 		}
 		w.add(finding.New(finding.SurgeShort, room.config.Metadata.Name, string(room.Subnet),
 			"node subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s of %s)",
-			room.Subnet.Short(), number(room.Free, "free address", "free addresses"), room.pool.Name, room.Surge,
+			room.Subnet.Short(), number(room.Free, "free address", "free addresses"),
+			room.pool.Name, room.Surge,
 			capacity.SurgeOf(room.pool.MaxSurge), number(room.pool.Count, "node", "nodes")).
 			WithFix("routekeeper capacity --cluster %s", room.config.Spec.ClusterID))
 	}

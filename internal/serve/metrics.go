@@ -67,8 +67,10 @@ func NewMetrics() *Metrics {
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
-	m.free = gauge("subnet_addresses_free", "Addresses in a node subnet that Azure still gives out.", "subnet")
-	m.surge = gauge("subnet_addresses_surge", "Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
+	m.free = gauge("subnet_addresses_free",
+		"Addresses in a node subnet that Azure still gives out.", "subnet")
+	m.surge = gauge("subnet_addresses_surge",
+		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -181,8 +183,8 @@ func (m *Metrics) keep(names []string) {
 	}
 }
 
-// unseen is for how long the metrics show how full a table or subnet was that is not checked any more: the config may not name it
-// now, or it cannot be read.
+// unseen is for how long the metrics show how full a table or subnet was that is not checked any
+// more: the config may not name it now, or it cannot be read.
 const unseen = time.Hour
 
 // fill notes how full tables and node subnets are.
