@@ -43,7 +43,8 @@ func (w *world) pauseRoutes(paused bool) {
 	}
 }
 
-// TestLostRoute: a route that somebody removes from the cluster's table is reported by the next check
+// TestLostRoute: a route that somebody removes from the cluster's table is reported by the next
+// check
 // that reads the same, and stays so until it is back.
 func TestLostRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -62,15 +63,18 @@ func TestLostRoute(t *testing.T) {
 		}
 		for i := range 30 {
 			f := check()
-			if f == nil || f.Severity != finding.Error || f.Resource != string(w.demo.ClusterTable) || len(f.Evidence) != 1 ||
-				!strings.Contains(f.Message, "1 node of cluster shop has no route") || !strings.Contains(f.Message, "3 nodes, and pod routes to 2") ||
+			if f == nil || f.Severity != finding.Error || len(f.Evidence) != 1 ||
+				f.Resource != string(w.demo.ClusterTable) ||
+				!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
+				!strings.Contains(f.Message, "3 nodes, and pod routes to 2") ||
 				!strings.Contains(f.Evidence[0], "instance 2 (10.42.1.6): IPv4") {
 				t.Fatalf("check %d: %+v", i, f)
 			}
 		}
 		// Another keeper cannot know how old it is, and says so; nor can sync.
 		r := w.round(w.keep(w.demoConfig()))
-		if f := of(r, finding.NodeWithoutRoute); f == nil || f.Severity != finding.Warning || !strings.Contains(strings.Join(f.Evidence, "\n"), "just joining") {
+		if f := of(r, finding.NodeWithoutRoute); f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(strings.Join(f.Evidence, "\n"), "just joining") {
 			t.Errorf("the first check of a keeper: %+v", f)
 		}
 		w.pauseRoutes(false)
@@ -119,7 +123,8 @@ func TestNeverRouted(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			age := time.Since(began)
 			f := of(w.round(k), finding.NodeWithoutRoute)
-			if f != nil && (age < 5*time.Minute || f.Severity != finding.Error || !strings.Contains(f.Evidence[0], "instance 3")) {
+			if f != nil && (age < 5*time.Minute || f.Severity != finding.Error ||
+				!strings.Contains(f.Evidence[0], "instance 3")) {
 				t.Errorf("after %s: %+v", age, f)
 			}
 			if f != nil {
@@ -129,7 +134,8 @@ func TestNeverRouted(t *testing.T) {
 				t.Fatalf("not reported after %s", age)
 			}
 		}
-		// It stands for as long as it lasts, and that costs few reads: the evidence is believed for a minute.
+		// It stands for as long as it lasts, and that costs few reads: the evidence is believed for
+		// a minute.
 		since := w.mark()
 		for range 6 {
 			time.Sleep(10 * time.Second)
@@ -149,7 +155,8 @@ func TestNeverRouted(t *testing.T) {
 	})
 }
 
-// TestFullTable: with 400 routes in the cluster's table and one node more, nobody else says anything: its
+// TestFullTable: with 400 routes in the cluster's table and one node more, nobody else says
+// anything: its
 // cloud provider tells Kubernetes that the route is there.
 func TestFullTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +166,8 @@ func TestFullTable(t *testing.T) {
 		w.edit(w.demo.ClusterTable, func(p object) {
 			routes := p["routes"].([]any)
 			for i := 0; len(routes) < 399; i++ {
-				routes = append(routes, route(fmt.Sprint("branch-", i), fmt.Sprintf("172.%d.%d.0/24", 16+i/256, i%256), "10.99.0.4"))
+				prefix := fmt.Sprintf("172.%d.%d.0/24", 16+i/256, i%256)
+				routes = append(routes, route(fmt.Sprint("branch-", i), prefix, "10.99.0.4"))
 			}
 			p["routes"] = routes
 		})
@@ -170,7 +178,8 @@ func TestFullTable(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute) // the cloud provider's copy is too old by then
 		r := w.round(k)
-		if f := of(r, finding.TableFull); f == nil || f.Severity != finding.Warning || !strings.Contains(f.Message, "400 of 400") {
+		if f := of(r, finding.TableFull); f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(f.Message, "400 of 400") {
 			t.Errorf("a full table with all routes: %+v", r.Findings)
 		}
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 5); err != nil {
@@ -180,7 +189,8 @@ func TestFullTable(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r = w.round(k)
 			f := of(r, finding.TableFull)
-			if f == nil || f.Severity != finding.Error || !strings.Contains(strings.Join(f.Evidence, "\n"), "instance 4 (10.42.1.8): IPv4") || of(r, finding.NodeWithoutRoute) != nil {
+			if f == nil || f.Severity != finding.Error || of(r, finding.NodeWithoutRoute) != nil ||
+				!strings.Contains(strings.Join(f.Evidence, "\n"), "instance 4 (10.42.1.8): IPv4") {
 				t.Errorf("one node more than routes: %+v", r.Findings)
 			}
 		}
@@ -191,20 +201,23 @@ func TestFullTable(t *testing.T) {
 func TestUncertainNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.inject(emulator.Fault{Path: "virtualMachineScaleSets", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Path: "virtualMachineScaleSets", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
 		w.pauseRoutes(true)
 		w.drop(w.demo.ClusterTable, "10.244.2.0/24")
 		time.Sleep(5 * time.Second)
 		r := w.round(w.keep(w.demoConfig()))
 		f := of(r, finding.NodeWithoutRoute)
-		if f == nil || f.Severity != finding.Warning || !strings.Contains(f.Message, "1 node of cluster shop has no route") ||
+		if f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
 			!strings.Contains(strings.Join(f.Evidence, "\n"), "could not be read: ") {
 			t.Errorf("%+v", r.Findings)
 		}
 	})
 }
 
-// TestMissingHoldsNoDeletes: interfaces that were read because new nodes had no route yet do not hold back
+// TestMissingHoldsNoDeletes: interfaces that were read because new nodes had no route yet do not
+// hold back
 // deletes of nodes that are gone since.
 func TestMissingHoldsNoDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +236,8 @@ func TestMissingHoldsNoDeletes(t *testing.T) {
 			return r
 		}
 		scale(8)
-		if len(w.routes(w.demo.GatewayTable)) != 9 || !strings.Contains(strings.Join(calls(since()), "\n"), "virtualMachineScaleSets") {
+		if len(w.routes(w.demo.GatewayTable)) != 9 ||
+			!strings.Contains(strings.Join(calls(since()), "\n"), "virtualMachineScaleSets") {
 			t.Fatalf("this test shows nothing: %v", calls(since()))
 		}
 		w.expect(scale(2), "6 done delete appgw-rt")

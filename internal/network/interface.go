@@ -67,10 +67,11 @@ const instanceOf = " instance "
 
 // HolderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
 func HolderName(id ID) string {
-	for at := id; at != ""; at = at.Parent() {
-		if at.Is(TypeScaleSet + "/virtualMachines") {
-			return at.Parent().Name() + instanceOf + at.Name()
-		}
+	segments := id.segments()
+	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type
+	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first], TypeScaleSet) &&
+		strings.EqualFold(segments[first+2], "virtualMachines") {
+		return segments[first+1] + instanceOf + segments[first+3]
 	}
 	return id.Name()
 }

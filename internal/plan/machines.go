@@ -3,6 +3,7 @@ package plan
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -26,10 +27,13 @@ func machinesIn(subnet *network.Subnet, cluster *network.Cluster) map[string]int
 	if subnet == nil {
 		return pools
 	}
+	group := string(cluster.NodeGroup()) + "/"
 	for _, c := range subnet.Configurations {
-		nic := c.Parent()
-		machine := network.HolderName(nic)
-		if seen[machine] || !nic.Group().Equal(cluster.NodeGroup()) {
+		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {
+			continue
+		}
+		machine := network.HolderName(c.Parent())
+		if seen[machine] {
 			continue
 		}
 		seen[machine] = true

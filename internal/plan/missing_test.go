@@ -111,8 +111,10 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	w.routed(0, 1)
 	w.sees("")
 	f := w.sees("node-without-route")
-	if !strings.HasPrefix(f.Message, "1 node of cluster shop has no route in its own table shop-rt: 3 nodes, and pod routes to 2") ||
-		len(f.Evidence) != 1 || f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {
+	const message = "1 node of cluster shop has no route in its own table shop-rt: " +
+		"3 nodes, and pod routes to 2"
+	if f.Message != message || len(f.Evidence) != 1 ||
+		f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {
 		t.Errorf("%+v", f)
 	}
 	// It stays reported, whatever else changes in the table, until the route is back.
@@ -156,7 +158,8 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	w.seesAfter(time.Second, "node-without-route warning")
 }
 
-// TestNodeJoins: a node that never had a route is joining for a while; so is one with the address of a node that is gone.
+// TestNodeJoins: a node that never had a route is joining for a while; so is one with the address
+// of a node that is gone.
 func TestNodeJoins(t *testing.T) {
 	w := watched(t)
 	w.sees("")
@@ -203,7 +206,8 @@ func TestFirstCheck(t *testing.T) {
 	watched(t).sees("")
 }
 
-// TestNotMissed: machines beyond their pool's count are no nodes that lack anything, and neither is what cannot be told.
+// TestNotMissed: machines beyond their pool's count are no nodes that lack anything, and neither is
+// what cannot be told.
 func TestNotMissed(t *testing.T) {
 	for name, change := range map[string]func(w *watch){
 		"a surge node": func(w *watch) { w.nodes[machine(3)] = []string{"10.240.0.7"} },
@@ -220,7 +224,8 @@ func TestNotMissed(t *testing.T) {
 		},
 		"a stopped cluster": func(w *watch) { w.routed(0, 1).s.Cluster(clusterA).Stopped = true },
 		"not all node subnets were read": func(w *watch) {
-			w.routed(0, 1).s.Cluster(clusterA).Pools = append(w.s.Cluster(clusterA).Pools, network.Pool{Name: "two", Subnet: nodesB})
+			cluster := w.routed(0, 1).s.Cluster(clusterA)
+			cluster.Pools = append(cluster.Pools, network.Pool{Name: "two", Subnet: nodesB})
 		},
 	} {
 		w := watched(t)
@@ -237,7 +242,8 @@ func TestNotMissed(t *testing.T) {
 	}
 }
 
-// TestOldEvidence: what is reported first must be so now; what was reported stays by older evidence.
+// TestOldEvidence: what is reported first must be so now; what was reported stays by older
+// evidence.
 func TestOldEvidence(t *testing.T) {
 	w := watched(t)
 	w.sees("")
@@ -256,12 +262,15 @@ func TestOldEvidence(t *testing.T) {
 	}
 }
 
-// TestSeenInTheSubnet: a node that the pools do not count yet is seen by its IP configuration in the subnet.
+// TestSeenInTheSubnet: a node that the pools do not count yet is seen by its IP configuration in
+// the subnet.
 func TestSeenInTheSubnet(t *testing.T) {
 	w := watched(t)
 	w.s.Taken = w.at
 	for i := range 4 {
-		w.s.Subnet(nodesA).Configurations = append(w.s.Subnet(nodesA).Configurations, configuration("MC_shop", "aks-pool0-1-vmss", i))
+		subnet := w.s.Subnet(nodesA)
+		subnet.Configurations = append(subnet.Configurations,
+			configuration("MC_shop", "aks-pool0-1-vmss", i))
 		want := 0
 		if i == 3 {
 			want = 1
@@ -278,16 +287,21 @@ func TestSeenInTheSubnet(t *testing.T) {
 }
 
 func configuration(group, set string, i int) network.ID {
-	return network.GroupID(sub, group) + network.ID(fmt.Sprintf("/providers/Microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%d/networkInterfaces/%s/ipConfigurations/ipconfig1", set, i, set))
+	return network.GroupID(sub, group) + network.ID(fmt.Sprintf(
+		"/providers/Microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%d"+
+			"/networkInterfaces/%s/ipConfigurations/ipconfig1", set, i, set))
 }
 
 func TestHalfARoute(t *testing.T) {
 	w := watched(t)
 	w.cluster(clusterA, "10.244.0.0/16,fd12::/48", nodesA)
 	w.s.Learn(clusterA).Nodes = network.NodeRoutes{}
-	w.s.Subnet(nodesA).Prefixes = append(w.s.Subnet(nodesA).Prefixes, netip.MustParsePrefix("fd42::/64"))
-	both := []string{nodeRoute(0), nodeRoute(1), nodeRoute(2), "aks-pool0-1-vmss000000____1 fd12:0:0:1::/64 fd42::a",
-		"aks-pool0-1-vmss000001____2 fd12:0:0:2::/64 fd42::b", "aks-pool0-1-vmss000002____3 fd12:0:0:3::/64 fd42::c"}
+	subnet := w.s.Subnet(nodesA)
+	subnet.Prefixes = append(subnet.Prefixes, netip.MustParsePrefix("fd42::/64"))
+	both := []string{nodeRoute(0), nodeRoute(1), nodeRoute(2),
+		"aks-pool0-1-vmss000000____1 fd12:0:0:1::/64 fd42::a",
+		"aks-pool0-1-vmss000001____2 fd12:0:0:2::/64 fd42::b",
+		"aks-pool0-1-vmss000002____3 fd12:0:0:3::/64 fd42::c"}
 	for i, a := range []string{"fd42::a", "fd42::b", "fd42::c"} {
 		w.nodes[machine(i)] = append(w.nodes[machine(i)], a)
 	}
@@ -296,7 +310,8 @@ func TestHalfARoute(t *testing.T) {
 	w.table(tableA, both[:5]...)
 	w.sees("")
 	f := w.sees("dual-stack-half")
-	if !strings.Contains(f.Message, "1 node of cluster shop has the route of one address family only") || f.Evidence[0] != machine(2)+" (fd42::c): IPv6" {
+	const message = "1 node of cluster shop has the route of one address family only"
+	if !strings.Contains(f.Message, message) || f.Evidence[0] != machine(2)+" (fd42::c): IPv6" {
 		t.Errorf("%+v", f)
 	}
 	w.table(tableA, both[0], both[1], both[3], both[4])
@@ -318,14 +333,16 @@ func TestClusterTableFull(t *testing.T) {
 		return w
 	}
 	f := filled(400).sees("table-full error")
-	if !strings.Contains(f.Message, "holds 400 of 400 routes") || !strings.Contains(strings.Join(f.Evidence, "\n"), machine(3)+" (10.240.0.7): IPv4") {
+	if !strings.Contains(f.Message, "holds 400 of 400 routes") ||
+		!strings.Contains(strings.Join(f.Evidence, "\n"), machine(3)+" (10.240.0.7): IPv4") {
 		t.Errorf("%+v", f)
 	}
 	filled(399).sees("")
 	filled(401).sees("") // Azure Virtual Network Manager raised the limit
 	// It would take two routes.
 	w := filled(399)
-	w.s.Cluster(clusterA).PodCIDRs = append(w.s.Cluster(clusterA).PodCIDRs, netip.MustParsePrefix("fd12::/48"))
+	cluster := w.s.Cluster(clusterA)
+	cluster.PodCIDRs = append(cluster.PodCIDRs, netip.MustParsePrefix("fd12::/48"))
 	if p := w.check(time.Second); !strings.Contains(codes(p), "table-full") {
 		t.Errorf("%+v", p.Findings)
 	}
@@ -336,7 +353,8 @@ func TestUnreadNICs(t *testing.T) {
 	w := watched(t)
 	failing := func(after time.Duration) Plan {
 		w.at = w.at.Add(after)
-		w.s.Taken, w.s.Learn(clusterA).NICs = w.at, &network.NICs{Failed: "AuthorizationFailed", Read: w.at}
+		w.s.Taken = w.at
+		w.s.Learn(clusterA).NICs = &network.NICs{Failed: "AuthorizationFailed", Read: w.at}
 		p := Make(w.s, w.configs)
 		w.s.Learn(clusterA).Nodes = p.Nodes[clusterA.Key()]
 		return p
@@ -346,13 +364,21 @@ func TestUnreadNICs(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{time.Second, ""}, {joining - time.Second, ""}, {time.Second, "node-without-route warning"}, {time.Second, "node-without-route warning"}} {
+	}{
+		{time.Second, ""}, {joining - time.Second, ""},
+		{time.Second, "node-without-route warning"}, {time.Second, "node-without-route warning"},
+	} {
 		p := failing(c.after)
 		if got := codes(p); got != c.want {
 			t.Fatalf("%q, want %q", got, c.want)
 		}
-		if c.want != "" && (!strings.HasPrefix(p.Findings[0].Message, "2 nodes of cluster shop have no route") || !strings.Contains(strings.Join(p.Findings[0].Evidence, "\n"), "AuthorizationFailed")) {
-			t.Errorf("%+v", p.Findings)
+		if c.want == "" {
+			continue
+		}
+		f := p.Findings[0]
+		if !strings.HasPrefix(f.Message, "2 nodes of cluster shop have no route") ||
+			!strings.Contains(strings.Join(f.Evidence, "\n"), "AuthorizationFailed") {
+			t.Errorf("%+v", f)
 		}
 	}
 	w.count(3)
@@ -361,7 +387,8 @@ func TestUnreadNICs(t *testing.T) {
 	}
 }
 
-// TestExcludedRoutes: a node whose route the config excludes is no node without a route, and its route is not forgotten either.
+// TestExcludedRoutes: a node whose route the config excludes is no node without a route, and its
+// route is not forgotten either.
 func TestExcludedRoutes(t *testing.T) {
 	w := watched(t)
 	w.configs[0].Spec.PodCIDRs = []string{"10.244.0.0/23"}
@@ -369,7 +396,10 @@ func TestExcludedRoutes(t *testing.T) {
 	w.configs = nil
 	w.config("shop", clusterA, gateway).Spec.PodCIDRs = []string{"10.244.0.0/23"}
 	f := w.sees("pod-cidrs-exclude-nodes")
-	if f.Message != "1 pod route of cluster shop is not copied to the targets, because spec.podCIDRs (10.244.0.0/23) excludes them" || len(f.Evidence) != 1 || !strings.Contains(f.Evidence[0], "10.244.2.0/24 to 10.240.0.6") {
+	const message = "1 pod route of cluster shop is not copied to the targets, " +
+		"because spec.podCIDRs (10.244.0.0/23) excludes them"
+	if f.Message != message || len(f.Evidence) != 1 ||
+		!strings.Contains(f.Evidence[0], "10.244.2.0/24 to 10.240.0.6") {
 		t.Errorf("%+v", f)
 	}
 	w.configs[0].Spec.PodCIDRs = []string{"10.244.0.0/22"}
@@ -388,7 +418,9 @@ func TestSurgeRoom(t *testing.T) {
 		return w
 	}
 	f := used(11).sees("surge-does-not-fit") // 10 % of 3
-	if f.Message != "node subnet vnet/shop-nodes has 0 free addresses, and the next upgrade of pool pool0 needs 1 for its surge (10% of 3 nodes)" || f.Resource != string(nodesA) {
+	const message = "node subnet vnet/shop-nodes has 0 free addresses, and the next upgrade of " +
+		"pool pool0 needs 1 for its surge (10% of 3 nodes)"
+	if f.Message != message || f.Resource != string(nodesA) {
 		t.Errorf("%+v", f)
 	}
 	used(10).sees("")
@@ -403,8 +435,9 @@ func TestSurgeRoom(t *testing.T) {
 	second.Name, second.Count = "pool1", 0
 	two.s.Cluster(clusterA).Pools = append(pools, second)
 	two.sees("")
-	two.s.Cluster(clusterA).Pools[0].MaxSurge, two.s.Cluster(clusterA).Pools[1] = "1", network.Pool{Name: "pool1", Subnet: nodesA, MaxSurge: "3"}
-	two.s.Cluster(clusterA).Pools[1].Count = 1
+	pools = two.s.Cluster(clusterA).Pools
+	pools[0].MaxSurge = "1"
+	pools[1] = network.Pool{Name: "pool1", Subnet: nodesA, MaxSurge: "3", Count: 1}
 	two.s.Learn(clusterA).Nodes.Hops = map[netip.Addr]string{}
 	if f := two.sees("surge-does-not-fit"); !strings.Contains(f.Message, "pool pool1 needs 3") {
 		t.Errorf("%+v", f)
@@ -412,7 +445,9 @@ func TestSurgeRoom(t *testing.T) {
 	// Surge nodes that are there already need no more addresses.
 	under := surge(used(11), "1")
 	for i := range 4 {
-		under.s.Subnet(nodesA).Configurations = append(under.s.Subnet(nodesA).Configurations, configuration("MC_shop", "aks-pool0-1-vmss", i))
+		subnet := under.s.Subnet(nodesA)
+		subnet.Configurations = append(subnet.Configurations,
+			configuration("MC_shop", "aks-pool0-1-vmss", i))
 	}
 	under.nodes[machine(3)] = []string{"10.240.0.7"}
 	under.sees("")
