@@ -45,6 +45,9 @@ var bads = []bad{
 	{"RoutekeeperConfigRefused", `routekeeper_config_refused 1x10`, 5 * time.Minute, `routekeeper_config_refused 1x4 0 1x4 0`},
 	{"RoutekeeperTableNearlyFull", "routekeeper_table_routes{table=\"t\"} 361x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30", 15 * time.Minute,
 		"routekeeper_table_routes{table=\"t\"} 360x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30\nroutekeeper_table_routes{table=\"own\"} 399x30"},
+	{"RoutekeeperSurgeDoesNotFit", "routekeeper_subnet_addresses_free{subnet=\"n\"} 2x60\nroutekeeper_subnet_addresses_surge{subnet=\"n\"} 3x60", 30 * time.Minute,
+		"routekeeper_subnet_addresses_free{subnet=\"n\"} 3x60\nroutekeeper_subnet_addresses_surge{subnet=\"n\"} 3x60\n" +
+			"routekeeper_subnet_addresses_free{subnet=\"other\"} 2x60"},
 	{"RoutekeeperTokensLow", `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 39x30`, 15 * time.Minute, `routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 40x30`},
 	// One burst of writes, and then none for a long time; and looks every five minutes, each of which finds few left.
 	{"RoutekeeperTokensLow", `routekeeper_arm_tokens_remaining{kind="writes",subscription="s"} 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39`, 15 * time.Minute,

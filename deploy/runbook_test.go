@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -61,7 +62,20 @@ func TestRunbooks(t *testing.T) {
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	m := serve.NewMetrics()
+	seen := network.NewSnapshot()
+	const cluster = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop"
+	const subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/n"
+	for _, doc := range []string{
+		`{"id":"` + cluster + `","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":3,"vnetSubnetID":"` + subnet + `"}]}}`,
+		`{"id":"` + subnet + `","properties":{"addressPrefix":"10.0.0.0/24"}}`,
+	} {
+		if err := seen.Add([]byte(doc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}, Spec: v1alpha1.Spec{ClusterID: cluster}}
 	m.Round(keeper.Round{
+		Configs: []v1alpha1.ClusterRoutes{config}, Seen: seen,
 		Kept: []string{"shop"}, Findings: []finding.Finding{finding.New(finding.SourceHop, "shop", "x", "")}, Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"}, State: plan.Failed}},
 	})

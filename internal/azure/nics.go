@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,7 +15,7 @@ import (
 // readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of any others in the node
 // resource group (pools of single machines). One part that fails fails all: the answer proves what is not there.
 func (c *Client) readNICs(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
-	nics := &network.NICs{Holder: map[netip.Addr]string{}}
+	nics := &network.NICs{Holder: map[netip.Addr]string{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
 	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeScaleSet, scaleSetVersion))
 	if err == nil {

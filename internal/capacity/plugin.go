@@ -87,6 +87,17 @@ func ParseSurge(text string) (Surge, error) {
 	return Surge{Nodes: n}, nil
 }
 
+// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge).
+var usualSurge = Surge{Percent: 10}
+
+// SurgeOf is the surge of a pool: what its maxSurge says, or what AKS takes where it says none.
+func SurgeOf(maxSurge string) Surge {
+	if surge, err := ParseSurge(maxSurge); err == nil {
+		return surge
+	}
+	return usualSurge
+}
+
 // Of returns how many more there are of so many nodes.
 func (s Surge) Of(nodes int) int {
 	if nodes == 0 {

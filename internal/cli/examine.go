@@ -149,7 +149,9 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 // read reads what is left to read once it is known which clusters are meant.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
-	s.Taken = time.Now()
+	if s.Taken.IsZero() { // what was surveyed may be as old as that
+		s.Taken = time.Now()
+	}
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}

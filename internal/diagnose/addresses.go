@@ -18,7 +18,7 @@ const nearly = 90
 // says counts as well.
 func addresses(p *patient) []finding.Finding {
 	found, full := p.subnetsRunOut()
-	pools, _, err := Pools(p.s, p.cluster, usualSurge, p.RouteLimit)
+	pools, _, err := Pools(p.s, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
 	if err != nil {
 		return found
 	}

@@ -8,6 +8,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // lacks says which routes a node should have and has not, and how many it should have. Kubernetes says for which prefixes; without it, a
@@ -48,7 +49,7 @@ func (b *book) missing() (lines []string, sure bool) {
 	var none, unnoticed, half []string
 	for _, n := range b.nodes.all {
 		lacks, of := b.lacks(n)
-		if len(lacks) == 0 || b.young(n) {
+		if len(lacks) == 0 || b.waits(n) {
 			continue
 		}
 		line := fmt.Sprintf("%s: %s", n, strings.Join(lacks, ", "))
@@ -75,7 +76,7 @@ func (b *book) missing() (lines []string, sure bool) {
 		f := b.ofTable(code, "%s in its own table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
 		if !sure {
 			f.Severity = finding.Warning
-			f = f.With("nothing shows how old they are: a new node has its route within a minute")
+			f = f.With(plan.NodesMayJoin)
 		}
 		b.add(f.WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table", b.table.ID))
 	}
@@ -112,14 +113,14 @@ func (b *book) room(without []string, sure bool) {
 	id := b.table.ID
 	switch {
 	case fit == 0:
-		f := b.ofTable(finding.TableFull, "the own table %s of cluster %s is full: it holds %d of %d routes, and no new node fits", id.Short(), b.cluster.ID.Short(), used, limit).With(room...)
+		f := plan.TableFull(b.name, b.cluster.ID, b.table, limit).With(room...)
 		if len(without) > 0 {
 			if sure {
 				f.Severity = finding.Error
 			}
 			f = f.With("without their routes are:").With(without...)
 		}
-		b.add(f.WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
+		b.add(f)
 	case used*100 >= limit*80 || grow > fit:
 		b.add(b.ofTable(finding.TableFilling, "the own table %s of cluster %s holds %d of %d routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit, "more node fits", "more nodes fit")).
 			With(room...).WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))

@@ -88,6 +88,30 @@ func TestRouteUnnoticed(t *testing.T) {
 	says(t, f, nodeName(2), "10.244.2.0/24", "NetworkUnavailable is false (RouteCreated)")
 	lone(t).kubernetes().routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
+
+	// The node's age does not matter: Kubernetes says that the route is there, and the table was read after that.
+	said := func(before time.Duration) func(*network.Node) {
+		return func(n *network.Node) {
+			born(time.Minute)(n)
+			n.NetworkUnavailable = &network.Condition{Reason: "RouteCreated", Since: n.Created.Add(time.Minute - before)}
+		}
+	}
+	is(t, lacking(t).kubernetes().node(2, said(time.Second)).finds(finding.RouteUnnoticed), finding.Error)
+	// The table may be older than what it says.
+	lacking(t).kubernetes().node(2, said(0)).finds()
+	lacking(t).kubernetes().node(2, said(-time.Second)).finds()
+	// An old node that was told so just now is the same.
+	lacking(t).kubernetes().node(2, said(0)).node(2, born(time.Hour)).finds()
+	// Nothing says when: its routes are there all the same, by what it says.
+	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *network.Node) { n.NetworkUnavailable.Since = time.Time{} }).finds(finding.RouteUnnoticed)
+}
+
+// TestSurgeShort: the subnet has 251 addresses, and one of three nodes is made first.
+func TestSurgeShort(t *testing.T) {
+	f := lone(t).use(nodes, 251).finds(finding.SurgeShort)
+	is(t, f, finding.Warning)
+	says(t, f, "shop-vnet/nodes has 0 free addresses", "pool nodepool1 needs 1", "routekeeper capacity --cluster "+string(shop))
+	lone(t).use(nodes, 250).finds()
 }
 
 // dual makes the cluster dual-stack.

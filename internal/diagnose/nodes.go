@@ -39,6 +39,16 @@ func (p *patient) young(n *node) bool {
 	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() && p.s.Taken.Sub(n.kube.Created) < settling
 }
 
+// waits reports whether a node may still be without its route. While Kubernetes says that the route
+// is there (NetworkUnavailable is False), it needs no patience: only a table that was read after
+// that.
+func (p *patient) waits(n *node) bool {
+	if n.kube != nil && n.kube.NetworkUnavailable != nil && !n.kube.NetworkUnavailable.True {
+		return !p.s.Taken.IsZero() && !n.kube.NetworkUnavailable.Since.Before(p.s.Taken)
+	}
+	return p.young(n)
+}
+
 // nodeSet are a cluster's nodes.
 type nodeSet struct {
 	// all are those that Kubernetes names, where it was asked, and else the machines of the pools; by name.
@@ -109,16 +119,8 @@ func (p *patient) machines(set *nodeSet) []*node {
 	return machines
 }
 
-// poolOf is the pool that a machine is of, or "". Names of Windows pools can be the beginning of others'.
-func (p *patient) poolOf(machine string) string {
-	name := ""
-	for _, pool := range p.cluster.Pools {
-		if pool.Holds(machine) && len(pool.Name) > len(name) {
-			name = pool.Name
-		}
-	}
-	return name
-}
+// poolOf is the pool that a machine is of, or "".
+func (p *patient) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
 // join takes the nodes that Kubernetes names, with the machines that hold their addresses. Virtual nodes are no machines: they have no
 // provider ID of Azure's.

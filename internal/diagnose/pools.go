@@ -61,13 +61,3 @@ func firstIPv4(prefixes []netip.Prefix) netip.Prefix {
 	}
 	return netip.Prefix{}
 }
-
-// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge).
-var usualSurge = capacity.Surge{Percent: 10}
-
-func surgeOf(pool network.Pool) capacity.Surge {
-	if surge, err := capacity.ParseSurge(pool.MaxSurge); err == nil {
-		return surge
-	}
-	return usualSurge
-}

@@ -128,7 +128,7 @@ func podCIDRForOverlay(p *patient) []finding.Finding {
 	nodes := 0
 	for _, pool := range p.cluster.Pools {
 		most := max(pool.Count, pool.MaxCount)
-		nodes += most + surgeOf(pool).Of(most)
+		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
 	}
 	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr <a free one, wide enough>")
 	var found []finding.Finding

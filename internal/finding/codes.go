@@ -23,6 +23,8 @@ const (
 
 	SourceEmpty     Code = "source-empty"
 	SourceHop       Code = "source-hop-outside"
+	PodCIDRsExclude Code = "pod-cidrs-exclude-nodes"
+	SurgeShort      Code = "surge-does-not-fit"
 	BrakeHeld       Code = "deletes-held"
 	TargetMissing   Code = "target-missing"
 	TargetIsSource  Code = "target-is-source"
@@ -94,6 +96,16 @@ var keeping = []Description{
 	{SourceHop, Warning, "A route in the cluster's table leads to no node subnet",
 		"It looks like a pod route, but its next hop is in none of the cluster's node subnets. It is not copied, because its copies could not be told from other people's routes.",
 		"See who wrote the route: the cloud provider writes only addresses of nodes."},
+	{PodCIDRsExclude, Warning, "spec.podCIDRs excludes routes of nodes",
+		"Pod routes in the cluster's route table lie outside spec.podCIDRs, so they are not" +
+			" copied: the pods of these nodes are not reached through the targets.",
+		"Widen spec.podCIDRs, or remove it: then all pod CIDRs of the cluster count. " +
+			"Nothing, if it is meant."},
+	{SurgeShort, Warning, "A node subnet cannot take the next surge",
+		"An upgrade makes surge nodes first, as many as the pool's maxSurge says, and each " +
+			"takes an address. The node subnet has fewer free: the upgrade will fail.",
+		"Free addresses, lower the pool's maxSurge, or move the pool to a larger subnet: " +
+			"routekeeper capacity says how large."},
 	{BrakeHeld, Error, "Deletes are held back",
 		"The cluster's table reads empty, or a large part of the routes in a target would have to go, and the network interfaces of the nodes do not confirm it. Deleting routes to living nodes would cut off their pods; keeping stale ones costs little.",
 		"See why the cluster's table lost its routes. When the nodes are really gone, it resolves itself."},

@@ -22,10 +22,18 @@ const (
 
 var routes = []Description{
 	{NodeWithoutRoute, Error, "A node has no route in the cluster's table",
-		"Pods on the node are not reached from other nodes. A node has its route within a minute after it came; where nothing shows how old it is, it is only a warning.",
+		"Pods on the node are not reached from other nodes. run reports a node that had a " +
+			"route and lost it at the next check that reads the same table, and one that never " +
+			"had one after five minutes: a new machine starts, joins and waits for the cloud " +
+			"provider. doctor waits three minutes from when the node came, where Kubernetes " +
+			"shows when. Where nothing shows how old a node is, and while an operation on the " +
+			"cluster runs, it is only a warning: so sync reports it.",
 		"See why the cloud provider does not write it: its identity's rights on the table, locks, policies, and the failed writes in the activity log."},
 	{RouteUnnoticed, Error, "A node has no route, and Kubernetes believes it has",
-		"The node's condition NetworkUnavailable is False, so pods are put on it, and they are not reached from other nodes. A cloud provider that takes a refused write for a success leaves it so (cloud-provider-azure#11003).",
+		"The node's condition NetworkUnavailable is False, so pods are put on it, and they " +
+			"are not reached from other nodes. A cloud provider that takes a refused write for " +
+			"a success leaves it so (cloud-provider-azure#11003). Its age does not matter: " +
+			"doctor needs only a table that was read after the condition changed.",
 		"See in the activity log what refuses its writes; it tries again once its copy of the table is too old."},
 	{RouteHalf, Error, "A node has the route of one address family only",
 		"In a dual-stack cluster each node needs an IPv4 and an IPv6 route. Pods on the node are not reached from other nodes by the family that is missing.",
@@ -55,7 +63,9 @@ var routes = []Description{
 		"A new node without room for its route has no pod network. A node takes one route, in a dual-stack cluster two.",
 		"Remove routes that nobody needs, lower the autoscaler's maximum, or move on to Azure CNI Overlay, which needs no routes."},
 	{TableFull, Warning, "The cluster's table is full",
-		"No route can be added: a new node gets no pod network. Where nodes lack their route already, it is an error.",
+		"No route can be added: a new node gets no pod network. Where nodes lack their " +
+			"route already, it is an error, at once: the cloud provider does not tell " +
+			"Kubernetes.",
 		"Remove routes that nobody needs, or nodes; or move on to Azure CNI Overlay, which needs no routes."},
 	{NetworkUnavailable, Warning, "A node's network is marked unavailable",
 		"Kubernetes puts no new pods on the node (condition NetworkUnavailable). With the reason NoRouteCreated its cloud provider could not write the route; where the table itself cannot be seen, that is an error.",

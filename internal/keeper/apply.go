@@ -159,7 +159,7 @@ func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.C
 		i := slices.IndexFunc(all, func(x *write) bool { return x.id.Equal(change.Resource) })
 		if i < 0 {
 			i = len(all)
-			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s, replan: again, seen: c.fresh}}
+			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s, replan: again, seen: s.Taken}}
 			all, harm[x] = append(all, x), 9
 			c.order = append(c.order, x.id)
 		}

@@ -12,8 +12,9 @@ import (
 // nicsBelieved is for how long evidence that holds deletes back is not read again.
 const nicsBelieved = time.Minute
 
-// confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
-// believed for a while; to let go, it is read anew.
+// confirm reads the addresses of the nodes where deletes or missing routes need them, and plans
+// again. Evidence that holds deletes back, or that shows again what was reported, is believed for a
+// while; to let go, or to report something new, it is read anew.
 func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
 	if len(p.NeedSubnets) > 0 {
 		if err := c.placeTargets(ctx, s, p.NeedSubnets); err != nil {
@@ -22,8 +23,11 @@ func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.
 		p = planner.Plan()
 	}
 	var read, believed []network.ID
+	asked := p.Held
 	for _, id := range p.NeedNICs {
-		if m := c.mem.clusters[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
+		m := c.mem.clusters[id.Key()]
+		believe := m.nics != nil && time.Since(m.nicsRead) < nicsBelieved
+		if believe && (m.nicsHeld || !holds(asked, id)) {
 			s.Learn(id).NICs = m.nics
 			believed = append(believed, id)
 		} else {
@@ -33,7 +37,7 @@ func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.
 	if len(believed) > 0 {
 		p = planner.Plan()
 		for _, id := range believed {
-			if !slices.ContainsFunc(p.Held, func(h plan.Part) bool { return h.Cluster.Equal(id) }) {
+			if holds(asked, id) && !holds(p.Held, id) || slices.ContainsFunc(p.NeedNICs, id.Equal) {
 				read = append(read, id)
 			}
 		}
@@ -47,11 +51,17 @@ func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.
 	if err := c.read(ctx, s, network.Wanted{NICs: read}); err != nil {
 		return p, err
 	}
+	p = planner.Plan()
 	for _, id := range read {
 		m := c.mem.clusters[id.Key()]
-		m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+		m.nics, m.nicsRead, m.nicsHeld = s.Known(id).NICs, time.Now(), holds(p.Held, id)
 	}
-	return planner.Plan(), nil
+	return p, nil
+}
+
+// holds reports whether deletes of a cluster are among those held back.
+func holds(held []plan.Part, cluster network.ID) bool {
+	return slices.ContainsFunc(held, func(h plan.Part) bool { return h.Cluster.Equal(cluster) })
 }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.

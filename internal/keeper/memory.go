@@ -39,8 +39,11 @@ type memory struct {
 	routes string
 	since  time.Time
 
+	nodes network.NodeRoutes // as the last check left them
+
 	nics     *network.NICs
 	nicsRead time.Time
+	nicsHeld bool // they held deletes back, and not only showed which nodes have no route
 }
 
 const (
@@ -65,6 +68,7 @@ func (m *memory) recall(s *network.Snapshot, id network.ID) {
 	known := s.Learn(id)
 	known.LastTable, known.LastProven, known.Subnets, known.OwnSubnets = m.lastTable, m.lastProven, m.subnets, m.ownSubnets
 	known.Held, known.Fresh, known.True = maps.Clone(m.held), maps.Clone(m.fresh), m.right
+	known.Nodes = m.nodes
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
@@ -126,6 +130,9 @@ func (c *check) remember(s *network.Snapshot, p plan.Plan) {
 		m := c.mem.clusters[id.Key()]
 		known := s.Learn(id)
 		known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
+		if nodes, checked := p.Nodes[id.Key()]; checked {
+			m.nodes = nodes
+		}
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			continue

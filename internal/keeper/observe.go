@@ -28,6 +28,7 @@ func (c *check) read(ctx context.Context, s *network.Snapshot, w network.Wanted)
 // have lost. Where all clusters are known from before, their documents are read beside that.
 func (c *check) observeSubnets(ctx context.Context) error {
 	c.s = network.NewSnapshot()
+	c.s.Taken = time.Now()
 	due, known := c.due()
 	documents := network.NewSnapshot()
 	read := make(chan error, 1)

@@ -65,11 +65,8 @@ func (k *Keeper) queue(q *request) error {
 	switch {
 	case k.over:
 		return errOver
-	case q.Cluster != "" && len(q.left) == 0:
-		return unknownCluster(q.Cluster)
 	case len(q.left) == 0:
-		q.end(nil)
-		return nil
+		return unknownCluster(q.Cluster)
 	}
 	k.requests = slices.DeleteFunc(append(k.requests, q), func(q *request) bool { return q.isOver() })
 	k.trigger(q.left, trigger{requests: []*request{q}})
@@ -77,6 +74,9 @@ func (k *Keeper) queue(q *request) error {
 }
 
 func unknownCluster(name string) error {
+	if name == "" {
+		return errors.New("there is no cluster in the config")
+	}
 	return fmt.Errorf("there is no cluster named %q in the config", name)
 }
 

@@ -298,7 +298,7 @@ func (s *storm) ask(name string) {
 		switch {
 		case ctx.Err() != nil:
 			s.t.Errorf("no answer about %q", r.Cluster)
-		case err != nil && strings.Contains(err.Error(), "there is no cluster named"):
+		case err != nil && strings.Contains(err.Error(), "there is no cluster"):
 		case err != nil:
 			s.t.Errorf("about %q: %v", r.Cluster, err)
 		case round.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" && round.Of != nil && !slices.Contains(round.Of, r.Cluster):

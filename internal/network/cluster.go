@@ -72,6 +72,18 @@ func (p Pool) Holds(machine string) bool {
 	return windows && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
 }
 
+// PoolOf is the name of the pool that a machine is of, or "". Names of Windows pools can be the
+// beginning of others'.
+func (c *Cluster) PoolOf(machine string) string {
+	name := ""
+	for _, pool := range c.Pools {
+		if pool.Holds(machine) && len(pool.Name) > len(name) {
+			name = pool.Name
+		}
+	}
+	return name
+}
+
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 

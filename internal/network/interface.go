@@ -62,29 +62,31 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 // Holder names the machine a NIC belongs to as far as its ID shows it: the instance of a scale set, or the NIC's own name.
 func (n *Interface) Holder() string { return HolderName(n.ID) }
 
+// instanceOf stands between a scale set's name and an instance's number.
+const instanceOf = " instance "
+
 // HolderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
 func HolderName(id ID) string {
-	for at := id; at != ""; at = at.Parent() {
-		if at.Is(TypeScaleSet + "/virtualMachines") {
-			return at.Parent().Name() + " instance " + at.Name()
-		}
+	segments := id.segments()
+	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type
+	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first], TypeScaleSet) &&
+		strings.EqualFold(segments[first+2], "virtualMachines") {
+		return segments[first+1] + instanceOf + segments[first+3]
 	}
 	return id.Name()
 }
 
 // Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any other NIC: the scale set's name and the
 // instance's number with six digits to the base 36 (cloud-provider-azure, getScaleSetVMInstanceID).
-func (n *Interface) Node() string {
-	for at := n.ID; at != ""; at = at.Parent() {
-		if !at.Is(TypeScaleSet + "/virtualMachines") {
-			continue
-		}
-		number, err := strconv.ParseUint(at.Name(), 10, 64)
-		if err != nil {
-			return ""
-		}
-		digits := strconv.FormatUint(number, 36)
-		return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
+func (n *Interface) Node() string { return NodeName(n.Holder()) }
+
+// NodeName is the name of the node that a NIC's holder is, as Interface.Node.
+func NodeName(holder string) string {
+	set, instance, ok := strings.Cut(holder, instanceOf)
+	number, err := strconv.ParseUint(instance, 10, 64)
+	if !ok || err != nil {
+		return ""
 	}
-	return ""
+	digits := strconv.FormatUint(number, 36)
+	return strings.ToLower(set) + strings.Repeat("0", max(0, 6-len(digits))) + digits
 }

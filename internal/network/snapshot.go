@@ -99,6 +99,9 @@ type Known struct {
 	// repair it.
 	Steady bool
 
+	// Nodes are the nodes and their routes as the check before this one left them.
+	Nodes NodeRoutes
+
 	// Written are the tables the cluster's identity wrote, by the activity log, as far as it was read. LogNext are the links
 	// at which it goes on; LogCut is set where it was too long to be read to its end.
 	LogRead bool
@@ -113,11 +116,32 @@ type Known struct {
 	NICs *NICs
 }
 
+// NodeRoutes is what one check of a cluster's nodes and their routes leaves to the next.
+type NodeRoutes struct {
+	// ETag is that of the cluster's route table.
+	ETag string
+	// Hops are the next hops of the pod routes, with the node that each route names; nil where there
+	// was no check yet.
+	Hops map[netip.Addr]string
+	// Lacks are the nodes without a route, by their machine as NICs name it.
+	Lacks map[string]Lack
+}
+
+// Lack is a node without a route.
+type Lack struct {
+	// Since is when the first check saw it so. Lost is set where the check before that saw its route.
+	Since time.Time
+	Lost  bool
+	// Reported is set once it has been reported: it stays so until the node has its route or is gone.
+	Reported bool
+}
+
 // NICs are the addresses held by the network interfaces of a cluster's nodes, and by which. Failed says why they could
-// not be read.
+// not be read. Read is when the reading began.
 type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
+	Read   time.Time
 }
 
 // Of counts the nodes of a pool that were seen.

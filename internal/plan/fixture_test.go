@@ -95,6 +95,8 @@ func (w *world) cluster(id network.ID, podCIDRs string, subnets ...network.ID) *
 		w.t.Fatal(err)
 	}
 	w.s.Clusters[c.ID.Key()] = c
+	// Nodes are not what most tests are about: a check before this one saw none of them.
+	w.s.Learn(id).Nodes.Hops = map[netip.Addr]string{}
 	return w
 }
 

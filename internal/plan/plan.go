@@ -26,6 +26,8 @@ type Plan struct {
 	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
 	// whose routes they are. A target that could not be looked at is in neither.
 	Held, Released []Part `json:"-"`
+	// Nodes is what the next check has to know of the clusters' nodes, by the cluster's ID.Key().
+	Nodes map[string]network.NodeRoutes `json:"-"`
 }
 
 // Part is one cluster's part in one target.
@@ -39,6 +41,7 @@ type Planner struct {
 	taken    Taken                    // what is known of all others
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
+	watching bool              // for a diagnosis
 
 	// by ID.Key()
 	parts     map[string][]part   // the clusters' parts in a target, in the order of their names
@@ -72,8 +75,9 @@ func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return N
 
 // Plan plans for everything that is configured.
 func (p *Planner) Plan() Plan {
-	w := work{Planner: p}
+	w := work{Planner: p, noted: map[string]network.NodeRoutes{}}
 	w.found = append(w.found, p.findings...)
+	w.missing()
 	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
 	for _, id := range p.targetIDs() {
 		if t := w.target(id, p.s.Table(id)); t != nil {
@@ -142,6 +146,7 @@ type work struct {
 	found          []finding.Finding
 	needNICs       []network.ID
 	held, released []Part
+	noted          map[string]network.NodeRoutes // as Plan.Nodes
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
@@ -153,6 +158,7 @@ func (w *work) plan(state State, changes []Change) Plan {
 	return Plan{
 		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
 		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
+		Nodes: w.noted,
 	}
 }
 

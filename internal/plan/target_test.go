@@ -309,7 +309,7 @@ func TestPodCIDRs(t *testing.T) {
 	w.table(gateway, "n2 10.244.2.0/24 10.240.0.66")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
-		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5`, "")
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5`, "pod-cidrs-exclude-nodes")
 	w.configs[0].Spec.PodCIDRs = []string{"10.0.0.0/8"} // wider: the cluster's counts
 	w.table(gateway, "n2 10.244.2.0/24 10.240.0.6", "x 10.245.2.0/24 10.240.0.66")
 	w.expect(`

@@ -10,7 +10,9 @@ import (
 // Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
 // reported. It is how a diagnosis looks at what keeping looks at.
 func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
-	return Make(s, watching(configs))
+	p := New(s, watching(configs))
+	p.watching = true
+	return p.Plan()
 }
 
 // watching makes configs that report what is not true instead of changing it.

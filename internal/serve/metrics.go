@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -30,7 +31,9 @@ type Metrics struct {
 	last          *prometheus.GaugeVec     // cluster
 	routes        *prometheus.GaugeVec     // table
 	limit         *prometheus.GaugeVec     // table
-	looked        map[string]time.Time     // tables, and when they were looked at last
+	free          *prometheus.GaugeVec     // subnet
+	surge         *prometheus.GaugeVec     // subnet
+	looked        map[string]time.Time     // tables and subnets, and when they were looked at last
 	calls         *prometheus.CounterVec   // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
@@ -64,6 +67,10 @@ func NewMetrics() *Metrics {
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
+	m.free = gauge("subnet_addresses_free",
+		"Addresses in a node subnet that Azure still gives out.", "subnet")
+	m.surge = gauge("subnet_addresses_surge",
+		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -154,7 +161,7 @@ func (m *Metrics) Round(r keeper.Round) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
-	m.fill(r, end)
+	m.fill(r, looked, end)
 }
 
 // keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look
@@ -176,15 +183,17 @@ func (m *Metrics) keep(names []string) {
 	}
 }
 
-// unseen is for how long it is told how full a table was that is not looked at any more: nobody may ask for it now, or it cannot be read.
+// unseen is for how long the metrics show how full a table or subnet was that is not checked any
+// more: the config may not name it now, or it cannot be read.
 const unseen = time.Hour
 
-// fill notes how full tables are.
-func (m *Metrics) fill(r keeper.Round, now time.Time) {
+// fill notes how full tables and node subnets are.
+func (m *Metrics) fill(r keeper.Round, looked []string, now time.Time) {
 	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
 		m.looked = map[string]time.Time{}
-		m.routes.Reset()
-		m.limit.Reset()
+		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
+			g.Reset()
+		}
 	}
 	for _, f := range r.Tables {
 		key := f.Table.Key()
@@ -196,11 +205,23 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 			m.limit.DeleteLabelValues(key)
 		}
 	}
+	if r.Seen != nil {
+		configs := slices.DeleteFunc(slices.Clone(r.Configs), func(c v1alpha1.ClusterRoutes) bool {
+			return !slices.Contains(looked, c.Metadata.Name)
+		})
+		for _, room := range plan.Rooms(r.Seen, configs) {
+			key := room.Subnet.Key()
+			m.looked[key] = now
+			m.free.WithLabelValues(key).Set(float64(room.Free))
+			m.surge.WithLabelValues(key).Set(float64(room.Surge))
+		}
+	}
 	for key, at := range m.looked {
 		if now.Sub(at) > unseen {
 			delete(m.looked, key)
-			m.routes.DeleteLabelValues(key)
-			m.limit.DeleteLabelValues(key)
+			for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
+				g.DeleteLabelValues(key)
+			}
 		}
 	}
 }

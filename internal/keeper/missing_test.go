@@ -1,0 +1,245 @@
+package keeper
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// drop removes the routes to a prefix from a table, as somebody might.
+func (w *world) drop(table network.ID, prefix string) {
+	w.t.Helper()
+	w.edit(table, func(p object) {
+		var rest []any
+		for _, r := range p["routes"].([]any) {
+			if r.(object)["properties"].(object)["addressPrefix"] != prefix {
+				rest = append(rest, r)
+			}
+		}
+		p["routes"] = rest
+	})
+}
+
+// of is the finding of a code in a round, nil where there is none.
+func of(r Round, code finding.Code) *finding.Finding {
+	for i, f := range r.Findings {
+		if f.Code == code {
+			return &r.Findings[i]
+		}
+	}
+	return nil
+}
+
+func (w *world) pauseRoutes(paused bool) {
+	w.t.Helper()
+	if !w.e.PauseRoutes(w.demo.Cluster, paused) {
+		w.t.Fatal("no such cluster")
+	}
+}
+
+// TestLostRoute: a route that somebody removes from the cluster's table is reported by the next
+// check
+// that reads the same, and stays so until it is back.
+func TestLostRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		check := func() *finding.Finding {
+			time.Sleep(10 * time.Second)
+			return of(w.round(k), finding.NodeWithoutRoute)
+		}
+		check()
+		w.pauseRoutes(true)
+		w.drop(w.demo.ClusterTable, "10.244.2.0/24")
+		time.Sleep(5 * time.Second) // the operation's time
+		if f := check(); f != nil {
+			t.Errorf("reported by the first check: %+v", f)
+		}
+		for i := range 30 {
+			f := check()
+			if f == nil || f.Severity != finding.Error || len(f.Evidence) != 1 ||
+				f.Resource != string(w.demo.ClusterTable) ||
+				!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
+				!strings.Contains(f.Message, "3 nodes, and pod routes to 2") ||
+				!strings.Contains(f.Evidence[0], "instance 2 (10.42.1.6): IPv4") {
+				t.Fatalf("check %d: %+v", i, f)
+			}
+		}
+		// Another keeper cannot know how old it is, and says so; nor can sync.
+		r := w.round(w.keep(w.demoConfig()))
+		if f := of(r, finding.NodeWithoutRoute); f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(strings.Join(f.Evidence, "\n"), "just joining") {
+			t.Errorf("the first check of a keeper: %+v", f)
+		}
+		w.pauseRoutes(false)
+		time.Sleep(3 * time.Minute)
+		if f := check(); f != nil {
+			t.Errorf("the route is back, and it says %+v", f)
+		}
+	})
+}
+
+// TestNoFalseAlarm: a healthy cluster that is scaled out and in, at a check every ten seconds.
+func TestNoFalseAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		for _, count := range []int{8, 5, 9, 3, 12, 11, 12, 4} {
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
+				t.Fatal(err)
+			}
+			for range 11 {
+				time.Sleep(10 * time.Second)
+				r := w.round(k)
+				for _, code := range []finding.Code{finding.NodeWithoutRoute, finding.TableFull, finding.SurgeShort} {
+					if f := of(r, code); f != nil {
+						t.Errorf("%d nodes: %+v", count, f)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestNeverRouted: a new node whose route never comes is reported once it has had time to join.
+func TestNeverRouted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.pauseRoutes(true)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for {
+			time.Sleep(10 * time.Second)
+			age := time.Since(began)
+			f := of(w.round(k), finding.NodeWithoutRoute)
+			if f != nil && (age < 5*time.Minute || f.Severity != finding.Error ||
+				!strings.Contains(f.Evidence[0], "instance 3")) {
+				t.Errorf("after %s: %+v", age, f)
+			}
+			if f != nil {
+				break
+			}
+			if age > 5*time.Minute+20*time.Second {
+				t.Fatalf("not reported after %s", age)
+			}
+		}
+		// It stands for as long as it lasts, and that costs few reads: the evidence is believed for
+		// a minute.
+		since := w.mark()
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			if f := of(w.round(k), finding.NodeWithoutRoute); f == nil || f.Severity != finding.Error {
+				t.Errorf("%+v", f)
+			}
+		}
+		sets := 0
+		for _, c := range calls(since()) {
+			if c == "GET virtualMachineScaleSets" {
+				sets++
+			}
+		}
+		if sets != 1 {
+			t.Errorf("the network interfaces were read %d times in a minute, want once", sets)
+		}
+	})
+}
+
+// TestFullTable: with 400 routes in the cluster's table and one node more, nobody else says
+// anything: its
+// cloud provider tells Kubernetes that the route is there.
+func TestFullTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.edit(w.demo.ClusterTable, func(p object) {
+			routes := p["routes"].([]any)
+			for i := 0; len(routes) < 399; i++ {
+				prefix := fmt.Sprintf("172.%d.%d.0/24", 16+i/256, i%256)
+				routes = append(routes, route(fmt.Sprint("branch-", i), prefix, "10.99.0.4"))
+			}
+			p["routes"] = routes
+		})
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "") // one fits
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute) // the cloud provider's copy is too old by then
+		r := w.round(k)
+		if f := of(r, finding.TableFull); f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(f.Message, "400 of 400") {
+			t.Errorf("a full table with all routes: %+v", r.Findings)
+		}
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 5); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			r = w.round(k)
+			f := of(r, finding.TableFull)
+			if f == nil || f.Severity != finding.Error || of(r, finding.NodeWithoutRoute) != nil ||
+				!strings.Contains(strings.Join(f.Evidence, "\n"), "instance 4 (10.42.1.8): IPv4") {
+				t.Errorf("one node more than routes: %+v", r.Findings)
+			}
+		}
+	})
+}
+
+// TestUncertainNodes: where the network interfaces may not be read, the pools' counts alone speak.
+func TestUncertainNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.inject(emulator.Fault{Path: "virtualMachineScaleSets", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
+		w.pauseRoutes(true)
+		w.drop(w.demo.ClusterTable, "10.244.2.0/24")
+		time.Sleep(5 * time.Second)
+		r := w.round(w.keep(w.demoConfig()))
+		f := of(r, finding.NodeWithoutRoute)
+		if f == nil || f.Severity != finding.Warning ||
+			!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
+			!strings.Contains(strings.Join(f.Evidence, "\n"), "could not be read: ") {
+			t.Errorf("%+v", r.Findings)
+		}
+	})
+}
+
+// TestMissingHoldsNoDeletes: interfaces that were read because new nodes had no route yet do not
+// hold back
+// deletes of nodes that are gone since.
+func TestMissingHoldsNoDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		since := w.mark()
+		scale := func(count int) Round {
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Second)
+			r := w.round(k)
+			time.Sleep(15 * time.Second)
+			w.round(k)
+			return r
+		}
+		scale(8)
+		if len(w.routes(w.demo.GatewayTable)) != 9 ||
+			!strings.Contains(strings.Join(calls(since()), "\n"), "virtualMachineScaleSets") {
+			t.Fatalf("this test shows nothing: %v", calls(since()))
+		}
+		w.expect(scale(2), "6 done delete appgw-rt")
+	})
+}

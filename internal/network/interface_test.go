@@ -1,0 +1,24 @@
+package network
+
+import "testing"
+
+// TestHolders: who holds an address, and which node that is.
+func TestHolders(t *testing.T) {
+	const compute = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/"
+	for id, want := range map[ID][2]string{
+		compute + "virtualMachineScaleSets/aks-np-vmss/virtualMachines/46/networkInterfaces/n": {
+			"aks-np-vmss instance 46", "aks-np-vmss00001a"},
+		"/SUBSCRIPTIONS/s/RESOURCEGROUPS/g/PROVIDERS/microsoft.compute/VIRTUALMACHINESCALESETS/AKS/" +
+			"VIRTUALMACHINES/0/networkInterfaces/n": {"AKS instance 0", "aks000000"},
+		compute + "virtualMachineScaleSets/aks/virtualMachines/aks_1/networkInterfaces/n": {
+			"aks instance aks_1", ""},
+		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/aks-nic-0": {
+			"aks-nic-0", ""},
+		compute + "virtualMachineScaleSets/aks/networkInterfaces/n": {"n", ""},
+	} {
+		holder := HolderName(id)
+		if node := NodeName(holder); holder != want[0] || node != want[1] {
+			t.Errorf("%s: %q is node %q, want %q", id, holder, node, want)
+		}
+	}
+}

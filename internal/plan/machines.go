@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
+// They are read at every check; the pools' counts are not.
+func (w *work) machines(cluster *network.Cluster) int {
+	n := 0
+	for _, id := range w.s.NodeSubnetIDs(cluster) {
+		for _, in := range machinesIn(w.s.Subnet(id), cluster) {
+			n += in
+		}
+	}
+	return n
+}
+
+// machinesIn counts the machines of each pool of a cluster in a subnet.
+func machinesIn(subnet *network.Subnet, cluster *network.Cluster) map[string]int {
+	pools, seen := map[string]int{}, map[string]bool{}
+	if subnet == nil {
+		return pools
+	}
+	group := string(cluster.NodeGroup()) + "/"
+	for _, c := range subnet.Configurations {
+		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {
+			continue
+		}
+		machine := network.HolderName(c.Parent())
+		if seen[machine] {
+			continue
+		}
+		seen[machine] = true
+		if pool := cluster.PoolOf(machine); pool != "" {
+			pools[pool]++
+		}
+	}
+	return pools
+}
+
+// families are the address families of pod CIDRs: true is IPv4.
+func families(cidrs []netip.Prefix) []bool {
+	var out []bool
+	for _, v4 := range []bool{true, false} {
+		if slices.ContainsFunc(cidrs, func(c netip.Prefix) bool { return c.Addr().Is4() == v4 }) {
+			out = append(out, v4)
+		}
+	}
+	return out
+}
+
+func familyName(v4 bool) string {
+	if v4 {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// routedNodes counts the nodes that pod routes lead to: the next hops of the family that has
+// fewest.
+func routedNodes(hops map[netip.Addr]string, families []bool) int {
+	count := map[bool]int{}
+	for hop := range hops {
+		count[hop.Is4()]++
+	}
+	least := -1
+	for _, v4 := range families {
+		if least < 0 || count[v4] < least {
+			least = count[v4]
+		}
+	}
+	return least
+}
+
+// tableRoom reports whether a cluster's route table has no room for one more node, and how many
+// routes it may hold. Azure Virtual Network Manager can raise the limit to 1,000.
+func tableRoom(table *network.RouteTable, families int) (full bool, limit int) {
+	limit = network.DefaultRouteLimit
+	if len(table.Routes) > limit {
+		limit = 1000
+	}
+	return families > 0 && limit-len(table.Routes) < families, limit
+}
+
+// TableFull is the finding for a cluster's route table without room for one more node.
+func TableFull(name string, cluster network.ID, table *network.RouteTable,
+	limit int) finding.Finding {
+	id := table.ID
+	return finding.New(finding.TableFull, name, string(id),
+		"the own table %s of cluster %s is full: it holds %d of %d routes, and no new node fits",
+		id.Short(), cluster.Short(), len(table.Routes), limit).
+		WithFix("az network route-table route list --subscription %s -g %s "+
+			"--route-table-name %s -o table",
+			id.Subscription(), id.ResourceGroup(), id.Name())
+}

@@ -1,0 +1,315 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// A cluster has a node without a route where a pool counts more nodes than have one, and the
+// network interfaces show which. When it is reported:
+//
+//	what the checks saw                       reported
+//	----------------------------------------  ---------------------------------------------------
+//	the table is full                         at once, as table-full
+//	no earlier check (sync, the first of run) at once, as a warning: nothing shows the node's age
+//	a route at the check before, now none     by the next check that reads the same settled table
+//	never a route                             after joining
+//	an operation runs on the cluster          after joining, as a warning: it replaces nodes
+//
+// Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
+// What was reported stays so until the node has its route or is gone.
+const (
+	// joining is how long a new machine may be without its route: it starts and joins within some
+	// two minutes, and the cloud provider writes in batches of 30 seconds, from a copy that it
+	// keeps for two minutes (AZURE.md).
+	joining = 5 * time.Minute
+	// apart is how far apart two checks are that show that a lost route stays lost: events can
+	// make them follow each other at once.
+	apart = 2 * time.Second
+)
+
+// NodesMayJoin is the evidence that goes with nodes without a route where nothing shows their age.
+const NodesMayJoin = "nothing shows how old they are: a node that is just joining looks the same"
+
+// missing reports what a cluster's table and its node subnets lack: routes of nodes, room for
+// routes, and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it
+// sees more of them.
+func (w *work) missing() {
+	for _, v := range w.views {
+		w.excluded(v)
+		if !w.watching {
+			w.nodes(v)
+		}
+	}
+	w.surges()
+}
+
+// whole returns the pod routes of a cluster's table by all of the cluster's pod CIDRs, also those
+// that the config excludes.
+func (w *work) whole(v *view) (*view, map[netip.Prefix]network.Route) {
+	if len(v.config.Spec.PodCIDRs) == 0 {
+		return v, v.wanted
+	}
+	all := *v.config
+	all.Spec.PodCIDRs = nil
+	wide := newView(w.s, &all, v.cluster)
+	return wide, wide.podRoutes(w.s.Table(v.source))
+}
+
+// excluded reports pod routes that are not copied because spec.podCIDRs excludes them.
+func (w *work) excluded(v *view) {
+	if v.wanted == nil || len(v.config.Spec.PodCIDRs) == 0 || len(v.config.Spec.Targets) == 0 {
+		return
+	}
+	var out []network.Route
+	_, all := w.whole(v)
+	for _, prefix := range sortedPrefixes(all) {
+		if _, copied := v.wanted[prefix]; !copied {
+			out = append(out, all[prefix])
+		}
+	}
+	if len(out) > 0 {
+		of := " of cluster " + v.cluster.ID.Short()
+		w.add(finding.New(finding.PodCIDRsExclude, v.name, string(v.source),
+			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
+			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
+			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
+			WithFix("widen spec.podCIDRs of %s; without it, all pod CIDRs of the cluster count", v.name))
+	}
+}
+
+// lone is a machine without its route, or without the route of one address family.
+type lone struct {
+	machine string
+	addr    netip.Addr
+	lacks   []string // families
+	half    bool
+}
+
+// nodes compares the nodes with the pod routes, and notes for the next check what it saw.
+func (w *work) nodes(v *view) {
+	if v.wanted == nil || v.blind || v.doubtful || v.cluster.Stopped {
+		return
+	}
+	fresh := *v
+	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again with the network interfaces
+	v = &fresh
+	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
+	wide, routes := w.whole(v)
+	now := network.NodeRoutes{ETag: table.ETag, Hops: map[netip.Addr]string{},
+		Lacks: map[string]network.Lack{}}
+	for _, prefix := range sortedPrefixes(routes) {
+		now.Hops[routes[prefix].Hop] = network.RouteNode(routes[prefix].Name)
+	}
+	families := families(wide.cidrs)
+	routed := routedNodes(now.Hops, families)
+	full, limit := tableRoom(table, len(families))
+	var reported []lone
+	if nodes := max(v.cluster.Nodes(), w.machines(v.cluster)); len(families) > 0 && nodes > routed {
+		nics := w.s.Known(v.cluster.ID).NICs
+		switch {
+		case nics == nil:
+			w.needNICs = append(w.needNICs, v.cluster.ID)
+			return
+		case nics.Failed != "":
+			reported = w.uncertain(v, &now, before, routed, full)
+		default:
+			for _, l := range wide.lone(nics, now.Hops, families) {
+				if w.judge(v, table, &now, before, l, full) {
+					reported = append(reported, l)
+				}
+			}
+		}
+	}
+	w.noted[v.cluster.ID.Key()] = now
+	switch {
+	case full:
+		f := TableFull(v.name, v.cluster.ID, table, limit)
+		if len(reported) > 0 {
+			f.Severity = finding.Error
+			f = f.With("without their routes are:").With(lines(reported)...)
+		}
+		w.add(f)
+	case len(reported) > 0:
+		w.reportLone(v, table, now, reported, routed)
+	}
+}
+
+// judge decides by the rules above whether a node without a route is reported, and notes it.
+func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes,
+	before network.NodeRoutes, l lone, full bool) bool {
+	key := strings.ToLower(l.machine)
+	lack, again := before.Lacks[key]
+	if !again {
+		had, node := before.Hops[l.addr], network.NodeName(l.machine)
+		lack.Since = w.s.Taken
+		lack.Lost = had != "" && (node == "" || strings.EqualFold(node, had))
+	}
+	age := w.s.Taken.Sub(lack.Since)
+	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag &&
+		network.Settled(table.Raw) && !busy(v.cluster)
+	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
+		// What is reported first must be so now: an older list shows nodes that are gone.
+		nics := w.s.Known(v.cluster.ID).NICs
+		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
+			w.needNICs = append(w.needNICs, v.cluster.ID)
+		}
+	}
+	now.Lacks[key] = lack
+	return lack.Reported
+}
+
+// uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
+func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRoutes,
+	routed int, full bool) []lone {
+	if v.cluster.Nodes() <= routed {
+		return nil
+	}
+	lack := network.Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
+	for _, old := range before.Lacks {
+		if old.Since.Before(lack.Since) {
+			lack.Since = old.Since
+		}
+		lack.Reported = lack.Reported || old.Reported
+	}
+	lack.Reported = lack.Reported || w.s.Taken.Sub(lack.Since) >= joining
+	now.Lacks[""] = lack
+	if !lack.Reported {
+		return nil
+	}
+	return []lone{{}}
+}
+
+// reportLone reports nodes without a route.
+func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRoutes,
+	reported []lone, routed int) {
+	for _, kind := range []struct {
+		code      finding.Code
+		half      bool
+		has, have string
+	}{
+		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
+		{finding.RouteHalf, true,
+			"has the route of one address family only", "have the routes of one address family only"},
+	} {
+		severity, young := finding.Warning, false
+		var of []lone
+		for _, l := range reported {
+			if l.half != kind.half {
+				continue
+			}
+			of = append(of, l)
+			lack := now.Lacks[strings.ToLower(l.machine)]
+			old := lack.Lost || w.s.Taken.Sub(lack.Since) >= joining
+			if young = young || !old; old && l.machine != "" && !busy(v.cluster) {
+				severity = finding.Error
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		nodes, without := v.cluster.Nodes(), len(of)
+		if of[0].machine == "" {
+			without = nodes - routed
+		}
+		what := "of cluster " + v.cluster.ID.Short()
+		f := finding.New(kind.code, v.name, string(table.ID),
+			"%s in its own table %s: %d nodes, and pod routes to %d",
+			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
+			table.ID.Short(), nodes, routed).
+			With(lines(of)...).
+			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table",
+				table.ID)
+		if of[0].machine == "" {
+			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
+				w.s.Known(v.cluster.ID).NICs.Failed)
+		}
+		if young {
+			f = f.With(NodesMayJoin)
+		}
+		if busy(v.cluster) {
+			f = f.With("an operation on the cluster is running, which can replace nodes")
+		}
+		f.Severity = severity
+		w.add(f)
+	}
+}
+
+// lone returns the machines without a route, of the pools that count more nodes than have one; by
+// name.
+func (v *view) lone(nics *network.NICs, hops map[netip.Addr]string, families []bool) []lone {
+	addrs := map[string]map[bool]netip.Addr{} // by machine and family
+	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
+		machine := nics.Holder[addr]
+		if !v.isNodeHop(network.Route{Hop: addr}) {
+			continue
+		}
+		if addrs[machine] == nil {
+			addrs[machine] = map[bool]netip.Addr{}
+		}
+		_, other := addrs[machine][addr.Is4()]
+		if _, routed := hops[addr]; routed || !other {
+			addrs[machine][addr.Is4()] = addr
+		}
+	}
+	short := map[string]int{} // by pool
+	for _, pool := range v.cluster.Pools {
+		short[pool.Name] = pool.Count
+	}
+	var all []lone
+	for _, machine := range slices.Sorted(maps.Keys(addrs)) {
+		l, of := lone{machine: machine}, 0
+		for _, v4 := range families {
+			addr, has := addrs[machine][v4]
+			if !has { // a dual-stack NIC may be short of one for a moment
+				continue
+			}
+			of++
+			if !l.addr.IsValid() {
+				l.addr = addr
+			}
+			if _, routed := hops[addr]; !routed {
+				l.addr, l.lacks = addr, append(l.lacks, familyName(v4))
+			}
+		}
+		if l.half = len(l.lacks) < of; len(l.lacks) > 0 {
+			all = append(all, l)
+		} else if of > 0 {
+			short[v.cluster.PoolOf(machine)]--
+		}
+	}
+	return slices.DeleteFunc(all, func(l lone) bool { return short[v.cluster.PoolOf(l.machine)] <= 0 })
+}
+
+// lines writes a line for each node.
+func lines(all []lone) []string {
+	var out []string
+	for _, l := range all {
+		if l.machine != "" {
+			out = append(out, fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", ")))
+		}
+	}
+	return out
+}
+
+// busy reports whether an operation is running on a cluster.
+func busy(c *network.Cluster) bool {
+	state := network.ProvisioningState(c.Raw)
+	return !slices.ContainsFunc([]string{"", "Succeeded", "Failed", "Canceled"},
+		func(over string) bool { return strings.EqualFold(state, over) })
+}
+
+// number says how many there are of what.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
