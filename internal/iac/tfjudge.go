@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -137,7 +138,7 @@ func (j *judge) association(r *tfResource) {
 	if r.Address == withoutKeys(r.Address) {
 		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
 	} else { // a removed block is for all instances
-		keep += fmt.Sprintf("terraform state rm '%s'", r.Address)
+		keep += finding.Command("terraform state rm %s", r.Address).String()
 	}
 	switch {
 	case r.deletes():

@@ -206,17 +206,16 @@ func failed(ctx context.Context, e *editor, planned []plan.Change, written azure
 	if state == plan.Skipped || missed == 0 {
 		return outcomes, nil
 	}
-	code, fix := finding.WriteFailed, ""
+	code, fix := finding.WriteFailed, finding.CommandLine{}
 	var fault *azure.Error
 	switch {
 	case errors.Is(err, azure.ErrUndone):
-		code, fix = finding.WriteUndone, "az monitor activity-log list --resource-id "+string(planned[0].Resource)
+		code, fix = finding.WriteUndone, finding.Command("az monitor activity-log list --resource-id %s", planned[0].Resource)
 	case errors.As(err, &fault) && fault.Refused():
-		code, fix = finding.WriteRefused, "az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above"
+		code, fix = finding.WriteRefused, finding.Command("az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above")
 	}
 	f := finding.New(code, planned[0].Cluster, string(planned[0].Resource), "%s was not changed: %v", planned[0].Resource.Short(), err)
-	f.Fix = fix
-	return outcomes, []finding.Finding{f}
+	return outcomes, []finding.Finding{f.WithFix("%s", fix)}
 }
 
 // dropped compares what was read back with what was sent.

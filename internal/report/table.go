@@ -26,12 +26,12 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 	switch format {
 	case Short:
 		for _, row := range t.Rows {
-			fmt.Fprintln(&b, strings.Join(row, " "))
+			fmt.Fprintln(&b, cell(strings.Join(row, " ")))
 		}
 	case Markdown:
 		b.WriteString(MarkdownTable(t.Header, t.Rows))
 		for _, line := range t.Lines {
-			fmt.Fprintf(&b, "\n%s\n", line)
+			fmt.Fprintf(&b, "\n%s\n", cell(line))
 		}
 	default:
 		header := make([]string, len(t.Header))
