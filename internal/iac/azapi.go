@@ -70,6 +70,10 @@ func (j *judge) azapi(r *tfResource) {
 		v = r.before()
 	}
 	kind, version, _ := strings.Cut(v.AzapiType, "@")
+	if r.Type == tfAzapi && strings.EqualFold(kind, network.TypeCluster) {
+		j.cluster(r)
+		return
+	}
 	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet), strings.EqualFold(kind, network.TypeVNet)
 	if !subnet && !vnet {
 		return

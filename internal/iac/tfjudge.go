@@ -49,6 +49,8 @@ func (p *tfPlan) judge() *Reading {
 			j.routeTable(r)
 		case tfRoute:
 			j.route(r)
+		case tfCluster:
+			j.cluster(r)
 		case tfAzapi, tfAzapiUpdate:
 			j.azapi(r)
 		case tfAzapiAction:
