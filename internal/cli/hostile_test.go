@@ -28,8 +28,9 @@ var (
 	unseen  = []string{"x\ntouch PWNED", "x\n::error::injected", "x\x1b[31m\x1b]0;pwn\x07", "x\u202etouch", "x\u2066", "x\u200b", "x\u009b2J", "x\x7f", "x\r"}
 )
 
-// TestHostileBundle makes a diagnosis of a bundle with hostile names, and pastes every command of it into a shell: each reaches its
-// program with the names whole, and nothing else is run. Nothing that is printed moves the cursor or hides anything.
+// TestHostileBundle makes a diagnosis of a bundle with hostile names, and pastes every command of
+// it into a shell: each reaches its program with the names whole, and nothing else is run. Nothing
+// that is printed moves the cursor or hides anything.
 func TestHostileBundle(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are for a POSIX shell")
@@ -103,7 +104,8 @@ func TestHostileBundle(t *testing.T) {
 
 var placeholder = regexp.MustCompile(`<[a-z][^>']*>`)
 
-// pasted runs what a finding says to do next in a shell where the programs only say what they are called with.
+// pasted runs what a finding says to do next in a shell where the programs only say what they are
+// called with.
 func pasted(t *testing.T, fix string) (calls [][]string) {
 	t.Helper()
 	i := regexp.MustCompile(`\b(az|kubectl|terraform|routekeeper) `).FindStringIndex(fix)
@@ -143,7 +145,8 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 	return calls
 }
 
-// clean checks that output shows all that it holds, and that no line of it is a command to GitHub Actions.
+// clean checks that output shows all that it holds, and that no line of it is a command to GitHub
+// Actions.
 func clean(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// TestLeastRightsOfManagedNetwork: the rights that generate writes are enough where AKS made network and table, and without any single
-// one of those that write or join something is refused.
+// TestLeastRightsOfManagedNetwork: the rights that generate writes are enough where AKS made
+// network and table, and without any single one of those that write or join something is refused.
 func TestLeastRightsOfManagedNetwork(t *testing.T) {
 	for name, edit := range map[string]func(config []byte) []byte{
 		"table named": func(config []byte) []byte { return config },
@@ -102,7 +102,8 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 	}
 }
 
-// managed waits for the routes of a cluster's nodes, and returns the subnet and the table that AKS made.
+// managed waits for the routes of a cluster's nodes, and returns the subnet and the table that AKS
+// made.
 func (l *leastRights) managed(cluster network.ID) (subnet, table network.ID) {
 	l.t.Helper()
 	doc, err := l.a.op.Get(cluster, "2025-10-01")

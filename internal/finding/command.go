@@ -6,19 +6,22 @@ import (
 	"strings"
 )
 
-// CommandLine is what to type next: a command for a POSIX shell, or words with such commands in them.
+// CommandLine is what to type next: a command for a POSIX shell, or words with such commands in
+// them.
 type CommandLine struct {
 	text     string
 	withheld bool
 }
 
-// withheld takes the place of a command that cannot be pasted: POSIX has no quoting that shows a control character, and an
-// invisible character would hide what is pasted. The sentence names no value, so that it is safe to paste, too.
+// withheld takes the place of a command that cannot be pasted: POSIX has no quoting that shows a
+// control character, and an invisible character would hide what is pasted. The sentence names no
+// value, so that it is safe to paste, too.
 const withheld = "no command is shown, because a name in it has characters that cannot be shown; -o json shows them"
 
-// Command makes a command line from a template and values. It is safe to paste, whatever the values are: each string
-// stands as one word of a POSIX shell, a slice of strings as one word each. Numbers and other command lines stand as they
-// are. A value that cannot be shown withholds the whole command.
+// Command makes a command line from a template and values. It is safe to paste, whatever the values
+// are: each string stands as one word of a POSIX shell, a slice of strings as one word each.
+// Numbers and other command lines stand as they are. A value that cannot be shown withholds the
+// whole command.
 func Command(template string, values ...any) CommandLine {
 	c := CommandLine{}
 	words := make([]any, len(values))

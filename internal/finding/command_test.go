@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// words runs a command line with a real shell, in which show prints each of its arguments, and returns those.
+// words runs a command line with a real shell, in which show prints each of its arguments, and
+// returns those.
 func words(t interface{ Fatalf(string, ...any) }, line string) []string {
 	out, err := exec.Command("sh", "-c", `show() { for a; do printf '%s\000' "$a"; done; }; `+line).CombinedOutput()
 	if err != nil {
@@ -19,7 +20,8 @@ func words(t interface{ Fatalf(string, ...any) }, line string) []string {
 	return strings.Split(string(bytes.TrimSuffix(out, []byte{0})), "\x00")
 }
 
-// TestCommandIsPasted checks that a shell takes each value as one word, whatever is in it, and runs nothing of it.
+// TestCommandIsPasted checks that a shell takes each value as one word, whatever is in it, and runs
+// nothing of it.
 func TestCommandIsPasted(t *testing.T) {
 	for _, value := range []string{
 		"", "plain", "a b", "$(echo no)", "`echo no`", "$HOME", "it's", `"`, `\`, "*", "~", "#", "a;b", "a&b", "a|b", ">x", "<x", "!", "{a,b}", "-x", "é", "a=b", "'", "''", "[a]", "?",

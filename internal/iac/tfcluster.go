@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// reasons are words for those of Terraform's action_reason that say more than the plan's actions do (plan representation in
-// developer.hashicorp.com/terraform/internals/json-format).
+// reasons are words for those of Terraform's action_reason that say more than the plan's actions do
+// (plan representation in developer.hashicorp.com/terraform/internals/json-format).
 var reasons = map[string]string{
 	"replace_by_request":                "-replace asks for it",
 	"replace_because_tainted":           "it is tainted",
@@ -33,14 +33,16 @@ type tfBecause struct {
 	} `json:"change"`
 }
 
-// becauseOf reads the reasons from a change. What is not as it should be is left out: that it is deleted counts.
+// becauseOf reads the reasons from a change. What is not as it should be is left out: that it is
+// deleted counts.
 func becauseOf(raw []byte) *tfBecause {
 	b := &tfBecause{}
 	_ = json.Unmarshal(raw, b)
 	return b
 }
 
-// cluster judges a cluster. Whatever else the plan says of it, one that is deleted is lost with all that runs on it.
+// cluster judges a cluster. Whatever else the plan says of it, one that is deleted is lost with all
+// that runs on it.
 func (j *judge) cluster(r *tfResource) {
 	if !slices.Contains(r.Change.Actions, "delete") {
 		return

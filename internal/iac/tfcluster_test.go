@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestClusterReplaced: a real plan that replaces a cluster, and every variation of it, is an error, whatever is known of subnets.
+// TestClusterReplaced: a real plan that replaces a cluster, and every variation of it, is an error,
+// whatever is known of subnets.
 func TestClusterReplaced(t *testing.T) {
 	for _, m := range mutations {
 		for _, known := range []Known{{}, {Carriers: []Carrier{Named("aks", "it carries pods")}}} {

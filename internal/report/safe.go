@@ -33,7 +33,8 @@ func cell(s string) string {
 	}
 }
 
-// paintAt finds the first of the sequences that Style writes; both ends are the end of the text where there is none.
+// paintAt finds the first of the sequences that Style writes; both ends are the end of the text
+// where there is none.
 func paintAt(s string) (start, end int) {
 	start, end = len(s), len(s)
 	for _, code := range paints {
@@ -45,7 +46,8 @@ func paintAt(s string) (start, end int) {
 	return start, end
 }
 
-// SafeText returns text of several lines without anything hidden: the last door for what a writer of reports missed.
+// SafeText returns text of several lines without anything hidden: the last door for what a writer
+// of reports missed.
 func SafeText(text string, style Style) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -62,7 +64,8 @@ func SafeText(text string, style Style) string {
 	return strings.Join(lines, "\n")
 }
 
-// SafeJSON returns JSON in which what is hidden is escaped as \u202e. Programs read the same values.
+// SafeJSON returns JSON in which what is hidden is escaped as \u202e. Programs read the same
+// values.
 func SafeJSON(raw []byte) []byte {
 	if finding.Show(string(raw)) == string(raw) {
 		return raw
@@ -82,7 +85,8 @@ func SafeJSON(raw []byte) []byte {
 	return b.Bytes()
 }
 
-// Safe returns a writer that hides nothing from a person. Each write has to end where a character ends.
+// Safe returns a writer that hides nothing from a person. Each write has to end where a character
+// ends.
 func Safe(w io.Writer, format Format, style Style) io.Writer { return &safe{w, format, style} }
 
 type safe struct {

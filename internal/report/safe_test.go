@@ -25,7 +25,7 @@ func TestNothingHidden(t *testing.T) {
 		"diagnosis": Diagnosis{Clusters: []string{bad}, Findings: findings}.Write,
 		"check":     Checked{Files: []CheckedFile{{bad, bad}}, Findings: findings}.Write,
 		"alerts":    Alerts{Changes: []AlertChange{{Verb: "create", Resource: bad, Kind: bad, Group: bad, Name: bad, Why: []string{bad}, State: AlertFailed, Error: bad}}, Watched: []AlertScopes{{bad, []string{bad}}}, Unknown: []string{bad}}.Write,
-		"table":     Table{Header: []string{"h"}, Rows: [][]string{{bad}}, Value: bad}.Write,
+		"table":     Table{Header: []string{"h"}, Rows: [][]string{{bad}}, Lines: []string{bad}, Value: bad}.Write,
 	} {
 		for _, format := range []Format{Text, Short, Markdown, JSON, SARIF} {
 			if format == SARIF && name != "check" {

@@ -42,7 +42,10 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintln(&b, line)
 		}
 		if len(t.Lines) > 0 {
-			fmt.Fprintf(&b, "\n%s\n", strings.Join(t.Lines, "\n"))
+			b.WriteString("\n")
+			for _, line := range t.Lines {
+				fmt.Fprintln(&b, cell(line))
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())
