@@ -76,3 +76,25 @@ func TestLinksInDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestNoAddressOfOurs: the module's path is a name and no address. Nothing can be installed or looked up there, so nothing tells anybody to.
+func TestNoAddressOfOurs(t *testing.T) {
+	files, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	domain := regexp.QuoteMeta(strings.TrimSuffix(module, "/routekeeper"))
+	wrong := regexp.MustCompile(`(?i)(https?|git|ssh)://[\w@./-]*` + domain + `|\b(go (install|run|get|mod download)|docker pull|pip install|brew install|curl|wget|repo:)\b[^\n"]*` + domain)
+	if bad := "go install -v " + module + "@latest"; !wrong.MatchString(bad) || !wrong.MatchString("https://"+module) || wrong.MatchString(module+"/v1alpha1") {
+		t.Fatal("the test does not tell them apart")
+	}
+	for _, name := range strings.Split(strings.TrimSpace(string(files)), "\n") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // removed, and not committed yet
+		}
+		for _, found := range wrong.FindAllString(string(text), -1) {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+}

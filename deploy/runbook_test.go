@@ -44,7 +44,7 @@ func TestRunbooks(t *testing.T) {
 	for _, r := range newPrometheus(t).rules {
 		want := strings.ToLower(r.Alert)
 		told[want] = true
-		if r.Annotations["runbook_url"] != "https://routekeeper.dev/routekeeper/docs/runbooks.md#"+want || !slices.Contains(sections, want) {
+		if r.Annotations["runbook_url"] != "docs/runbooks.md#"+want || !slices.Contains(sections, want) {
 			t.Errorf("%s leads to %s, and the runbooks have %v", r.Alert, r.Annotations["runbook_url"], sections)
 		}
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {

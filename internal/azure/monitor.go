@@ -10,6 +10,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -42,7 +43,8 @@ func (c *Client) AlertResources(ctx context.Context, groups []network.ID) ([]net
 			})
 			var fault *Error
 			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
-				return nil, fmt.Errorf("resource group %s is not there: az group create --subscription %s -n %s -l <location>", group, group.Subscription(), group.ResourceGroup())
+				return nil, fmt.Errorf("resource group %s is not there: %s", group,
+					finding.Command("az group create --subscription %s -n %s -l <location>", group.Subscription(), group.ResourceGroup()))
 			}
 			if err != nil {
 				return nil, err

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -224,6 +225,11 @@ func (b *Bundle) addManifest(data []byte) error {
 	}
 	if m.Format != format {
 		return fmt.Errorf("format %d, expected %d: it was written by routekeeper %s", m.Format, format, m.Program)
+	}
+	for i, c := range m.Configs {
+		if err := config.CheckName(c.Metadata.Name); err != nil {
+			return fmt.Errorf("metadata.name of config %d: %w", i+1, err)
+		}
 	}
 	b.Program, b.Clusters, b.Configs, b.Proposed = m.Program, m.Clusters, m.Configs, m.Proposed
 	s := b.Snapshot

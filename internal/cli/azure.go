@@ -21,6 +21,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 var (
@@ -50,7 +51,8 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(
 	if a.emulatorDir != "" {
 		info, err := findLocal(ctx, a.emulatorDir)
 		if err != nil {
-			return nil, fmt.Errorf("--emulator: %w; start one with routekeeper emulator --dir %s", err, a.emulatorDir)
+			return nil, fmt.Errorf("--emulator: %w; start one with %s", err,
+				finding.Command("routekeeper emulator --dir %s", a.emulatorDir))
 		}
 		return connectLocal(info, log, called)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/bundle"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -33,7 +34,7 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
 		return errors.New("--out: expected a file to write to, such as bundle.tgz: a bundle is nothing for a terminal")
 	}
-	w, _, _, err := a.output()
+	w, err := a.raw()
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,8 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	}
 	if a.outPath != "" && a.outPath != "-" {
 		d := report.Diagnosis{Clusters: e.names(), Findings: found}
-		fmt.Fprintf(a.err, "wrote %s (%s); next: routekeeper doctor --from-bundle %s\n", a.outPath, d.Sentence(), a.outPath)
+		fmt.Fprintf(a.err, "wrote %s (%s); next: %s\n", finding.Show(a.outPath), d.Sentence(),
+			finding.Command("routekeeper doctor --from-bundle %s", a.outPath))
 	}
 	return nil
 }

@@ -131,7 +131,12 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 		return nil, err
 	}
 	e := &examination{client: client}
-	e.Configs, e.Proposed, e.File = configs, len(configs) == 0, strings.Join(o.paths, " -f ")
+	e.Configs, e.Proposed = configs, len(configs) == 0
+	for i, path := range o.paths {
+		if e.File = finding.Command("%s -f %s", e.File, path); i == 0 {
+			e.File = finding.Command("%s", path)
+		}
+	}
 	for _, c := range configs {
 		e.Clusters = append(e.Clusters, network.ID(c.Spec.ClusterID))
 	}

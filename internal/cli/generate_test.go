@@ -27,7 +27,7 @@ import (
 // hclFunctions are those of Terraform's that the generated code uses.
 var hclFunctions = map[string]function.Function{
 	"concat": stdlib.ConcatFunc, "compact": stdlib.CompactFunc, "flatten": stdlib.FlattenFunc, "lower": stdlib.LowerFunc, "split": stdlib.SplitFunc,
-	"join": stdlib.JoinFunc, "slice": stdlib.SliceFunc, "values": stdlib.ValuesFunc, "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+	"join": stdlib.JoinFunc, "length": stdlib.LengthFunc, "slice": stdlib.SliceFunc, "values": stdlib.ValuesFunc, "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 }
 
 // evaluation computes the locals of generated files, given what Terraform would have read or made.
@@ -141,7 +141,14 @@ func newLeastRights(t *testing.T) *leastRights {
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
 	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out", filepath.Join(l.dir, "tf"))
 
-	// Logged in as the keeper.
+	l.logIn(own)
+	l.assign(a.demo.Cluster, string(a.demo.NodeSubnet))
+	return l
+}
+
+// logIn makes the login of the keeper.
+func (l *leastRights) logIn(own string) {
+	l.t.Helper()
 	info, err := emulator.ReadInfo(own)
 	l.must(err)
 	info.ClientID, info.ClientSecret = keeperPrincipal.ClientID, keeperPrincipal.Secret
@@ -150,22 +157,21 @@ func newLeastRights(t *testing.T) *leastRights {
 	l.login = filepath.Join(l.dir, "login")
 	l.must(os.MkdirAll(l.login, 0o755))
 	l.must(os.WriteFile(filepath.Join(l.login, emulator.InfoFile), raw, 0o600))
-	l.assign()
-	return l
 }
 
-// assign evaluates the code and does what Terraform would.
-func (l *leastRights) assign() {
-	cluster, err := l.a.op.Get(l.a.demo.Cluster, "2025-10-01")
+// assign evaluates the code and does what Terraform would. subnet is that of the cluster's pools, "" where AKS made it.
+func (l *leastRights) assign(id network.ID, subnet string) {
+	l.t.Helper()
+	cluster, err := l.a.op.Get(id, "2025-10-01")
 	l.must(err)
 	properties := cluster["properties"].(map[string]any)
-	pool := cty.ObjectVal(map[string]cty.Value{"vnet_subnet_id": cty.StringVal(string(l.a.demo.NodeSubnet))})
+	pool := cty.ObjectVal(map[string]cty.Value{"vnet_subnet_id": cty.StringVal(subnet)})
 	ctx, _ := evaluation(l.t, map[string]cty.Value{
 		"var": cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("routekeeper")}),
 		"data": cty.ObjectVal(map[string]cty.Value{
 			"azurerm_subscription": cty.ObjectVal(map[string]cty.Value{"main": cty.ObjectVal(map[string]cty.Value{
 				"id": cty.StringVal("/subscriptions/" + l.a.demo.Cluster.Subscription())})}),
-			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"kept": cty.ObjectVal(map[string]cty.Value{"shop": cty.ObjectVal(map[string]cty.Value{
+			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"kept": cty.ObjectVal(map[string]cty.Value{id.Name(): cty.ObjectVal(map[string]cty.Value{
 				"agent_pool_profile": cty.ListVal([]cty.Value{pool, pool}), "node_resource_group": cty.StringVal(properties["nodeResourceGroup"].(string))})})}),
 		}),
 	}, filepath.Join(l.dir, "tf", "keeper.tf"))
@@ -222,6 +228,11 @@ func (l *leastRights) work(check bool) (refused []string) {
 	l.run(code(0), "--emulator", l.login, "sync", "-f", l.config)
 	l.run(code(0), "--emulator", l.login, "run", "-f", l.config, "--once")
 	l.run(code(0), "--emulator", l.login, "doctor", "-f", l.config)
+	return l.refused(since)
+}
+
+// refused lists what the keeper was refused since a request.
+func (l *leastRights) refused(since int) (refused []string) {
 	for _, r := range l.a.e.Requests(since) {
 		if r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden {
 			id := network.ID(r.Path)

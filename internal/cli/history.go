@@ -153,11 +153,11 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	if err != nil {
 		return err
 	}
-	w, _, _, err := a.output()
+	w, err := a.raw()
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(report.Safe(w, report.JSON, report.Style{}))
 	e.SetEscapeHTML(false)
 	return o.each(q, func(entry history.Entry) error { return e.Encode(entry) })
 }

@@ -163,7 +163,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 			shown = shown || any
 			return there
 		}) && shown {
-			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n", name)
+			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n", report.Plain(name))
 		}
 	}
 }

@@ -98,9 +98,9 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	for i, f := range findings {
 		if why[i] != "" {
 			left++
-			fmt.Fprintf(a.err, "left: %s: %s\n", report.FindingLine(f), why[i])
+			fmt.Fprintf(a.err, "left: %s: %s\n", report.FindingLine(f), report.Plain(why[i]))
 			if f.Fix != "" {
-				fmt.Fprintf(a.err, "  next: %s\n", f.Fix)
+				fmt.Fprintf(a.err, "  next: %s\n", report.Plain(f.Fix))
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func wholeFile(name string) (iac.File, error) {
 // showFix says what was repaired and what was left, and shows or writes it.
 func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 	for _, line := range fix.Left {
-		fmt.Fprintf(a.err, "left: %s\n", line)
+		fmt.Fprintf(a.err, "left: %s\n", report.Plain(line))
 	}
 	if len(fix.Done) > 0 {
 		if err := a.show(fix.Edit, write); err != nil {
@@ -179,7 +179,7 @@ func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 		}
 	}
 	for _, line := range fix.Done {
-		fmt.Fprintf(a.err, "repaired: %s\n", line)
+		fmt.Fprintf(a.err, "repaired: %s\n", report.Plain(line))
 	}
 	switch {
 	case len(fix.Done)+len(fix.Left) == 0:

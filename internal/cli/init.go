@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -80,7 +81,8 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 		return err
 	}
 	if toFile {
-		fmt.Fprintf(a.err, "wrote %s; next: routekeeper sync -f %s --dry-run\n", a.outPath, a.outPath)
+		fmt.Fprintf(a.err, "wrote %s; next: %s\n", finding.Show(a.outPath),
+			finding.Command("routekeeper sync -f %s --dry-run", a.outPath))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 	"routekeeper.dev/routekeeper/internal/monitor"
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // printMonitor writes the code for what would be set up.
@@ -30,7 +31,7 @@ func (a *app) printMonitor(w io.Writer, o monitorOptions, i monitor.Installation
 		return err
 	}
 	for _, line := range watched.Unknown {
-		if _, err := io.WriteString(a.err, "routekeeper: "+line+"\n"); err != nil {
+		if _, err := io.WriteString(a.err, "routekeeper: "+report.Plain(line)+"\n"); err != nil {
 			return err
 		}
 	}

@@ -56,22 +56,35 @@ func (a *app) outFlag(cmd *cobra.Command) {
 }
 
 // output opens where the report goes, before anything else is done: a report that cannot be written is no use afterwards.
-// A regular file takes its place only when it is complete, and keeps the one it replaces until then.
-func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.open(replaceOut) }
+// A regular file takes its place only when it is complete, and keeps the one it replaces until then. What is written shows
+// all that it holds.
+func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.safe(replaceOut) }
 
 // stream opens where the lines of a command that goes on go: a file can be read while it grows, and what it holds stays.
-func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.open(appendOut) }
+func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.safe(appendOut) }
 
-func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style, error) {
+func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style, error) {
+	w, err := a.open(how)
+	if err != nil {
+		return nil, "", report.Style{}, err
+	}
+	format, style := report.Format(a.format), report.Style{Color: w == a.out && colour(w)}
+	return report.Safe(w, format, style), format, style, nil
+}
+
+// raw opens where a file goes that is no report: its bytes stay as they are.
+func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
+
+func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 	if a.outPath == "" || a.outPath == "-" {
-		return a.out, report.Format(a.format), report.Style{Color: colour(a.out)}, nil
+		return a.out, nil
 	}
 	f, err := how(a.outPath)
 	if err != nil {
-		return nil, "", report.Style{}, fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
+		return nil, fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
 	}
 	a.outFile = f
-	return f, report.Format(a.format), report.Style{}, nil
+	return f, nil
 }
 
 // outFile is an --out file being written.

@@ -140,7 +140,7 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 	var diff []string
 	for i, c := range e.Changes {
 		if i == 0 || !c.Resource.Equal(e.Changes[i-1].Resource) {
-			diff = append(diff, c.Resource.Short()+"  "+style.Dim(string(c.Resource)))
+			diff = append(diff, report.Plain(c.Resource.Short())+"  "+style.Dim(string(c.Resource)))
 		}
 		what := report.Plain(c.Route)
 		if c.Verb == plan.Associate {

@@ -146,14 +146,17 @@ func TestGitHubWorkflow(t *testing.T) {
 func TestAzurePipeline(t *testing.T) {
 	const path = "docs/pipelines/azure-pipelines.yml"
 	var p struct {
-		Trigger string
-		Pool    struct {
+		Trigger   string
+		Resources struct {
+			Repositories []struct{ Repository, Type, Name string }
+		}
+		Pool struct {
 			VMImage string `yaml:"vmImage"`
 		}
 		Steps []struct {
-			Checkout, Task, Script, Bash, Condition string
-			DisplayName                             string `yaml:"displayName"`
-			Inputs, Env                             map[string]any
+			Checkout, Path, Task, Script, Bash, Condition string
+			DisplayName                                   string `yaml:"displayName"`
+			Inputs, Env                                   map[string]any
 		}
 	}
 	readYAML(t, path, &p)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes or findings.
@@ -74,8 +76,25 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(a.err, "routekeeper: "+strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	fmt.Fprintln(a.err, "routekeeper: "+strings.Join(problems(err), "\n  "))
 	return 1
+}
+
+// problems are the lines of an error: one, or one of each error that was joined. Other ends of lines come from outside, and
+// could begin a command of a pipeline, such as ::error::.
+func problems(err error) []string {
+	joined, is := err.(interface{ Unwrap() []error })
+	if !is {
+		return []string{report.Plain(err.Error())}
+	}
+	var texts, lines []string
+	for _, e := range joined.Unwrap() {
+		texts, lines = append(texts, e.Error()), append(lines, problems(e)...)
+	}
+	if strings.Join(texts, "\n") != err.Error() { // not errors.Join
+		return []string{report.Plain(err.Error())}
+	}
+	return lines
 }
 
 // commands returns a command with all below it.

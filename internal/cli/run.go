@@ -205,7 +205,7 @@ func logger(w io.Writer, verbose bool) *slog.Logger {
 		o.Level = slog.LevelDebug
 	}
 	if !terminal(w) {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(slog.NewJSONHandler(report.Safe(w, report.JSON, report.Style{}), o))
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey && len(groups) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -178,22 +179,22 @@ func traceAll(m trace.Matrix, w io.Writer, format report.Format, style report.St
 
 // matrixText is a sentence and then the causes, worst first, with the ends as far as they fit a line.
 func matrixText(m trace.Matrix, style report.Style) string {
-	text := style.Green(fmt.Sprintf("all of %s are delivered", report.Count(m.Pairs, "pair")))
+	text, paint := fmt.Sprintf("all of %s are delivered", report.Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {
-		text = fmt.Sprintf("of %s %d are delivered, %d dropped, %d unknown", report.Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown)
+		text, paint = fmt.Sprintf("of %s %d are delivered, %d dropped, %d unknown", report.Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold
 	}
 	if m.Pairs == 0 {
-		text = "no node's pods are known: there is nothing to trace"
+		text, paint = "no node's pods are known: there is nothing to trace", style.Bold
 	}
-	text = style.Bold(text) + "\n"
+	text = paint(text) + "\n"
 	for _, b := range m.Broken {
 		direction := ""
 		if b.Answer {
 			direction = ", the answer"
 		}
-		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)), report.Count(b.Pairs, "pair"), b.Kind, direction, b.Why)
-		text += fmt.Sprintf("  from %s to the pods of %s\n", some(b.From), some(b.To))
-		text += style.Dim(fmt.Sprintf("  see: routekeeper trace %s %s", b.Example[0], b.Example[1])) + "\n"
+		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)), report.Count(b.Pairs, "pair"), b.Kind, direction, report.Plain(b.Why))
+		text += fmt.Sprintf("  from %s to the pods of %s\n", report.Plain(some(b.From)), report.Plain(some(b.To)))
+		text += style.Dim("  see: "+finding.Command("routekeeper trace %s %s", b.Example[0], b.Example[1]).String()) + "\n"
 	}
 	for _, u := range m.Unseen {
 		text += style.Dim("not seen: "+u) + "\n"
@@ -234,7 +235,7 @@ func wayText(direction string, way trace.Way, from, to trace.Endpoint, style rep
 			text += style.Dim("     "+map[bool]string{true: "in", false: "out"}[r.Inbound]+": "+r.Why) + "\n"
 		}
 	}
-	text += "  " + verdictPaint(way.Verdict, style)(string(way.Verdict)) + ": " + way.Why + "\n"
+	text += "  " + verdictPaint(way.Verdict, style)(string(way.Verdict)) + ": " + report.Plain(way.Why) + "\n"
 	for _, u := range way.Unseen {
 		text += style.Dim("  not seen: "+u) + "\n"
 	}

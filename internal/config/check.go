@@ -23,6 +23,14 @@ const (
 // objectName is what Kubernetes takes for a name (RFC 1123 label), so that a file can become an object later.
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
+// CheckName says why a text cannot be the metadata.name of a config.
+func CheckName(name string) error {
+	if !objectName.MatchString(name) {
+		return fmt.Errorf("%s is not a name, expected at most 63 of a-z, 0-9 and -", quoted(name))
+	}
+	return nil
+}
+
 // check holds one document against the rules that need no other.
 func (d *document) check() error {
 	s := &d.spec.Spec
@@ -30,8 +38,8 @@ func (d *document) check() error {
 		func() error { return oneOf(d, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion) },
 		func() error { return oneOf(d, "kind", d.spec.Kind, v1alpha1.Kind) },
 		func() error {
-			if name := d.spec.Metadata.Name; !objectName.MatchString(name) {
-				return d.errorf("metadata.name", "%s is not a name, expected at most 63 of a-z, 0-9 and -", quoted(name))
+			if err := CheckName(d.spec.Metadata.Name); err != nil {
+				return d.errorf("metadata.name", "%v", err)
 			}
 			return nil
 		},

@@ -114,14 +114,14 @@ func (s seat) bare(p *patient) []finding.Finding {
 		return nil // keeping says what there is to say
 	}
 	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
-		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: "+p.azAKS("update", "--yes")).
+		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: "+p.azAKS("update", "--yes").String()).
 		WithFix("%s", s.associate())}
 }
 
 // replaced says who put another table on a subnet, where that can be told.
 func (s seat) replaced(p *patient) []finding.Finding {
 	other := s.subnet.RouteTable
-	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", "associate the cluster's own table again"
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", finding.Command("associate the cluster's own table again")
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
 	}
@@ -139,8 +139,8 @@ func (s seat) replaced(p *patient) []finding.Finding {
 	return nil
 }
 
-func (s seat) associate() string {
-	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
+func (s seat) associate() finding.CommandLine {
+	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
 // blackhole reports a default route that drops everything. A cluster without outbound type may be meant to be cut off.

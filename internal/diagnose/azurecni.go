@@ -106,7 +106,7 @@ func (s *strays) add(should, line string) {
 }
 
 // findings makes one of each place; with thousands outside, the first few tell enough.
-func (s *strays) findings(p *patient, code finding.Code, what, fix string) []finding.Finding {
+func (s *strays) findings(p *patient, code finding.Code, what string, fix finding.CommandLine) []finding.Finding {
 	const most = 10
 	var found []finding.Finding
 	for _, should := range s.places {
@@ -147,7 +147,7 @@ func nodesOutside(p *patient) []finding.Finding {
 			out.add(should, fmt.Sprintf("pod %s/%s on the network of node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
 		}
 	}
-	return out.findings(p, finding.NodeOutside, "nodes and pods on their networks", "kubectl get nodes -o wide")
+	return out.findings(p, finding.NodeOutside, "nodes and pods on their networks", finding.Command("kubectl get nodes -o wide"))
 }
 
 func podsOutside(p *patient) []finding.Finding {
@@ -165,7 +165,7 @@ func podsOutside(p *patient) []finding.Finding {
 			out.add(should, fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
 		}
 	}
-	return out.findings(p, finding.PodOutside, "pods", "kubectl get pods -A -o wide")
+	return out.findings(p, finding.PodOutside, "pods", finding.Command("kubectl get pods -A -o wide"))
 }
 
 func (p *patient) nodesByName() map[string]network.Node {

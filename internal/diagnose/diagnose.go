@@ -28,7 +28,7 @@ type Case struct {
 	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
 	Proposed bool
 	// File is how the configs are named on a command line: routes.yaml.
-	File string
+	File finding.CommandLine
 	// Today is the day of the diagnosis; zero: that on which the snapshot was taken.
 	Today time.Time
 	// RouteLimit is how many routes a table holds; 0: 400.
@@ -93,8 +93,8 @@ func Check(c Case) []finding.Finding {
 	if c.Today.IsZero() {
 		c.Today = c.Snapshot.Taken
 	}
-	if c.File == "" {
-		c.File = "routes.yaml"
+	if c.File == (finding.CommandLine{}) {
+		c.File = finding.Command("routes.yaml")
 	}
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
 	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)

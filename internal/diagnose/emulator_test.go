@@ -97,7 +97,7 @@ func TestRightsThatSuffice(t *testing.T) {
 			t.Errorf("%d writes are refused, want both", n)
 		}
 		var where []string
-		command := regexp.MustCompile(`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role "(.*)" --scope (\S+)$`)
+		command := regexp.MustCompile(`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role '?(.*?)'? --scope (\S+)$`)
 		for _, f := range found {
 			where = append(where, string(f.Code)+" "+network.ID(f.Resource).Name())
 			m := command.FindStringSubmatch(f.Fix)

@@ -123,7 +123,7 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 		return f.WithFix("make room for a rule before %s, or remove it: az network nsg rule delete --ids %s", b.rule.Name, b.group.Child("securityRules", b.rule.Name))
 	}
 	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d --direction %s --access Allow --protocol '*' --source-address-prefixes %s --source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
-		inGroup(b.group), b.group.Name(), name, priority, direction, spaced(b.from), spaced(b.to))
+		inGroup(b.group), b.group.Name(), name, priority, direction, b.from, b.to)
 }
 
 // before is a free name and the highest free priority for a rule that is asked before the one that blocks, 0 where there is none.
@@ -147,5 +147,3 @@ func (p *patient) before(b *blocked) (name string, priority int) {
 	}
 	return name, 0
 }
-
-func spaced(prefixes []netip.Prefix) string { return strings.ReplaceAll(join(prefixes), " and ", " ") }

@@ -48,35 +48,35 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 }
 
 // createTable and useTable are the commands that make a table and put it on a subnet.
-func (p *patient) createTable(subnet *network.Subnet, table network.ID) string {
-	command := fmt.Sprintf("az network route-table create %s --name %s", inGroup(table), table.Name())
+func (p *patient) createTable(subnet *network.Subnet, table network.ID) finding.CommandLine {
+	command := finding.Command("az network route-table create %s --name %s", inGroup(table), table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
-		command += " --location " + vnet.Location
+		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
 	// The command would empty a table that is there and was not seen.
 	for key := range p.s.Unread {
 		if strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeRouteTable)) {
-			return "make sure that there is no table of that name, then: " + command
+			return finding.Command("make sure that there is no table of that name, then: %s", command)
 		}
 	}
 	return command
 }
 
-func useTable(subnet, table network.ID) string {
-	return fmt.Sprintf("az network vnet subnet update --ids %s --route-table %s", subnet, table)
+func useTable(subnet, table network.ID) finding.CommandLine {
+	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, table)
 }
 
 // inGroup are the flags that say where something is made.
-func inGroup(id network.ID) string {
-	return fmt.Sprintf("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
+func inGroup(id network.ID) finding.CommandLine {
+	return finding.Command("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
 }
 
 // keep says how a table becomes a target, and is filled.
-func (p *patient) keep(table network.ID) string {
+func (p *patient) keep(table network.ID) finding.CommandLine {
 	if p.Proposed {
-		return fmt.Sprintf("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", p.cluster.ID, p.File, p.File)
+		return finding.Command("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", p.cluster.ID, p.File, p.File)
 	}
-	return fmt.Sprintf("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
+	return finding.Command("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
 }
 
 // gatewaySubnets are those that have to do with the cluster, in the order of their IDs: of the gateway that its add-on drives, with a

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,9 +24,10 @@ func (p *patient) lockdown(wanted needs) []finding.Finding {
 }
 
 // azAKS is a command about the cluster; az aks does not take resource IDs.
-func (p *patient) azAKS(verb, options string) string {
+func (p *patient) azAKS(verb, options string) finding.CommandLine {
 	id := p.cluster.ID
-	return strings.TrimSpace(fmt.Sprintf("az aks %s --subscription %s --resource-group %s --name %s %s", verb, id.Subscription(), id.ResourceGroup(), id.Name(), options))
+	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s --name %s " + options)
+	return finding.Command(template, id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
 // locks tells of locks that refuse what AKS, the cluster's cloud provider or the keeper has to write. A lock against deletes refuses

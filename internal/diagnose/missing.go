@@ -130,7 +130,7 @@ func (b *book) room(without []string, sure bool) {
 // checkForwarding looks for nodes whose NIC drops what it receives for their pods.
 func checkForwarding(p *patient) []finding.Finding {
 	var off []string
-	var fix string
+	var fix finding.CommandLine
 	if p.cluster.Stopped {
 		return nil
 	}
@@ -139,7 +139,7 @@ func checkForwarding(p *patient) []finding.Finding {
 			continue
 		}
 		off = append(off, nic.Holder())
-		if fix == "" {
+		if len(off) == 1 {
 			fix = forwardingFix(nic.ID)
 		}
 	}
@@ -151,11 +151,11 @@ func checkForwarding(p *patient) []finding.Finding {
 }
 
 // forwardingFix sets it on a NIC, or in the model of the scale set that the NIC's instance is of.
-func forwardingFix(nic network.ID) string {
+func forwardingFix(nic network.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(network.TypeScaleSet) {
-			return fmt.Sprintf(`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
+			return finding.Command(`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
 		}
 	}
-	return "az network nic update --ids " + string(nic) + " --ip-forwarding true"
+	return finding.Command("az network nic update --ids %s --ip-forwarding true", nic)
 }

@@ -140,7 +140,7 @@ func checkPermissions(p *patient) []finding.Finding {
 		},
 	}
 	if len(p.cluster.PrincipalIDs) > 0 {
-		identity.assignee = "--assignee-object-id " + p.cluster.PrincipalIDs[0] + " --assignee-principal-type ServicePrincipal"
+		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type ServicePrincipal", p.cluster.PrincipalIDs[0])
 	}
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
@@ -169,20 +169,21 @@ func checkPermissions(p *patient) []finding.Finding {
 	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
 }
 
-func (p *patient) callerAssignee() string {
+func (p *patient) callerAssignee() finding.CommandLine {
 	if p.s.Caller == "" {
-		return "--assignee <object ID of the identity this was run with>"
+		return finding.Command("--assignee <object ID of the identity this was run with>")
 	}
-	return "--assignee " + p.s.Caller
+	return finding.Command("--assignee %s", p.s.Caller)
 }
 
 func reads(action string) bool { return strings.HasSuffix(action, "/read") }
 
 // holder is somebody who has rights.
 type holder struct {
-	p             *patient
-	code          finding.Code
-	who, assignee string
+	p        *patient
+	code     finding.Code
+	who      string
+	assignee finding.CommandLine
 	// rights are those at a scope, of any of which one is enough; none where they were not read.
 	rights func(scope network.ID) []network.Rights
 }
@@ -281,7 +282,7 @@ func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.
 		custom[i] = n.action
 	}
 	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom one needs "+strings.Join(custom, ", "))...).
-		WithFix("az role assignment create %s --role %q --scope %s", h.assignee, role, scope)
+		WithFix("az role assignment create %s --role %s --scope %s", h.assignee, role, scope)
 }
 
 // called names a resource with its kind.

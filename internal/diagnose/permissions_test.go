@@ -90,7 +90,7 @@ func TestIdentityLacks(t *testing.T) {
 	if f.Resource != string(shopTable) || !strings.Contains(f.Message, "cluster shop may not do Microsoft.Network/routeTables/write on route table shop-rt") {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
-	if want := `az role assignment create --assignee-object-id ` + principal + ` --assignee-principal-type ServicePrincipal --role "Network Contributor" --scope ` + string(shopTable); f.Fix != want {
+	if want := `az role assignment create --assignee-object-id ` + principal + ` --assignee-principal-type ServicePrincipal --role 'Network Contributor' --scope ` + string(shopTable); f.Fix != want {
 		t.Errorf("fix %s", f.Fix)
 	}
 	// The smallest custom role has all that is needed there, also what another role gives already.
@@ -116,7 +116,7 @@ func TestCallerLacks(t *testing.T) {
 	const join = "Microsoft.Network/networkSecurityGroups/join/action"
 	f := healthy(t).mighty().may(me, nodesNSG, reading).finds(finding.CallerLacks)
 	if f.Severity != finding.Error || f.Resource != string(nodesNSG) || !strings.Contains(f.Message, join) || !strings.Contains(f.Message, "subnet shop-vnet/nodes") ||
-		f.Fix != `az role assignment create --assignee `+me+` --role "Network Contributor" --scope `+string(nodesNSG) {
+		f.Fix != `az role assignment create --assignee `+me+` --role 'Network Contributor' --scope `+string(nodesNSG) {
 		t.Errorf("%v %s: %s fix %s", f.Severity, f.Resource, f.Message, f.Fix)
 	}
 	healthy(t).mighty().may(me, nodesNSG, join).finds()
@@ -142,7 +142,7 @@ func TestCallerLacks(t *testing.T) {
 		watched.may(me, scope, reading)
 	}
 	watched.finds()
-	if f := watched.may(me, gwTable).finds(finding.CallerLacks); !strings.HasSuffix(f.Fix, `--role "Reader" --scope `+string(gwTable)) {
+	if f := watched.may(me, gwTable).finds(finding.CallerLacks); !strings.HasSuffix(f.Fix, `--role Reader --scope `+string(gwTable)) {
 		t.Errorf("fix %s", f.Fix)
 	}
 

@@ -71,7 +71,7 @@ func checkRoutes(p *patient) []finding.Finding {
 	}
 	if len(b.gone) > 0 {
 		b.add(b.ofTable(finding.RouteToGoneNode, "%s in the own table %s of cluster %s to nodes that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(), b.cluster.ID.Short()).
-			With(b.gone...).WithFix("az network route-table route delete --ids %s", strings.Join(b.goneID, " ")))
+			With(b.gone...).WithFix("az network route-table route delete --ids %s", b.goneID))
 	}
 	b.room(b.missing())
 	return append(b.found, checkForwarding(p)...)

@@ -77,9 +77,9 @@ func (f Finding) With(evidence ...string) Finding {
 	return f
 }
 
-// WithFix returns the finding with what to do next.
-func (f Finding) WithFix(format string, args ...any) Finding {
-	f.Fix = fmt.Sprintf(format, args...)
+// WithFix returns the finding with what to do next, safe to paste: the template and its values are those of Command.
+func (f Finding) WithFix(template string, values ...any) Finding {
+	f.Fix = Command(template, values...).String()
 	return f
 }
 

@@ -7,6 +7,7 @@ const (
 	IaCAnotherTable Code = "iac-another-table"
 	IaCFlaps        Code = "iac-flaps"
 	IaCRecreates    Code = "iac-recreates"
+	IaCDestroys     Code = "iac-destroys-cluster"
 	IaCRoutes       Code = "iac-removes-routes"
 	IaCMayRoutes    Code = "iac-may-remove-routes"
 	IaCUseless      Code = "iac-useless-protection"
@@ -31,6 +32,9 @@ var beforehand = []Description{
 	{IaCRecreates, Error, "Applying it deletes a subnet while its network stays",
 		"Azure refuses while machines are in the subnet, and the apply ends in the middle, with the association gone; an empty one comes back without what others put on it. It is a warning for a subnet that is not known to carry pods.",
 		"Keep the subnet's name and network, or move the machines out of it first."},
+	{IaCDestroys, Error, "Applying it destroys a cluster",
+		"Everything that runs on the cluster is lost. A replaced cluster is an empty one with another identity and other nodes, and the pod routes of the old one stay in every other route table. Some changes of a few characters do it: the finding names the attribute that forces the replacement.",
+		"Leave the attribute as it is, or build the new cluster beside the old one and move to it. lifecycle { prevent_destroy = true } stops such a plan."},
 	{IaCRoutes, Error, "Applying it removes pod routes from a route table",
 		"Pods of the nodes that the routes lead to cannot be reached through the table any more. The cluster's cloud provider writes them back only into the cluster's own table, and only after a while.",
 		"Keep the code from writing the routes whole: lifecycle { ignore_changes = [route] }, or a resource for each route."},

@@ -177,14 +177,14 @@ func (j *journal) findings() []finding.Finding {
 		if j.lost > 0 {
 			f = f.With(fmt.Sprintf("%d records found no room and are lost", j.lost))
 		}
-		fix := "start with --history PATH where this user can write, or with --history off"
+		fix := finding.Command("start with --history PATH where this user can write, or with --history off")
 		if errors.Is(j.trouble, errForeign) {
-			fix = "start with --history PATH, a file of its own"
+			fix = finding.Command("start with --history PATH, a file of its own")
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
 		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: what it held is in %s, and a new one was begun", j.path, j.aside).
-			About(j.path).WithFix("sqlite3 '%s' .recover shows what can be saved", j.aside)}
+			About(j.path).WithFix("sqlite3 %s .recover shows what can be saved", j.aside)}
 	}
 	return nil
 }

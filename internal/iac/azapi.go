@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -69,6 +70,10 @@ func (j *judge) azapi(r *tfResource) {
 		v = r.before()
 	}
 	kind, version, _ := strings.Cut(v.AzapiType, "@")
+	if r.Type == tfAzapi && strings.EqualFold(kind, network.TypeCluster) {
+		j.cluster(r)
+		return
+	}
 	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet), strings.EqualFold(kind, network.TypeVNet)
 	if !subnet && !vnet {
 		return
@@ -207,7 +212,7 @@ func (j *judge) bodySubnet(r *tfResource, id network.ID, before, after armSubnet
 		e.Verb, e.How = Loses, "the body names no routeTable, and is written as it stands"
 	case now == "":
 		e.Verb, e.How = MayLose, "the body names no routeTable, and is written as it stands; "+unseen
-		e.Fix, e.Repair = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id), nil
+		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String(), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another routeTable"
 	default:

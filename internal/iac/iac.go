@@ -66,14 +66,16 @@ const (
 	RoutesGone Verb = "routes-gone"
 	// MayLoseRoutes is a table that is written whole, where the file does not show whether it holds pod routes.
 	MayLoseRoutes Verb = "may-lose-routes"
+	// Destroyed is a cluster that is deleted, and perhaps made anew.
+	Destroyed Verb = "destroyed"
 	// Useless is a protection that protects nothing, such as ignore_changes of what is not there.
 	Useless Verb = "useless"
 )
 
-// Effect is one thing that would happen to a subnet or a table.
+// Effect is one thing that would happen to a subnet, a table or a cluster.
 type Effect struct {
 	Verb Verb
-	// What it happens to: a subnet or a route table. By says what in the code does it, where that is something else.
+	// What it happens to: a subnet, a route table or a cluster. By says what in the code does it, where that is something else.
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -299,11 +300,11 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 // askTable is the command that says which table a subnet has.
 func askTable(p Place) string {
 	if !partly(p.ID) {
-		return fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", p.ID)
+		return finding.Command("az network vnet subnet show --ids %s --query routeTable.id", p.ID).String()
 	}
 	group := p.ID.ResourceGroup()
 	if strings.Contains(group, "{") {
 		group = "RESOURCE_GROUP"
 	}
-	return fmt.Sprintf("az network vnet subnet show -g %s --vnet-name %s -n %s --query routeTable.id", group, p.VNet, p.Name)
+	return finding.Command("az network vnet subnet show -g %s --vnet-name %s -n %s --query routeTable.id", group, p.VNet, p.Name).String()
 }

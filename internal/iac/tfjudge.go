@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -48,6 +49,8 @@ func (p *tfPlan) judge() *Reading {
 			j.routeTable(r)
 		case tfRoute:
 			j.route(r)
+		case tfCluster:
+			j.cluster(r)
 		case tfAzapi, tfAzapiUpdate:
 			j.azapi(r)
 		case tfAzapiAction:
@@ -137,7 +140,7 @@ func (j *judge) association(r *tfResource) {
 	if r.Address == withoutKeys(r.Address) {
 		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
 	} else { // a removed block is for all instances
-		keep += fmt.Sprintf("terraform state rm '%s'", r.Address)
+		keep += finding.Command("terraform state rm %s", r.Address).String()
 	}
 	switch {
 	case r.deletes():

@@ -39,6 +39,7 @@ type tfResource struct {
 	Deposed string          `json:"deposed"`
 	Change  tfChange        `json:"change"`
 	Values  *tfValues       `json:"values"` // of a state
+	because *tfBecause      // of a change that deletes
 }
 
 type tfChange struct {
@@ -205,6 +206,9 @@ func (p *tfPlan) change(s *stream) error {
 		}
 		p.stands(r)
 	default:
+		if slices.Contains(r.Change.Actions, "delete") {
+			r.because = becauseOf(raw)
+		}
 		p.changed(r)
 	}
 	return nil

@@ -3,6 +3,7 @@ package iac
 import (
 	"fmt"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -96,7 +97,7 @@ func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bo
 	case after == "" && !j.refreshed:
 		e.Verb = MayLose
 		e.How = "the inline subnet block names no route table, and the network's blocks are written; " + unseen
-		e.Fix = fmt.Sprintf("az network vnet subnet show --ids %s --query routeTable.id", id)
+		e.Fix = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String()
 		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
 		e.Verb, e.How = Another, "the inline subnet block names another table"
@@ -218,7 +219,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 			return
 		}
 		e.Verb = MayLose
-		e.Fix = fmt.Sprintf("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID)
+		e.Fix = finding.Command("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
 	}
 	j.add(e)
 }

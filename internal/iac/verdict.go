@@ -138,6 +138,10 @@ func (p Place) resource() string {
 }
 
 func (k Known) finding(e Effect) []finding.Finding {
+	if e.Verb == Destroyed {
+		f := finding.New(finding.IaCDestroys, "", e.What.resource(), "cluster %s %s", cmp.Or(e.What.Name, e.What.Address), e.How)
+		return []finding.Finding{e.dress(f, "")}
+	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
 		text := e.How + "; nothing more is said of it, because " + e.Left + ", which is in it, is destroyed, too"

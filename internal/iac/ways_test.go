@@ -104,11 +104,11 @@ func TestWays(t *testing.T) {
 
 		{"an association that goes with the cluster", []string{
 			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
-			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "loses nodes"},
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "destroyed , loses nodes"},
 		{"an association that goes while another cluster stays", []string{
 			changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
 			changes(tfCluster, "other", "no-op", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null"),
-			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "loses nodes"},
+			changes(tfAssociation, "nodes", "delete", association(rtID), "null")}, "destroyed , loses nodes"},
 
 		{"a subnet that is deleted", []string{changes(tfSubnet, "nodes", "delete", subnetOf(`,"route_table_id":`+q(rtID)), "null")}, "recreated nodes"},
 		{"a subnet's own table, before azurerm 2.0", []string{changes(tfSubnet, "nodes", "update", subnetOf(`,"route_table_id":`+q(rtID)), subnetOf(`,"route_table_id":""`))}, "loses nodes"},

@@ -83,6 +83,11 @@ func ReadWhatIf(file File) (*Reading, error) {
 			w.subnet(c.id, c, c.after, "the subnet's change")
 		case c.is(network.TypeSubnet, "Delete") && !w.gone[c.id.Parent().Key()]:
 			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
+		case c.is(network.TypeCluster, "Delete"):
+			w.reading.Effects = append(w.reading.Effects, Effect{
+				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes what its template does not have",
+				Fix: "add the cluster to the template, or deploy it in incremental mode",
+			})
 		case c.is(network.TypeRouteTable, "Modify"):
 			w.table(c)
 		}

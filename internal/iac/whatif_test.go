@@ -113,6 +113,7 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		"a new network":            {[]string{change(id, "Create", `, "before": null, "after": `+vnet(without))}, nil},
 		"nothing":                  {[]string{change(id, "NoChange", `, "before": `+vnet(with)+`, "after": `+vnet(with))}, nil},
 		"a whole network goes":     {[]string{change(id, "Delete", `, "before": `+vnet(with)), change(id+"/subnets/s", "Delete", `, "before": `+with)}, nil},
+		"a cluster goes":           {[]string{change("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop", "Delete", `, "before": {}`)}, []string{"destroyed shop 0"}},
 		"a subnet goes":            {[]string{change(id+"/subnets/s", "Delete", `, "before": `+with)}, []string{"recreated v/s 0"}},
 		"network and subnet":       {[]string{change(id, "Modify", `, "before": `+vnet(with)+`, "after": `+vnet(without)), change(id+"/subnets/s", "NoChange", `, "before": `+with+`, "after": `+with)}, []string{"flaps v/s 0"}},
 		"unsupported":              {[]string{change(id, "Unsupported", `, "unsupportedReason": "it has reference()"`)}, []string{"? what-if cannot say what happens to it: it has reference()"}},

@@ -340,17 +340,16 @@ func (x *write) failed(ctx context.Context, written azure.Written, err error) {
 	if state == plan.Skipped || missed == 0 {
 		return
 	}
-	code, fix := finding.WriteFailed, ""
+	code, fix := finding.WriteFailed, finding.CommandLine{}
 	var fault *azure.Error
 	switch {
 	case errors.Is(err, azure.ErrUndone):
-		code, fix = finding.WriteUndone, "az monitor activity-log list --resource-id "+string(x.planned[0].Resource)
+		code, fix = finding.WriteUndone, finding.Command("az monitor activity-log list --resource-id %s", x.planned[0].Resource)
 	case errors.As(err, &fault) && fault.Refused():
-		code, fix = finding.WriteRefused, "az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above"
+		code, fix = finding.WriteRefused, finding.Command("az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above")
 	}
 	f := finding.New(code, x.planned[0].Cluster, string(x.planned[0].Resource), "%s was not changed: %v", x.planned[0].Resource.Short(), err)
-	f.Fix = fix
-	x.findings = []finding.Finding{f}
+	x.findings = []finding.Finding{f.WithFix("%s", fix)}
 }
 
 // dropped compares what was read back with what was sent.

@@ -181,7 +181,7 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta
 		return load(t, Options{Kubeconfig: file, Cluster: l.cluster(id)}).Read(t.Context())
 	}
 	_, err = read()
-	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+` --role "Azure Kubernetes Service RBAC Cluster Admin" --scope `+string(id))
+	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+` --role 'Azure Kubernetes Service RBAC Cluster Admin' --scope `+string(id))
 	grant := func(n int, role string) {
 		put(id+network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)), "2022-04-01", map[string]any{"properties": map[string]any{
 			"roleDefinitionId": "/subscriptions/" + id.Subscription() + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID,

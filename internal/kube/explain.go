@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // failure is an answer that is not what was asked for.
@@ -134,7 +136,7 @@ func (c *Client) grant(resource, message string) string {
 		if c.cluster != nil {
 			scope = string(c.cluster.ID)
 		}
-		return fmt.Sprintf("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %q --scope %s", resource, user, role, scope)
+		return finding.Command("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %s --scope %s", resource, user, role, scope).String()
 	}
 	return "an administrator of the cluster gives it: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -190,5 +191,5 @@ func getCredentials(c *network.Cluster) string {
 
 // named are the arguments by which az finds a cluster, with the subscription: names repeat in others.
 func named(id network.ID) string {
-	return " -g " + id.ResourceGroup() + " -n " + id.Name() + " --subscription " + id.Subscription()
+	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(), id.Subscription()).String()
 }

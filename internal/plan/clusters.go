@@ -37,7 +37,7 @@ func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 // checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
 func (p *Planner) checkCluster(v *view) bool {
 	id := network.ID(v.config.Spec.ClusterID)
-	p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", "correct spec.clusterID of "+v.name+", or remove it from the config")
+	p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.Command("correct spec.clusterID of %s, or remove it from the config", v.name))
 	if v.cluster == nil {
 		return false
 	}
@@ -60,10 +60,10 @@ func (p *Planner) checkCluster(v *view) bool {
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
-		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", fmt.Sprintf("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 	}
 	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
-		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", fmt.Sprintf("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", finding.Command("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		if _, tried := p.s.Unread[v.cluster.NodeGroup().Key()]; !tried {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
 				short, v.cluster.NodeResourceGroup))
@@ -107,7 +107,7 @@ func (p *Planner) readSource(v *view) {
 	table := p.s.Table(d.Table)
 	if table == nil {
 		p.reportUnread(p.add, v.config, d.Table, finding.TableMissing, "route table %s, the own one of cluster "+v.cluster.ID.Short()+",",
-			"az network route-table show --ids "+string(d.Table))
+			finding.Command("az network route-table show --ids %s", d.Table))
 		return
 	}
 	v.wanted = v.podRoutes(table)
@@ -184,7 +184,7 @@ func (p *Planner) Fingerprint(cluster network.ID) string {
 
 // reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a
 // failed read. what names it, with %s for its name.
-func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id network.ID, missing finding.Code, what, fix string) {
+func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id network.ID, missing finding.Code, what string, fix finding.CommandLine) {
 	u, tried := p.s.Unread[id.Key()]
 	what = fmt.Sprintf(what, id.Short())
 	switch {

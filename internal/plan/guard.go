@@ -89,12 +89,12 @@ func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
 	if !known {
 		if wish.what != "node subnet" { // of a cluster's own table it is reported already
 			w.reportUnread(w.add, wish.v.config, wish.table, finding.TableMissing, "route table %s, to be kept on subnet "+wish.subnet.Short()+",",
-				"create the table, or correct spec.guard.subnets of "+wish.v.name)
+				finding.Command("create the table, or correct spec.guard.subnets of %s", wish.v.name))
 		}
 		return nil
 	}
 	if subnet == nil {
-		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", "correct spec.guard.subnets of "+wish.v.name)
+		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", finding.Command("correct spec.guard.subnets of %s", wish.v.name))
 		return nil
 	}
 	if table := w.s.Table(wish.table); table != nil {
@@ -102,12 +102,12 @@ func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
 	}
 	if subnet.RouteTable.Equal(wish.table) {
 		if subnet.Failed {
-			w.add(unsettled(wish.v.name, subnet.ID, "az network vnet subnet update --ids "+string(subnet.ID)))
+			w.add(unsettled(wish.v.name, subnet.ID, finding.Command("az network vnet subnet update --ids %s", subnet.ID)))
 		}
 		return nil
 	}
 	spec := wish.v.config.Spec.Guard
-	fix := "az network vnet subnet update --ids " + string(subnet.ID) + " --route-table " + string(wish.table)
+	fix := finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet.ID, wish.table)
 	lost := subnet.RouteTable == ""
 	switch {
 	case lost && spec.Mode == v1alpha1.GuardEnforce:

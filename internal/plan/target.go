@@ -48,7 +48,7 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 		return nil
 	}
 	if table == nil {
-		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s", "create the route table "+id.Short()+", or remove the target from "+first.name)
+		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s", finding.Command("create the route table %s, or remove the target from %s", id.Short(), first.name))
 		return nil
 	}
 	if how := w.ownOfSomebody(table); how != "" {
@@ -70,13 +70,13 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 	t.reportSharing()
 	t.reportDrift()
 	if table.Failed {
-		w.add(unsettled(first.name, id, "az network route-table update --ids "+string(id)))
+		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s", id)))
 	}
 	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
 }
 
 // unsettled is the finding for a resource whose last operation failed.
-func unsettled(cluster string, id network.ID, fix string) finding.Finding {
+func unsettled(cluster string, id network.ID, fix finding.CommandLine) finding.Finding {
 	return finding.New(finding.Unsettled, cluster, string(id), "the last operation on %s failed: what it says may not be in effect", id.Short()).
 		With("provisioningState: Failed").WithFix("%s", fix)
 }
@@ -246,8 +246,8 @@ func (t *target) addRoute(s *share, want network.Route) {
 	t.put(network.NewRoute(name, want.Prefix, want.Hop), s)
 }
 
-func deleteCommand(table network.ID, route string) string {
-	return "az network route-table route delete --ids " + string(table.Child("routes", route))
+func deleteCommand(table network.ID, route string) finding.CommandLine {
+	return finding.Command("az network route-table route delete --ids %s", table.Child("routes", route))
 }
 
 func sortedPrefixes(routes map[netip.Prefix]network.Route) []netip.Prefix {

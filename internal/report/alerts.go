@@ -90,7 +90,7 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 		return e.Encode(a)
 	case Short:
 		for _, c := range a.Changes {
-			fmt.Fprintln(&b, strings.TrimSpace(strings.Join([]string{c.State, c.Verb, c.Resource, c.words()}, " ")))
+			fmt.Fprintln(&b, plain(strings.TrimSpace(strings.Join([]string{c.State, c.Verb, c.Resource, c.words()}, " "))))
 		}
 		for _, line := range a.Unknown {
 			fmt.Fprintln(&b, "unknown "+plain(line))
@@ -105,9 +105,9 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 			b.WriteString("\n" + MarkdownTable([]string{"state", "verb", "what", "name", "resource group", "why"}, rows))
 		}
 		for _, s := range a.Watched {
-			fmt.Fprintf(&b, "\nWatched in subscription %s:\n\n", s.Subscription)
+			fmt.Fprintf(&b, "\nWatched in subscription %s:\n\n", plain(s.Subscription))
 			for _, id := range s.Scopes {
-				fmt.Fprintf(&b, "- `%s`\n", id)
+				fmt.Fprintf(&b, "- %s\n", codeSpan(plain(id)))
 			}
 		}
 		for _, line := range a.Unknown {
@@ -139,9 +139,9 @@ func (a Alerts) text(style Style) string {
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
 	for _, s := range a.Watched {
-		fmt.Fprintf(&b, "\nWatched in subscription %s:\n", s.Subscription)
+		fmt.Fprintf(&b, "\nWatched in subscription %s:\n", plain(s.Subscription))
 		for _, id := range s.Scopes {
-			fmt.Fprintln(&b, "  "+id)
+			fmt.Fprintln(&b, "  "+plain(id))
 		}
 	}
 	for _, line := range a.Unknown {

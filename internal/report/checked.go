@@ -31,7 +31,7 @@ func (c Checked) Sentence() string {
 	}
 	where := Count(len(c.Files), "file")
 	if len(c.Files) == 1 {
-		where = c.Files[0].Format + " " + c.Files[0].Name
+		where = plain(c.Files[0].Format + " " + c.Files[0].Name)
 	}
 	var parts []string
 	for s := finding.Error; s >= finding.Info; s-- {

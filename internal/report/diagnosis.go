@@ -27,7 +27,7 @@ func (d Diagnosis) Sentence() string {
 			more++
 		}
 	}
-	where := strings.Join(d.Clusters, ", ")
+	where := plain(strings.Join(d.Clusters, ", "))
 	if len(d.Clusters) > 5 {
 		where = Count(len(d.Clusters), "cluster")
 	}

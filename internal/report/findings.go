@@ -31,7 +31,7 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	}
 	who := ""
 	if f.Cluster != "" {
-		who = " (" + f.Cluster + ")"
+		who = " (" + plain(f.Cluster) + ")"
 	}
 	fmt.Fprintf(&b, "\n%s %s%s: %s\n", severity, style.Bold(string(f.Code)), who, plain(f.Message))
 	if meaning != "" {
@@ -47,7 +47,7 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 		fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
 	}
 	if f.Fix != "" {
-		fmt.Fprintf(&b, "  next: %s\n", f.Fix)
+		fmt.Fprintf(&b, "  next: %s\n", plain(f.Fix))
 	}
 	return b.String()
 }
@@ -65,7 +65,7 @@ func few(lines []string) []string {
 func FindingLine(f finding.Finding) string {
 	who := ""
 	if f.Cluster != "" {
-		who = f.Cluster + ": "
+		who = plain(f.Cluster) + ": "
 	}
 	return fmt.Sprintf("%s %s %s%s", f.Severity, f.Code, who, plain(f.Message))
 }
@@ -82,8 +82,20 @@ func FindingsMarkdown(findings []finding.Finding) string {
 			fmt.Fprintf(&b, "  - %s\n", plain(line))
 		}
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "\n  `%s`\n", f.Fix)
+			fmt.Fprintf(&b, "\n  %s\n", codeSpan(plain(f.Fix)))
 		}
 	}
 	return b.String()
+}
+
+// codeSpan writes text as code in Markdown, which ends at as many backticks as it began with.
+func codeSpan(text string) string {
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + text + " " + fence
+	}
+	return fence + text + fence
 }

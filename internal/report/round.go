@@ -204,7 +204,7 @@ func (r Round) short() string {
 	var b strings.Builder
 	for _, c := range r.Changes {
 		what, way := describe(c.Change)
-		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb), c.Resource.Short(), what, way}, " "))
+		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb), plain(c.Resource.Short()), what, way}, " "))
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(&b, FindingLine(f))

@@ -6,9 +6,7 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -40,8 +38,12 @@ func ParseFormat(name string, allowed ...Format) (Format, error) {
 // Style says how text may look.
 type Style struct{ Color bool }
 
+// paints are the codes of what Style writes.
+var paints = []string{"0", "1", "2", "31", "32", "33"}
+
+// paint colours text, which can come from outside.
 func (s Style) paint(code, text string) string {
-	if !s.Color || text == "" {
+	if text = plain(text); !s.Color || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -62,18 +64,6 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Plain makes text from outside safe for a line that a caller writes.
-func Plain(s string) string { return plain(s) }
-
-// plain makes text from outside safe for a terminal and for one line: what could move the cursor is shown as what it is.
-func plain(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return quoted[1 : len(quoted)-1]
-}
-
 // Truncate cuts text, without colours, to a width in characters, and shows that it did.
 func Truncate(s string, width int) string {
 	if runes := []rune(s); width > 0 && len(runes) > width {
@@ -85,30 +75,42 @@ func Truncate(s string, width int) string {
 // Columns aligns rows for a terminal, two spaces between columns, and nothing behind the last. A cell's width is
 // counted without colours.
 func Columns(rows [][]string) []string {
+	rows = cells(rows)
 	var widths []int
 	for _, row := range rows {
-		for i, cell := range row {
+		for i, text := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], width(cell))
+			widths[i] = max(widths[i], width(text))
 		}
 	}
 	lines := make([]string, len(rows))
 	for i, row := range rows {
 		var b strings.Builder
-		for j, cell := range row {
+		for j, text := range row {
 			if j > 0 {
 				b.WriteString("  ")
 			}
-			b.WriteString(cell)
+			b.WriteString(text)
 			if j < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[j]-width(cell)))
+				b.WriteString(strings.Repeat(" ", widths[j]-width(text)))
 			}
 		}
 		lines[i] = strings.TrimRight(b.String(), " ")
 	}
 	return lines
+}
+
+// cells returns rows with every cell on one line.
+func cells(rows [][]string) [][]string {
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, text := range row {
+			clean[i] = append(clean[i], cell(text))
+		}
+	}
+	return clean
 }
 
 // width counts the characters a terminal shows.
@@ -134,7 +136,7 @@ func MarkdownTable(header []string, rows [][]string) string {
 	line := func(cells []string) {
 		b.WriteString("|")
 		for _, c := range cells {
-			b.WriteString(" " + strings.NewReplacer("|", `\|`, "\n", " ").Replace(c) + " |")
+			b.WriteString(" " + strings.ReplaceAll(cell(strings.ReplaceAll(c, "\n", " ")), "|", `\|`) + " |")
 		}
 		b.WriteString("\n")
 	}

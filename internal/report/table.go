@@ -26,12 +26,12 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 	switch format {
 	case Short:
 		for _, row := range t.Rows {
-			fmt.Fprintln(&b, strings.Join(row, " "))
+			fmt.Fprintln(&b, cell(strings.Join(row, " ")))
 		}
 	case Markdown:
 		b.WriteString(MarkdownTable(t.Header, t.Rows))
 		for _, line := range t.Lines {
-			fmt.Fprintf(&b, "\n%s\n", line)
+			fmt.Fprintf(&b, "\n%s\n", cell(line))
 		}
 	default:
 		header := make([]string, len(t.Header))
@@ -42,7 +42,10 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintln(&b, line)
 		}
 		if len(t.Lines) > 0 {
-			fmt.Fprintf(&b, "\n%s\n", strings.Join(t.Lines, "\n"))
+			b.WriteString("\n")
+			for _, line := range t.Lines {
+				fmt.Fprintln(&b, cell(line))
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())

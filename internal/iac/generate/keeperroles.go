@@ -39,7 +39,7 @@ func KeeperRoles() []KeeperRole {
 			{"Microsoft.Network/natGateways/join/action", "so that the subnet keeps its NAT gateway"},
 			{"Microsoft.Network/serviceEndpointPolicies/join/action", "so that the subnet keeps its service endpoint policies"},
 		}},
-		{"subnets", "the subnets whose route table is guarded, and no others", []KeeperAction{
+		{"subnets", "the subnets whose route table is guarded, and no others; where AKS made the network, the node resource group, which has no others", []KeeperAction{
 			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
 		}},
 		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's own", []KeeperAction{

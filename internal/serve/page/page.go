@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // Options say what the pages show beside the board.
@@ -136,7 +137,11 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+	safe := []byte(report.SafeText(b.String(), report.Style{}))
+	if kind == "application/json" {
+		safe = report.SafeJSON(b.Bytes())
+	}
+	_, _ = w.Write(safe) // whoever asked may be gone
 }
 
 func (p *Pages) mode() string {

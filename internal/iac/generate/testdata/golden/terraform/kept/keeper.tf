@@ -52,11 +52,16 @@ data "azurerm_kubernetes_cluster" "kept" {
 
 # What follows from it. One ID can be written in several ways, which Azure takes for the same: keys are in lower case.
 locals {
-  node_subnets = compact(flatten([for name in local.guarded_clusters : data.azurerm_kubernetes_cluster.kept[name].agent_pool_profile[*].vnet_subnet_id]))
-  node_groups  = [for name in local.discovered_tables : "${data.azurerm_subscription.main.id}/resourceGroups/${data.azurerm_kubernetes_cluster.kept[name].node_resource_group}"]
+  node_subnets = compact(flatten(values(local.pools)))
+  pools        = { for name in local.guarded_clusters : name => data.azurerm_kubernetes_cluster.kept[name].agent_pool_profile[*].vnet_subnet_id }
+  node_groups  = { for name in local.guarded_clusters : name => "${data.azurerm_subscription.main.id}/resourceGroups/${data.azurerm_kubernetes_cluster.kept[name].node_resource_group}" }
 
-  all_subnets       = { for id in concat(local.guarded_subnets, local.node_subnets) : lower(id) => id... }
-  all_groups        = { for id in concat(local.linked_groups, local.node_groups, [for s in local.node_subnets : join("/", slice(split("/", s), 0, 5))]) : lower(id) => id... }
+  # Where pools name no subnet, AKS made the network and the table itself: they are all that the node resource group has of both.
+  managed_groups = [for name, subnets in local.pools : local.node_groups[name] if length(compact(subnets)) < length(subnets)]
+  table_groups   = [for name in local.discovered_tables : local.node_groups[name]]
+
+  all_subnets       = { for id in concat(local.guarded_subnets, local.node_subnets, local.managed_groups) : lower(id) => id... }
+  all_groups        = { for id in concat(local.linked_groups, local.table_groups, local.managed_groups, [for s in local.node_subnets : join("/", slice(split("/", s), 0, 5))]) : lower(id) => id... }
   all_subscriptions = toset([for id in concat(values(local.clusters), local.guarded_subnets, local.node_subnets, local.targets) : "/subscriptions/${lower(split("/", id)[2])}"])
 }
 
@@ -97,7 +102,8 @@ locals {
       ]
       scopes = { for key, ids in local.all_groups : key => ids[0] }
     }
-    # subnets: on the subnets whose route table is guarded, and no others.
+    # subnets: on the subnets whose route table is guarded, and no others; where AKS made the network, the node
+    # resource group, which has no others.
     subnets = {
       actions = [
         "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back

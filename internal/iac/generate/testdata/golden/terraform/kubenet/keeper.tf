@@ -54,7 +54,8 @@ locals {
       ]
       scopes = { network = azurerm_resource_group.main.id }
     }
-    # subnets: on the subnets whose route table is guarded, and no others.
+    # subnets: on the subnets whose route table is guarded, and no others; where AKS made the network, the node
+    # resource group, which has no others.
     subnets = {
       actions = [
         "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back

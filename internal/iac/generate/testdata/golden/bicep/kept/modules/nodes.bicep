@@ -3,6 +3,7 @@ targetScope = 'subscription'
 
 param name string
 param subnetIds array
+param managedGroup string
 param nodeGroup string
 param principalId string
 
@@ -25,6 +26,17 @@ module links 'assign-group.bicep' = [for id in subnetIds: {
     principalId: principalId
   }
 }]
+
+// The network that AKS made is the only one in its resource group.
+module guardManaged 'assign-group.bicep' = if (!empty(managedGroup)) {
+  name: 'guard-${uniqueString(managedGroup)}'
+  scope: resourceGroup(empty(managedGroup) ? 'none' : managedGroup)
+  params: {
+    name: name
+    role: 'subnets'
+    principalId: principalId
+  }
+}
 
 module managed 'assign-group.bicep' = if (!empty(nodeGroup)) {
   name: 'managed-${uniqueString(nodeGroup)}'

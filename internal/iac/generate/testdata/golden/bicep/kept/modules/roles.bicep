@@ -62,7 +62,8 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// subnets: on the subnets whose route table is guarded, and no others.
+// subnets: on the subnets whose route table is guarded, and no others; where AKS made the network, the node
+// resource group, which has no others.
 resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'subnets')
   properties: {

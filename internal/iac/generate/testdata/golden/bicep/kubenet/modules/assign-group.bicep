@@ -1,11 +1,12 @@
-// Lets subnets keep what they link to in this resource group.
+// Assigns a role on this resource group: by default the one that lets subnets keep what they link to in it.
 param name string
 param principalId string
+param role string = 'links'
 
 resource assignment 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(resourceGroup().id, name, principalId, 'links')
+  name: guid(resourceGroup().id, name, principalId, role)
   properties: {
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', guid(subscription().id, name, 'links'))
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', guid(subscription().id, name, role))
     principalId: principalId
     principalType: 'ServicePrincipal'
   }

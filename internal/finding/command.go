@@ -1,0 +1,73 @@
+package finding
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// CommandLine is what to type next: a command for a POSIX shell, or words with such commands in
+// them.
+type CommandLine struct {
+	text     string
+	withheld bool
+}
+
+// withheld takes the place of a command that cannot be pasted: POSIX has no quoting that shows a
+// control character, and an invisible character would hide what is pasted. The sentence names no
+// value, so that it is safe to paste, too.
+const withheld = "no command is shown, because a name in it has characters that cannot be shown; -o json shows them"
+
+// Command makes a command line from a template and values. It is safe to paste, whatever the values
+// are: each string stands as one word of a POSIX shell, a slice of strings as one word each.
+// Numbers and other command lines stand as they are. A value that cannot be shown withholds the
+// whole command.
+func Command(template string, values ...any) CommandLine {
+	c := CommandLine{}
+	words := make([]any, len(values))
+	for i, value := range values {
+		words[i] = c.word(value)
+	}
+	if c.text = fmt.Sprintf(template, words...); c.withheld {
+		c.text = withheld
+	}
+	return c
+}
+
+// String returns the line, or words that say why there is none.
+func (c CommandLine) String() string { return c.text }
+
+// word returns what stands in the line for a value.
+func (c *CommandLine) word(value any) any {
+	if line, ok := value.(CommandLine); ok {
+		c.withheld = c.withheld || line.withheld
+		return line.text
+	}
+	if s, ok := value.(fmt.Stringer); ok {
+		return c.quote(s.String())
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.String:
+		return c.quote(v.String())
+	case reflect.Slice:
+		words := make([]string, v.Len())
+		for i := range words {
+			words[i] = c.quote(fmt.Sprint(v.Index(i).Interface()))
+		}
+		return strings.Join(words, " ")
+	default:
+		return value
+	}
+}
+
+// quote returns a value as one word of a POSIX shell.
+func (c *CommandLine) quote(value string) string {
+	c.withheld = c.withheld || !shows(value)
+	if value != "" && strings.Trim(value, plainCharacters) == "" {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}
+
+// plainCharacters mean nothing to a shell inside of a word.
+const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"

@@ -1,0 +1,50 @@
+package finding
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Show returns text from outside on one line, safe for a terminal. A character that moves the
+// cursor, changes the direction of text or cannot be seen is written as its escape: \n, \x1b,
+// \u202e.
+func Show(s string) string {
+	if shows(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case !hidden(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
+}
+
+// shows reports whether a person sees text as it is.
+func shows(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) }
+
+// hidden reports whether a person does not see a character: C0, C1 and DEL; every other format
+// character, such as bidi controls and zero-width ones; the two line separators; what fills space
+// without a mark.
+func hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}

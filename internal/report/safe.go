@@ -1,0 +1,107 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// Plain makes text from outside safe for a line that a caller writes.
+func Plain(s string) string { return plain(s) }
+
+// plain makes text from outside safe for a terminal and for one line.
+func plain(s string) string { return finding.Show(s) }
+
+// cell is plain for what may be painted.
+func cell(s string) string {
+	if !strings.Contains(s, "\x1b[") {
+		return plain(s)
+	}
+	var b strings.Builder
+	for {
+		start, end := paintAt(s)
+		b.WriteString(plain(s[:start]))
+		if start == end {
+			return b.String()
+		}
+		b.WriteString(s[start:end])
+		s = s[end:]
+	}
+}
+
+// paintAt finds the first of the sequences that Style writes; both ends are the end of the text
+// where there is none.
+func paintAt(s string) (start, end int) {
+	start, end = len(s), len(s)
+	for _, code := range paints {
+		sequence := "\x1b[" + code + "m"
+		if i := strings.Index(s[:min(len(s), start+len(sequence))], sequence); i >= 0 && i < start {
+			start, end = i, i+len(sequence)
+		}
+	}
+	return start, end
+}
+
+// SafeText returns text of several lines without anything hidden: the last door for what a writer
+// of reports missed.
+func SafeText(text string, style Style) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		words := strings.Split(line, "\t")
+		for j, word := range words {
+			if style.Color {
+				words[j] = cell(word)
+			} else {
+				words[j] = plain(word)
+			}
+		}
+		lines[i] = strings.Join(words, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// SafeJSON returns JSON in which what is hidden is escaped as \u202e. Programs read the same
+// values.
+func SafeJSON(raw []byte) []byte {
+	if finding.Show(string(raw)) == string(raw) {
+		return raw
+	}
+	var b bytes.Buffer
+	for _, r := range string(raw) {
+		switch s := string(r); {
+		case r == '\n' || r == utf8.RuneError || finding.Show(s) == s:
+			b.WriteString(s)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			high, low := 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.Bytes()
+}
+
+// Safe returns a writer that hides nothing from a person. Each write has to end where a character
+// ends.
+func Safe(w io.Writer, format Format, style Style) io.Writer { return &safe{w, format, style} }
+
+type safe struct {
+	w      io.Writer
+	format Format
+	style  Style
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	clean := SafeJSON
+	if s.format != JSON && s.format != SARIF {
+		clean = func(p []byte) []byte { return []byte(SafeText(string(p), s.style)) }
+	}
+	if _, err := s.w.Write(clean(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
