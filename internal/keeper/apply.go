@@ -235,8 +235,10 @@ func (w *worker) wrote(x *write) {
 	}
 	c.outcomes[x.id.Key()] = x.outcomes
 	if x.now.Raw != nil {
-		c.s = c.s.Fork()
-		_ = c.s.Add(x.now.Raw) // it was read: what is wrong with it was said
+		if c.after == nil {
+			c.after = c.s.Fork()
+		}
+		_ = c.after.Add(x.now.Raw) // it was read: what is wrong with it was said
 	}
 	c.open--
 	c.end(w)

@@ -36,7 +36,8 @@ type check struct {
 	fresh time.Time // no answer to a call before this is used
 	until time.Time // when reading ends
 
-	s        *network.Snapshot
+	s        *network.Snapshot // what was read
+	after    *network.Snapshot // with what was written since; nil where nothing was
 	sources  func(target network.ID) []network.ID
 	changes  []plan.Change             // all that is planned
 	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
@@ -201,7 +202,9 @@ func (c *check) end(w *worker) {
 	r := c.round()
 	r.Complete = c.whole && len(c.s.Unread) == 0
 	r.Tables = c.fill(c.s)
-	r.Seen = c.s
+	if r.Seen = c.s; c.after != nil {
+		r.Seen = c.after
+	}
 	r.Changes = c.told()
 	r.Findings = c.k.stand(w, w.findings())
 	if c.troubled() {
