@@ -13,6 +13,7 @@ import (
 func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
 	steps := []func() error{
 		func() error { return c.readClusters(ctx, s, w.Clusters) },
+		func() error { return c.readVNets(ctx, s, w.VNets) },
 		func() error { return c.readSubnets(ctx, s, w.Subnets) },
 		func() error { return c.readTables(ctx, s, w.Tables) },
 	}
@@ -36,6 +37,9 @@ func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	// Whatever was asked for is in the snapshot, or said to be missing from it.
 	for _, id := range w.Clusters {
 		missing(s, id, s.Cluster(id) != nil)
+	}
+	for _, id := range w.VNets {
+		missing(s, id, s.VNets[id.Key()] != nil)
 	}
 	for _, id := range w.Subnets {
 		missing(s, id, s.Subnet(id) != nil)
@@ -102,6 +106,17 @@ func asWanted(ids []network.ID) []wanted {
 		out = append(out, wanted{id: id})
 	}
 	return out
+}
+
+// readVNets reads virtual networks with their address space, peerings and all their subnets.
+func (c *Client) readVNets(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
+	return c.readEach(ctx, asWanted(ids), func(w wanted, id network.ID, body []byte, fault *Error) {
+		if fault != nil {
+			unread(s, id, fault)
+		} else if err := s.Add(body); err != nil {
+			garbled(s, id, err)
+		}
+	})
 }
 
 // itself stands for the GET of a virtual network in what is learnt of costs: it may be refused where its subnets are not.

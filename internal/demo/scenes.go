@@ -284,7 +284,7 @@ func playBrake(ctx context.Context, s *stage) (string, error) {
 	}
 	why := ""
 	held := func() bool {
-		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.BrakeHeld })
+		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.DeletesWithheld })
 		if i >= 0 {
 			why = s.findings[i].Message
 		}
@@ -317,7 +317,7 @@ func playBrake(ctx context.Context, s *stage) (string, error) {
 	copied := s.copied(ctx, len(pods), target.rest())
 	return "while it lasts: " + why + "; when the table is back, all is well", s.until(ctx, func() error {
 		if held() {
-			return fmt.Errorf("deletes are still held back")
+			return fmt.Errorf("deletes are still withheld")
 		}
 		return copied()
 	})

@@ -2,6 +2,9 @@ package keeper
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -9,52 +12,78 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// nicsBelieved is for how long evidence that holds deletes back is not read again.
-const nicsBelieved = time.Minute
+// evidenceBelieved is for how long evidence that withholds changes is not read again.
+const evidenceBelieved = time.Minute
 
-// confirm reads the addresses of the nodes where deletes need them, and plans again. Evidence that holds deletes back is
-// believed for a while; to let go, it is read anew.
+// confirm reads what the plan needs to prove changes, and plans again, until it needs nothing more.
+// Evidence that withholds changes is believed for a while; to let go, it is read in this round.
 func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
-	if len(p.NeedSubnets) > 0 {
-		if err := t.placeTargets(ctx, s, p.NeedSubnets); err != nil {
+	read := network.Wanted{}
+	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
+		if p.Need.Empty() {
+			break
+		}
+		need, recalled := t.unbelieved(s, p.Need)
+		if need.Empty() && !recalled {
+			break // what it still needs was read a moment ago, and did not help
+		}
+		if err := t.placeTargets(ctx, s, need.Subnets); err != nil {
 			return p, err
 		}
+		counted, err := t.refresh(ctx, s, need.NICs)
+		if err != nil {
+			return p, err
+		}
+		if err := t.read(ctx, s, network.Wanted{NICs: counted, VNets: need.VNets, Tables: need.Tables}); err != nil {
+			return p, err
+		}
+		read.NICs = append(read.NICs, need.NICs...)
+		read.VNets = append(read.VNets, need.VNets...)
 		p = planner.Plan()
 	}
-	var read, believed []network.ID
-	for _, id := range p.NeedNICs {
-		if m := t.memory[id.Key()]; m.nics != nil && time.Since(m.nicsRead) < nicsBelieved {
-			s.Learn(id).NICs = m.nics
-			believed = append(believed, id)
+	t.noteEvidence(s, read, p)
+	return p, nil
+}
+
+// unbelieved is what of the evidence that a plan needs has to be read, and whether some is recalled. NICs that were read a moment ago
+// go into the snapshot as they were; a network that was is not read again, so that a route whose node
+// cannot be proven gone costs little.
+func (t *turn) unbelieved(s *network.Snapshot, need network.Wanted) (read network.Wanted, recalled bool) {
+	read = network.Wanted{Subnets: need.Subnets, Tables: need.Tables}
+	for _, id := range need.NICs {
+		m := t.memory[id.Key()]
+		if s.Known(id).NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
+			remembered := *m.nics
+			remembered.Asked = m.looked
+			s.Learn(id).NICs, recalled = &remembered, true
 		} else {
-			read = append(read, id)
+			read.NICs = append(read.NICs, id)
 		}
 	}
-	if len(believed) > 0 {
-		p = planner.Plan()
-		for _, id := range believed {
-			if !slices.ContainsFunc(p.Held, func(h plan.Part) bool { return h.Cluster.Equal(id) }) {
-				read = append(read, id)
-			}
+	for _, id := range need.VNets {
+		if seen, known := t.places[t.placeOf(id)]; !known || time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(t.began) {
+			read.VNets = append(read.VNets, id)
 		}
 	}
-	if len(read) == 0 {
-		return p, nil
-	}
-	if err := t.refresh(ctx, s, read); err != nil {
-		return p, err
-	}
-	if err := t.read(ctx, s, network.Wanted{NICs: read}); err != nil {
-		return p, err
-	}
-	for _, id := range read {
+	return read, recalled
+}
+
+// noteEvidence remembers what was read to prove changes, and when.
+func (t *turn) noteEvidence(s *network.Snapshot, read network.Wanted, p plan.Plan) {
+	for _, id := range read.NICs {
 		if t.keeps(id) {
 			m := t.memory[id.Key()]
-			m.nics, m.nicsRead = s.Known(id).NICs, time.Now()
+			m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
+			maps.Copy(m.looked, p.Asked[id.Key()])
 		}
 	}
-	return planner.Plan(), nil
+	for _, id := range read.VNets {
+		t.places[t.placeOf(id)] = seenAt{at: time.Now()}
+	}
 }
+
+// placeOf is the key under which it is noted when a network was read for these clusters.
+func (t *turn) placeOf(vnet network.ID) string { return vnet.Key() + " " + keyOf(t.part[0]) }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
 func (t *turn) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
@@ -83,21 +112,30 @@ type seenAt struct {
 	at     time.Time
 }
 
-// refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the
-// network interfaces that are seen.
-func (t *turn) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
+// refresh reads the documents of clusters that are not of this round, and returns the clusters of which
+// it has one: how many nodes their pools have is held against the NICs that are seen. The NICs of the
+// others cannot be counted, and prove nothing.
+func (t *turn) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) (counted []network.ID, err error) {
 	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !t.memory[id.Key()].read.Before(t.began) })
 	fresh := network.NewSnapshot()
 	if err := t.read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range old {
-		if cluster := fresh.Cluster(id); cluster != nil {
+	for _, id := range clusters {
+		cluster := fresh.Cluster(id)
+		switch {
+		case !slices.ContainsFunc(old, id.Equal):
+		case cluster == nil:
+			u := fresh.Unread[id.Key()]
+			s.Learn(id).NICs = &network.NICs{Failed: fmt.Sprintf("how many nodes cluster %s has could not be read: %s", id.Short(), u.Reason())}
+			continue
+		default:
 			s.Clusters[id.Key()] = cluster
 			if t.keeps(id) {
 				t.memory[id.Key()].cluster = cluster
 			}
 		}
+		counted = append(counted, id)
 	}
-	return nil
+	return counted, nil
 }

@@ -90,7 +90,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		writing: make(chan struct{}, writesAtOnce)}
 	k.configure(configs)
 	k.bell.learn(k.memory)
-	k.recallHeld()
+	k.recallLasting()
 	return k
 }
 
@@ -126,7 +126,7 @@ func (t *turn) decide(ctx context.Context) (decision, error) {
 			continue
 		}
 		if err == nil {
-			t.remember(d.s, d.Plan)
+			t.remember(d.s)
 			t.rememberTrue(d.planner, d.Plan)
 			t.shelve(d.s)
 			t.choose(&d)

@@ -10,12 +10,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it is read again, so it may only ever
-// make deletes harder: brakes that hold go on holding. Which node subnets a cluster once had is not in it, because a route counts as the
-// cluster's by them, and can be deleted; nor which targets were looked at before, because the first look after a start asks more.
+// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it is read again, so nothing is deleted
+// because of it: a table that only it names needs the NICs for every delete. Which node subnets a cluster once had is not in it, because a
+// route counts as the cluster's by them, and can be deleted.
 type Lasting struct {
-	// Held are the targets whose deletes are held back, by ID.Key(), sorted.
-	Held []string `json:"held,omitempty"`
 	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
 	Table network.ID `json:"table,omitempty"`
 	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
@@ -29,25 +27,19 @@ type Shelf interface {
 	Keep(map[string]Lasting)
 }
 
-// recallHeld takes the brakes from the shelf, and lays the tables by until they are needed.
-func (k *Keeper) recallHeld() {
+// recallLasting takes the tables from the shelf, and lays them by until they are needed.
+func (k *Keeper) recallLasting() {
 	if k.opts.Shelf == nil {
 		return
 	}
 	k.kept = k.opts.Shelf.Recall()
 	for key, m := range k.memory {
-		was := k.kept[key]
-		for _, target := range was.Held {
-			if m.fresh[target] { // it is still a target
-				m.held[target] = true
-			}
-		}
-		m.laid = was
+		m.laid = k.kept[key]
 	}
 }
 
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
-// activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
+// activity log does not go back far enough. Deletes that rest on such a table have to be proven by the NICs, all of them.
 func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
 	part := t.part
 	for i := range part {
@@ -72,7 +64,6 @@ func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled 
 		}
 		t.log.Warn("the cluster's own table is known from before the restart only", "cluster", c.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
-		m.holdAll(c.Spec.Targets)
 		m.recall(s, id)
 		recalled = true
 	}
@@ -98,7 +89,7 @@ func (t *turn) shelve(s *network.Snapshot) {
 	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
 		m := t.memory[id.Key()]
-		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}
+		now := Lasting{Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,56 +44,6 @@ func (w *world) keepWith(shelf Shelf) *Keeper {
 
 func (w *world) refuse(path string) {
 	w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
-}
-
-// TestHeldAcrossRestart: what an old version of the cluster's table hides is held back; the program starts anew, and cannot read the
-// nodes' interfaces any more. Without a shelf the percentage would let the living routes go.
-func TestHeldAcrossRestart(t *testing.T) {
-	for name, shelf := range map[string]paper{"shelf": {}, "none": nil} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, slow)
-			start := func() *Keeper {
-				if shelf == nil {
-					return w.keepWith(nil)
-				}
-				return w.keepWith(shelf)
-			}
-			k := start()
-			w.round(k)
-			w.e.PauseRoutes(w.demo.Cluster, true)
-			w.edit(w.demo.ClusterTable, func(p object) {
-				p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"), route("o1", "10.244.51.0/24", "10.42.1.51"),
-					route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24", "10.42.1.53"))
-			})
-			w.expect(w.round(k), "4 done create appgw-rt", finding.BrakeHeld)
-			w.refuse("networkInterfaces")
-			if k = start(); shelf == nil {
-				w.expect(w.round(k), "3 done delete appgw-rt")
-				return
-			}
-			for range 3 {
-				w.expect(w.round(k), "", finding.BrakeHeld)
-				k = start()
-			}
-			for _, r := range threePods {
-				if !slices.Contains(w.routes(w.demo.GatewayTable), r) {
-					t.Errorf("%s: %s is gone, and its node lives", name, r)
-				}
-			}
-			// The table is right again: nothing is stale, and the brake is off the shelf.
-			w.edit(w.demo.ClusterTable, func(p object) {
-				routes := p["routes"].([]any)
-				for i, r := range []string{"0.0/24 10.42.1.4", "1.0/24 10.42.1.5", "2.0/24 10.42.1.6"} {
-					routes = append(routes, route("again"+string(rune('0'+i)), "10.244."+r[:6], r[7:]))
-				}
-				p["routes"] = routes
-			})
-			w.round(k)
-			if l := shelf.Recall()[w.demo.Cluster.Key()]; len(l.Held) != 0 {
-				t.Errorf("held %v, want nothing", l.Held)
-			}
-		})
-	}
 }
 
 // TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log says nothing. The table is the one it
@@ -154,11 +103,11 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
 		k := w.keepWith(shelf)
-		w.round(k) // nothing is stale in it: the brake would be let go
+		w.round(k) // nothing is stale in it
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			w.expect(w.round(k), "", finding.BrakeHeld)
+			w.expect(w.round(k), "", finding.DeletesWithheld)
 		}
 	})
 }

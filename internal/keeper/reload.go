@@ -56,8 +56,7 @@ func (a *agenda) forgetGone() {
 	a.bell.learn(a.memory)
 }
 
-// configure takes configs. Of a cluster that was kept before it is still known what was, but deletes in its targets have to be proven
-// anew where anything in its config has changed: what was held back before was so by the old one. The bell has to learn of it then.
+// configure takes configs. Of a cluster that was kept before it is still known what was. The bell has to learn of it then.
 func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	before := map[string]v1alpha1.ClusterRoutes{}
 	for _, c := range k.configs {
@@ -71,15 +70,6 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 			m = &memory{}
 		}
 		if old, known := before[key]; !known || !reflect.DeepEqual(old.Spec, c.Spec) {
-			held := m.held
-			m.fresh, m.held = map[string]bool{}, map[string]bool{}
-			for _, t := range c.Spec.Targets {
-				target := network.ID(t.RouteTableID).Key()
-				m.fresh[target] = true
-				if held[target] {
-					m.held[target] = true
-				}
-			}
 			m.rests = slices.Compact(slices.Sorted(slices.Values(slices.Concat(m.rests, configured(c))))) // until it is looked at
 		}
 		memories[key] = m

@@ -6,6 +6,8 @@
 package plan
 
 import (
+	"net/netip"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -17,19 +19,12 @@ type Plan struct {
 	Desired  State             `json:"-"`
 	Changes  []Change          `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// NeedNICs names clusters whose deletes are held back until the addresses of their nodes were read: read them and
-	// plan again.
-	NeedNICs []network.ID `json:"-"`
-	// NeedSubnets are subnets of targets that are to be changed and hold routes to somebody's pods already: read them and plan again. They tell
-	// whether the target is a cluster's own table.
-	NeedSubnets []network.ID `json:"-"`
-	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
-	// whose routes they are. A target that could not be looked at is in neither.
-	Held, Released []Part `json:"-"`
+	// Need is what is not read yet and may prove a change that is withheld, or that a target is a
+	// cluster's own table: read it and plan again. Each thing is named until it was tried.
+	Need network.Wanted `json:"-"`
+	// Asked are the addresses that were looked for among the NICs of a cluster, by its ID.Key().
+	Asked map[string]map[netip.Addr]bool `json:"-"`
 }
-
-// Part is one cluster's part in one target.
-type Part struct{ Cluster, Target network.ID }
 
 // Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
 // that was read anew. It may be used by several goroutines at once.
@@ -73,7 +68,7 @@ func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return N
 
 // Plan plans for everything that is configured.
 func (p *Planner) Plan() Plan {
-	w := work{Planner: p}
+	w := p.work()
 	w.found = append(w.found, p.findings...)
 	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
 	for _, id := range p.targetIDs() {
@@ -86,7 +81,7 @@ func (p *Planner) Plan() Plan {
 
 // Again plans for one target that was read anew, under the same rules.
 func (p *Planner) Again(table *network.RouteTable) Plan {
-	w := work{Planner: p}
+	w := p.work()
 	var state State
 	var changes []Change
 	if t := w.target(table.ID, table); t != nil && len(p.parts[table.ID.Key()]) > 0 {
@@ -99,7 +94,7 @@ func (p *Planner) Again(table *network.RouteTable) Plan {
 
 // AgainSubnet plans for one subnet that was read anew, under the same rules.
 func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
-	w := work{Planner: p}
+	w := p.work()
 	var wishes []wish
 	for _, wish := range p.wishes {
 		if wish.subnet.Equal(subnet.ID) {
@@ -128,10 +123,12 @@ func (p *Planner) Sources(target network.ID) []network.ID {
 // work is one call of a Planner: what it found on its way.
 type work struct {
 	*Planner
-	found          []finding.Finding
-	needNICs       []network.ID
-	held, released []Part
+	found []finding.Finding
+	need  network.Wanted
+	asked map[string]map[netip.Addr]bool
 }
+
+func (p *Planner) work() work { return work{Planner: p, asked: map[string]map[netip.Addr]bool{}} }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
 
@@ -139,10 +136,11 @@ func (w *work) plan(state State, changes []Change) Plan {
 	if changes == nil {
 		changes = []Change{}
 	}
-	return Plan{
-		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
-		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
+	need := network.Wanted{
+		NICs: network.SortIDs(w.need.NICs), VNets: network.SortIDs(w.need.VNets),
+		Tables: network.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
 	}
+	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need, Asked: w.asked}
 }
 
 // targetIDs returns the targets of all configs, each once, sorted.
