@@ -118,7 +118,7 @@ func TestSaboteurs(t *testing.T) {
 	}{
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
-			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "brake"},
+			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "safeguard"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
@@ -130,7 +130,7 @@ func TestSaboteurs(t *testing.T) {
 		},
 		{
 			"takes what is missing for proven gone", sabotage{azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
-			[]string{"brake"},
+			[]string{"safeguard"},
 		},
 		{
 			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure { return &restless{Azure: a} }}, 2 * time.Second,

@@ -45,9 +45,9 @@ func (t *turn) confirm(ctx context.Context, s *network.Snapshot, planner *plan.P
 	return p, nil
 }
 
-// unbelieved is what of the evidence that a plan needs has to be read, and whether some is recalled. NICs that were read a moment ago
-// go into the snapshot as they were; a network that was is not read again, so that a route whose node
-// cannot be proven gone costs little.
+// unbelieved is what of the evidence that a plan needs has to be read, and whether some is
+// recalled. NICs that were read a moment ago go into the snapshot as they were; a network that was
+// is not read again, so that a route whose node cannot be proven gone costs little.
 func (t *turn) unbelieved(s *network.Snapshot, need network.Wanted) (read network.Wanted, recalled bool) {
 	read = network.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.NICs {
@@ -112,9 +112,9 @@ type seenAt struct {
 	at     time.Time
 }
 
-// refresh reads the documents of clusters that are not of this round, and returns the clusters of which
-// it has one: how many nodes their pools have is held against the NICs that are seen. The NICs of the
-// others cannot be counted, and prove nothing.
+// refresh reads the documents of clusters that are not of this round, and returns the clusters of
+// which it has one: how many nodes their pools have is held against the NICs that are seen. The
+// NICs of the others cannot be counted, and prove nothing.
 func (t *turn) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) (counted []network.ID, err error) {
 	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !t.memory[id.Key()].read.Before(t.began) })
 	fresh := network.NewSnapshot()

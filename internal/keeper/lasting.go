@@ -10,9 +10,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it is read again, so nothing is deleted
-// because of it: a table that only it names needs the NICs for every delete. Which node subnets a cluster once had is not in it, because a
-// route counts as the cluster's by them, and can be deleted.
+// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it
+// is read again, so nothing is deleted because of it: a table that only it names needs the NICs for
+// every delete. Which node subnets a cluster once had is not in it, because a route counts as the
+// cluster's by them, and can be deleted.
 type Lasting struct {
 	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
 	Table network.ID `json:"table,omitempty"`
@@ -38,8 +39,9 @@ func (k *Keeper) recallLasting() {
 	}
 }
 
-// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
-// activity log does not go back far enough. Deletes that rest on such a table have to be proven by the NICs, all of them.
+// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
+// lost them on all their subnets, and the activity log does not go back far enough. Deletes that
+// rest on such a table have to be proven by the NICs, all of them.
 func (t *turn) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
 	part := t.part
 	for i := range part {

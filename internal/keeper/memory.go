@@ -83,8 +83,8 @@ type ledBy struct {
 	since    time.Time
 }
 
-// timeSources notes since when each next hop in the clusters' own tables has been reached as it is, and
-// which routes these tables had.
+// timeSources notes since when each next hop in the clusters' own tables has been reached as it is,
+// and which routes these tables had.
 func (t *turn) timeSources(s *network.Snapshot, planner *plan.Planner) {
 	for _, c := range t.part {
 		id := network.ID(c.Spec.ClusterID)
@@ -115,7 +115,8 @@ func (m *memory) noteSource(routes map[netip.Prefix]network.Route, now time.Time
 	m.hops = hops
 }
 
-// settled is network.Known.Settled. A table that is known only from before a restart settles nothing.
+// settled is network.Known.Settled. A table that is known only from before a restart settles
+// nothing.
 func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
 	if m.recalled {
 		return nil
@@ -139,8 +140,8 @@ func (t *turn) rememberTrue(planner *plan.Planner, p plan.Plan) {
 	}
 }
 
-// remember keeps what the next round has to know: which table each cluster was seen with, and all node
-// subnets it ever had.
+// remember keeps what the next round has to know: which table each cluster was seen with, and all
+// node subnets it ever had.
 func (t *turn) remember(s *network.Snapshot) {
 	for i := range t.part {
 		id := network.ID(t.part[i].Spec.ClusterID)

@@ -381,3 +381,22 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 		})
 	}
 }
+
+// TestCountUnread: how many nodes there are cannot be read. The lists of NICs cannot be held against
+// it, so nothing is proven, although they lack the next hops.
+func TestCountUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		remove := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.expect(w.round(k), "", finding.DeletesWithheld)
+		remove()
+		time.Sleep(time.Minute)
+		w.expect(w.round(k), "2 done delete appgw-rt")
+	})
+}

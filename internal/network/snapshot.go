@@ -96,7 +96,7 @@ type Known struct {
 	Settled map[netip.Prefix]netip.Addr
 	// Had are pod routes that the cluster's own table has or had: what of them is in a target is the
 	// cluster's, whatever its name.
-	Had map[Pair]bool
+	Had map[Pair]bool `json:"-"`
 
 	// Written are the tables the cluster's identity wrote, by the activity log, as far as it was read. LogNext are the links
 	// at which it goes on; LogCut is set where it was too long to be read to its end.

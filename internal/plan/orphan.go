@@ -28,8 +28,8 @@ var (
 	bareWindows = regexp.MustCompile(`(?i)^aks[a-z0-9]{1,6}00[0-9a-z]{4}$`)
 )
 
-// nodeNamed reports whether a route's name is one that a cloud provider, or a keeper, gives: that of
-// a node, alone (clusters of one family, and older ones) or with the prefix behind it.
+// nodeNamed reports whether a route's name is one that a cloud provider, or a keeper, gives: that
+// of a node, alone (clusters of one family, and older ones) or with the prefix behind it.
 func nodeNamed(r network.Route) bool {
 	node, _, long := strings.Cut(r.Name, "____")
 	return linuxNode.MatchString(node) || bareWindows.MatchString(node) || long && anyNode.MatchString(node)

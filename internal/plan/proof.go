@@ -9,8 +9,8 @@ import (
 
 // How a delete is proven. A route leaves a target only when it is proven, for this very route, that
 // no node is behind it. That the cluster's table lacks the route proves nothing: somebody may have
-// put an old version of the table back, and its cloud provider can lose a route (a 412 that it takes
-// for a success). So a route is proven stale when one of these holds:
+// put an old version of the table back, and its cloud provider can lose a route (a 412 that it
+// takes for a success). So a route is proven stale when one of these holds:
 //
 //   - No NIC has its next hop: the complete NIC lists of the cluster lack the address. They are
 //     complete when they show addresses of as many nodes of each pool as the cluster has by a document
@@ -19,8 +19,8 @@ import (
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
 //     its table (network.Known.Settled). A node has one pod CIDR of each family.
 //
-// A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may be
-// another cluster's: see target.leftBehind. And a route that is about to lead to another address
+// A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
+// be another cluster's: see target.leftBehind. And a route that is about to lead to another address
 // needs a NIC of the cluster's nodes at the new address: a wrong route in the cluster's table must
 // not overwrite a good copy.
 //
@@ -112,15 +112,15 @@ func (t *target) nics(s *share, hop netip.Addr) (*network.NICs, proof) {
 	}
 }
 
-// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, but not
-// let it go.
+// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, but
+// not let it go.
 func (t *target) readNICs(s *share) proof {
 	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
 }
 
-// hiddenNodes says which pool has nodes whose addresses, of the family of a next hop, the lists do not
-// show; "" where they are complete.
+// hiddenNodes says which pool has nodes whose addresses, of the family of a next hop, the lists do
+// not show; "" where they are complete.
 func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) string {
 	family := "IPv4"
 	if hop.Is6() {
@@ -145,8 +145,8 @@ func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) strin
 // leftBehind finds the cluster to whose former nodes an unmanaged route leads. A pool was deleted
 // with its subnet, or moved to another, while no keeper watched: its routes stayed, and the next
 // nodes get the same pod CIDRs. Such a route has a cloud provider's name and a prefix of the
-// cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of a
-// cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
+// cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of
+// a cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
 func (t *target) leftBehind(r network.Route) *share {
 	if !podRouteStyle(r) {
 		return nil
@@ -171,8 +171,8 @@ func (t *target) leftBehind(r network.Route) *share {
 	return nil
 }
 
-// needNetworks asks for the networks in which the target's next hops can be, and for the table of the
-// hop's subnet, where they were not read.
+// needNetworks asks for the networks in which the target's next hops can be, and for the table of
+// the hop's subnet, where they were not read.
 func (t *target) needNetworks(hop netip.Addr) bool {
 	before := len(t.w.need.VNets) + len(t.w.need.Tables)
 	vnet := func(id network.ID) *network.VNet {

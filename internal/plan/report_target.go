@@ -14,13 +14,14 @@ import (
 func (t *target) report() {
 	for _, s := range t.shares {
 		t.reportWithheld(s)
-		if len(s.kept) > 0 {
+		if n := len(s.kept); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%d stale routes stay in %s: the policy is UpsertOnly",
-				len(s.kept), t.now.ID.Short()).With(s.kept...))
+				n, t.now.ID.Short()).With(s.kept...))
 		}
-		if len(s.drift) > 0 {
-			t.w.add(t.finding(finding.TargetDrift, s, "the target %s differs from what it should hold for %s, in routes: %d",
-				t.now.ID.Short(), s.name, len(s.drift)).With(s.drift...).
+		if n := len(s.drift); n > 0 {
+			t.w.add(t.finding(finding.TargetDrift, s,
+				"the target %s differs from what it should hold for %s, in routes: %d",
+				t.now.ID.Short(), s.name, n).With(s.drift...).
 				WithFix("set the policy of this target to Sync or UpsertOnly to have them kept"))
 		}
 	}
@@ -34,8 +35,9 @@ func (t *target) finding(code finding.Code, s *share, format string, args ...any
 // reportWithheld tells of the deletes and updates that lack a proof.
 func (t *target) reportWithheld(s *share) {
 	if n := len(s.undeleted); n > 0 {
-		f := t.finding(finding.DeletesWithheld, s, "%d routes of cluster %s stay in %s although the cluster's table lacks them: it is not proven that their nodes are gone",
-			n, s.cluster.ID.Short(), t.now.ID.Short()).With(s.undeleted...).
+		f := t.finding(finding.DeletesWithheld, s,
+			"routes that the table of cluster %s lacks stay in %s, because it is not proven that their nodes are gone: %d",
+			s.cluster.ID.Short(), t.now.ID.Short(), n).With(s.undeleted...).
 			WithFix("az network route-table show --ids %s", s.source)
 		if !s.blindly { // the routes are correct, or will be stale in a moment
 			f.Severity = finding.Warning
@@ -43,8 +45,10 @@ func (t *target) reportWithheld(s *share) {
 		t.w.add(f)
 	}
 	if n := len(s.unfollowed); n > 0 {
-		t.w.add(t.finding(finding.UpdatesWithheld, s, "%d routes of cluster %s in %s keep their next hop although the cluster's table has another: it is not proven that their nodes have it",
-			n, s.cluster.ID.Short(), t.now.ID.Short()).With(s.unfollowed...).
+		t.w.add(t.finding(finding.UpdatesWithheld, s,
+			"routes to which the table of cluster %s gives another next hop keep theirs in %s, "+
+				"because it is not proven that a node has the new one: %d",
+			s.cluster.ID.Short(), t.now.ID.Short(), n).With(s.unfollowed...).
 			WithFix("az network route-table show --ids %s", s.source))
 	}
 }
@@ -55,16 +59,18 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 		return
 	}
 	t.w.add(finding.New(finding.TargetFull, clusters[0], string(t.now.ID),
-		"the target %s has room for %d routes: %d stay in it, %d are added, and %d are missing, of %s",
-		t.now.ID.Short(), t.limit, kept, added, missing, strings.Join(clusters, " and ")).
-		WithFix("make room in %s, or raise maxRoutes where Azure Virtual Network Manager raised the limit", t.now.ID.Short()))
+		"the target %s has room for %d routes; of those for %s are missing: %d (there: %d, added: %d)",
+		t.now.ID.Short(), t.limit, strings.Join(clusters, " and "), missing, kept, added).
+		WithFix("make room in %s, or raise maxRoutes where Azure Virtual Network Manager raised the limit",
+			t.now.ID.Short()))
 }
 
 // reportTaken tells of an unmanaged route that has the prefix of a node.
 func (t *target) reportTaken(s *share, want, there network.Route) {
-	t.w.add(t.finding(finding.PrefixTaken, s, "%s is routed to %s by the unmanaged route %s in %s; the pod route %s to %s is not added",
-		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
-		About(want.Name).WithFix("if the unmanaged route is not meant: %s", deleteCommand(t.now.ID, there.Name)))
+	t.w.add(t.finding(finding.PrefixTaken, s,
+		"%s is routed to %s by the unmanaged route %s in %s; the pod route %s to %s is not added",
+		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).About(want.Name).
+		WithFix("if the unmanaged route is not meant: %s", deleteCommand(t.now.ID, there.Name)))
 }
 
 func routeLine(r network.Route) string {
@@ -80,19 +86,21 @@ func (t *target) reportUnmanaged(r network.Route) {
 		if s.blind || s.wanted == nil {
 			continue // it cannot be told whether it is unmanaged
 		}
+		tell := func(code finding.Code, format string) finding.Finding {
+			return t.finding(code, s, "the unmanaged route %s in %s sends %s to %s, "+format,
+				r.Name, t.now.ID.Short(), r.Prefix, r.NextHop(), s.cluster.ID.Short()).About(r.Name)
+		}
 		for _, cidr := range s.cidrs {
 			switch {
 			case !cidr.Overlaps(r.Prefix):
 			case r.Prefix.Bits() > s.masks[cidr]:
-				t.w.add(finding.New(finding.ForeignShadow, s.name, string(t.now.ID), "the unmanaged route %s in %s sends %s to %s, past the nodes of cluster %s",
-					r.Name, t.now.ID.Short(), r.Prefix, r.NextHop(), s.cluster.ID.Short()).
-					About(r.Name).WithFix("if it is not meant: %s", deleteCommand(t.now.ID, r.Name)))
+				t.w.add(tell(finding.ForeignShadow, "past the nodes of cluster %s").
+					WithFix("if it is not meant: %s", deleteCommand(t.now.ID, r.Name)))
 			case r.Prefix.Bits() < s.masks[cidr]:
-				t.w.add(finding.New(finding.ForeignOverlap, s.name, string(t.now.ID), "the unmanaged route %s in %s sends %s to %s, which covers pods of cluster %s that have no route of their own",
-					r.Name, t.now.ID.Short(), r.Prefix, r.NextHop(), s.cluster.ID.Short()).About(r.Name))
+				t.w.add(tell(finding.ForeignOverlap,
+					"which covers pods of cluster %s that have no route of their own"))
 			case s.wanted[r.Prefix].Name == "":
-				t.w.add(finding.New(finding.ForeignOverlap, s.name, string(t.now.ID), "the unmanaged route %s in %s sends %s to %s, a prefix that a node of cluster %s can get",
-					r.Name, t.now.ID.Short(), r.Prefix, r.NextHop(), s.cluster.ID.Short()).About(r.Name))
+				t.w.add(tell(finding.ForeignOverlap, "a prefix that a node of cluster %s can get"))
 			}
 		}
 	}
@@ -122,7 +130,8 @@ func (t *target) reportSharing() {
 	if len(pairs) > shown {
 		text += fmt.Sprintf("; and %d more pairs", len(pairs)-shown)
 	}
-	f := finding.New(finding.ClustersOverlap, "", string(t.now.ID), "clusters that share the target %s overlap: %s", t.now.ID.Short(), text)
+	f := finding.New(finding.ClustersOverlap, "", string(t.now.ID),
+		"clusters that share the target %s overlap: %s", t.now.ID.Short(), text)
 	if len(blocked) > 0 {
 		f.Severity = finding.Error
 		f.Evidence = blocked

@@ -11,35 +11,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// How a target is planned. First each route that is in the table is looked at (place): it stays as it
-// is, follows its node to another address, or is stale. Then the stale routes leave, each by its own
-// proof (proof.go). Then the routes that the clusters' tables have and the target lacks are added.
-// What a person should know of it is in report_target.go.
+// How a target is planned. First each route that is in the table is looked at (place): it stays as
+// it is, follows its node to another address, or is stale. Then the stale routes leave, each by its
+// own proof (proof.go). Then the routes that the clusters' tables have and the target lacks are
+// added. What a person should know of it is in report_target.go.
 //
 // A route is a cluster's when its prefix is the pod CIDR of one node, its next hop is in a node
 // subnet, present or remembered, and its name is one that a cloud provider gives, or the cluster's
 // table has or had this very route. Everything else is unmanaged.
 //
-//	the route in the target                    | and                            | action
-//	-------------------------------------------|--------------------------------|--------------------------
-//	unmanaged                                  |                                | stays, byte for byte
-//	a cluster's, wanted, same next hop         |                                | stays
-//	a cluster's                                | a table of its is unread       | stays
-//	a cluster's, wanted, another next hop      | a node's NIC has the new one   | update
-//	                                           | not proven                     | stays: updates-withheld
-//	a cluster's, not wanted                    | proven stale                   | delete
-//	                                           | not proven                     | stays: deletes-withheld
-//	                                           | policy UpsertOnly              | stays: stale-routes-kept
-//	left behind by a node in a former subnet   | next hop proven gone           | as a cluster's
-//	                                           | not proven                     | unmanaged
-//	a node's by name, changed in the target,   | a node's NIC has the wanted    | update (a repair)
-//	  and remembered as correct                | next hop                       |
-//	-------------------------------------------|--------------------------------|--------------------------
-//	none: the prefix is wanted                 | there is room                  | create
-//	                                           | its name is taken              | create by another name
-//	                                           | no room                        | target-full
-//	the prefix is an unmanaged route's         |                                | stays: prefix-taken
-//	the prefix is another cluster's            |                                | stays: clusters-overlap
+//	the route in the target                    | and                          | action
+//	-------------------------------------------|------------------------------|------------------------
+//	unmanaged                                  |                              | stays, byte for byte
+//	a cluster's, wanted, same next hop         |                              | stays
+//	a cluster's                                | a table of its is unread     | stays
+//	a cluster's, wanted, another next hop      | a node's NIC has the new one | update
+//	                                           | not proven                   | stays: updates-withheld
+//	a cluster's, not wanted                    | proven stale                 | delete
+//	                                           | not proven                   | stays: deletes-withheld
+//	                                           | policy UpsertOnly            | stays: stale-routes-kept
+//	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
+//	                                           | not proven                   | unmanaged
+//	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
+//	  and remembered as correct                | next hop                     |
+//	-------------------------------------------|------------------------------|------------------------
+//	none: the prefix is wanted                 | there is room                | create
+//	                                           | its name is taken            | create by another name
+//	                                           | no room                      | target-full
+//	the prefix is an unmanaged route's         |                              | stays: prefix-taken
+//	the prefix is another cluster's            |                              | stays: clusters-overlap
 //
 // Under policy Observe nothing changes: what would is in target-drift.
 
@@ -187,7 +187,8 @@ func (t *target) owns(s *share, r network.Route) bool {
 		return true
 	}
 	// It was right, and somebody changed it here.
-	return wanted && (strings.EqualFold(r.Name, want.Name) || nodeNamed(r)) && t.undone(s, r.Prefix, want.Hop)
+	named := strings.EqualFold(r.Name, want.Name) || nodeNamed(r)
+	return wanted && named && t.undone(s, r.Prefix, want.Hop)
 }
 
 func (t *target) had(s *share, r network.Route) bool {
@@ -281,7 +282,8 @@ func (t *target) taken(s *share, want network.Route) bool {
 	case owner == s:
 	case owner != nil:
 		pair := [2]string{s.name, owner.name}
-		t.blocked[pair] = append(t.blocked[pair], fmt.Sprintf("%s stays with %s (%s)", want.Prefix, there.NextHop(), there.Name))
+		t.blocked[pair] = append(t.blocked[pair],
+			fmt.Sprintf("%s stays with %s (%s)", want.Prefix, there.NextHop(), there.Name))
 	default:
 		t.reportTaken(s, want, there)
 	}

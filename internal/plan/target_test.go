@@ -113,7 +113,7 @@ func TestFullTable(t *testing.T) {
 		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
 		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
 		delete gw-rt n9 10.244.9.0/24>10.240.0.9 -`, "target-full")
-	if want := "has room for 4 routes: 3 stay in it, 1 are added, and 1 are missing, of shop"; !strings.Contains(p.Findings[0].Message, want) {
+	if want := "has room for 4 routes; of those for shop are missing: 1 (there: 3, added: 1)"; !strings.Contains(p.Findings[0].Message, want) {
 		t.Errorf("%s, want %s", p.Findings[0].Message, want)
 	}
 	// A route that would only have taken the name of a deleted one: the delete remains, with its reason.

@@ -55,8 +55,9 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 	return now
 }
 
-// Had is network.Known.Had of a cluster, for the next check: the pod routes of its table, and of those
-// it had before the ones that are in a target still. In a target that was not read all may be.
+// Had is network.Known.Had of a cluster, for the next check: the pod routes of its table, and of
+// those it had before the ones that are in a target still. In a target that was not read all may
+// be.
 func (p *Planner) Had(cluster network.ID) map[network.Pair]bool {
 	had := map[network.Pair]bool{}
 	for prefix, r := range p.Source(cluster) {

@@ -69,8 +69,8 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	return network.SortPrefixes(out)
 }
 
-// owns reports whether a route is this cluster's by its addresses: to the pod CIDR of one node, by way of an address in one
-// of its node subnets. In a target its name counts, too: see target.owns.
+// owns reports whether a route is this cluster's by its addresses: to the pod CIDR of one node, by
+// way of an address in one of its node subnets. In a target its name counts, too: see target.owns.
 func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
@@ -135,8 +135,8 @@ func Owner(s *network.Snapshot, c *v1alpha1.ClusterRoutes, own *network.RouteTab
 // PodCIDRs are the cluster's that can be meant, narrowed by the config.
 func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 
-// Owns reports whether a route that the cluster's own table has not is the cluster's all the same: by
-// its addresses, and by its name or because that table had it.
+// Owns reports whether a route that the cluster's own table has not is the cluster's all the same:
+// by its addresses, and by its name or because that table had it.
 func (o Ownership) Owns(r network.Route) bool {
 	return o.v.owns(r) && (nodeNamed(r) || o.had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}])
 }
