@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// How a target is planned. First each route that is in the table is looked at (place): it stays as
+// How a target is planned. First each route that is in the table gets its place: it stays as
 // it is, follows its node to another address, or is stale. Then the stale routes leave, each by its
 // own proof (proof.go). Then the routes that the clusters' tables have and the target lacks are
 // added. What a person should know of it is in report_target.go.
