@@ -139,7 +139,7 @@ func TestKeeperInTrouble(t *testing.T) {
 		"silent": {nil, func(w *world) {
 			w.fault(emulator.Fault{Path: "subscriptions", Count: -1, Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})
 		}, time.Hour, "RoutekeeperAzureFailing RoutekeeperFinding RoutekeeperNoSuccess", 0},
-		"source emptied": {nil, func(w *world) { w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} }) }, 2 * time.Hour, "RoutekeeperDeletesHeld RoutekeeperFinding", 0},
+		"source emptied": {nil, func(w *world) { w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} }) }, 2 * time.Hour, "RoutekeeperDeletesWithheld RoutekeeperFinding", 0},
 		"table filling":  {func(w *world) { w.config.Spec.Targets[0].MaxRoutes = 4 }, func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
 		"no place for a history": {func(w *world) {
 			l := history.Open(filepath.Join(w.t.TempDir(), "not", "there.db"), history.Options{})

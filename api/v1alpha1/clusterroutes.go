@@ -36,9 +36,6 @@ type Spec struct {
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
 	Guard    Guard    `json:"guard,omitzero"`
 	Targets  []Target `json:"targets,omitempty"`
-	// MaxDeletePercent is the brake, 0 to 100: a round that would delete a greater part of a target's routes of this
-	// cluster needs proof that the nodes are gone. Nil: 50.
-	MaxDeletePercent *int `json:"maxDeletePercent,omitempty"`
 }
 
 // Source is where the pod routes are read.
@@ -103,9 +100,6 @@ const (
 	PolicyObserve    Policy = "Observe"
 )
 
-// DefaultMaxDeletePercent is the brake where the config names none.
-const DefaultMaxDeletePercent = 50
-
 // SetDefaults fills in what the config leaves out.
 func (c *ClusterRoutes) SetDefaults() {
 	s := &c.Spec
@@ -115,10 +109,6 @@ func (c *ClusterRoutes) SetDefaults() {
 	for i := range s.Targets {
 		fill(&s.Targets[i].Policy, PolicySync)
 		fill(&s.Targets[i].MaxRoutes, 400)
-	}
-	if s.MaxDeletePercent == nil {
-		percent := DefaultMaxDeletePercent
-		s.MaxDeletePercent = &percent
 	}
 }
 

@@ -51,8 +51,12 @@ func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	return nil
 }
 
-// readAround reads what is found by way of a cluster: lists of its node resource group, the activity log.
+// readAround reads what few want: whole virtual networks, and what is found by way of a cluster, by lists
+// of its node resource group and the activity log.
 func (c *Client) readAround(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+	if err := c.readVNets(ctx, s, w.VNets); err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		ids  []network.ID
 		read func(context.Context, *network.Snapshot, *network.Cluster) error
@@ -170,6 +174,17 @@ func asWanted(ids []network.ID) []wanted {
 		out = append(out, wanted{id: id})
 	}
 	return out
+}
+
+// readVNets reads virtual networks with their address space, peerings and all their subnets.
+func (c *Client) readVNets(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
+	return c.readEach(ctx, asWanted(ids), func(w wanted, id network.ID, body []byte, fault *Error) {
+		if fault != nil {
+			unread(s, id, fault)
+		} else if err := s.Add(body); err != nil {
+			garbled(s, id, err)
+		}
+	})
 }
 
 // itself stands for the GET of a virtual network in what is learnt of costs: it may be refused where its subnets are not.

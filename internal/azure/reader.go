@@ -127,7 +127,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	}
 	var around error
 	var wait sync.WaitGroup
-	if len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+	if len(w.VNets)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
 		wait.Go(func() { around = r.around(ctx, s, w, o) })
 	}
 	out := intoSnapshot(s)
@@ -154,7 +154,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	return around
 }
 
-// around reads what is found by way of a cluster. Nobody shares it.
+// around reads what few want. Nobody shares it.
 func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
 	end := time.Now().Add(o.Wait)
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })

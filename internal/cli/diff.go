@@ -19,12 +19,11 @@ import (
 )
 
 type diffOptions struct {
-	source, target   string
-	podCIDRs         []string
-	nodeSubnets      []string
-	policy           string
-	maxDeletePercent int
-	maxRoutes        int
+	source, target string
+	podCIDRs       []string
+	nodeSubnets    []string
+	policy         string
+	maxRoutes      int
 }
 
 func (a *app) newDiff() *cobra.Command {
@@ -35,8 +34,12 @@ func (a *app) newDiff() *cobra.Command {
 		Long: `Compares two route tables saved as files, without any connection, and shows what a sync would change in the target.
 Both shapes are read: the one ARM returns (az rest) and the flattened one that az network route-table show prints.
 
-A route counts as the cluster's when it leads to an appliance address and its prefix lies inside a pod CIDR with the mask
-of node routes; with --node-subnet also only when that address lies in a node subnet. All other routes stay.
+A route counts as the cluster's when it leads to an appliance address, its prefix lies inside a pod CIDR with the mask of
+node routes, and it has the name of an AKS node or is in the source as well; with --node-subnet also only when that address
+lies in a node subnet. All other routes stay.
+
+A sync deletes a route only when it is proven that its node is gone, and follows a next hop only when a node has it. Saved
+files cannot prove that: diff takes the nodes to be those that the source leads to.
 
 Exit code 0: nothing to change; 1: an error; 2: changes, or something that stands in the way of them (a blocking finding).`,
 		Example: `  az network route-table show --ids <cluster's table> > a.json
@@ -51,7 +54,6 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or something that stand
 	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "a pod `CIDR` of the cluster (repeat for dual-stack)")
 	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil, "an address prefix (`CIDR`) of a node subnet (repeatable)")
 	f.StringVar(&o.policy, "policy", string(v1alpha1.PolicySync), "Sync, UpsertOnly or Observe")
-	f.IntVar(&o.maxDeletePercent, "max-delete-percent", v1alpha1.DefaultMaxDeletePercent, "hold deletes back above this part of the target's pod routes")
 	f.IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "how many routes the target may hold")
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -110,13 +112,17 @@ func (a *app) runDiff(o diffOptions) error {
 	s.Tables[target.ID.Key()] = target
 	doc := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: source.ID.Name()}}
 	doc.Spec = v1alpha1.Spec{
-		ClusterID:        string(cluster.ID),
-		RouteTableID:     string(source.ID),
-		Guard:            v1alpha1.Guard{Mode: v1alpha1.GuardOff},
-		Targets:          []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
-		MaxDeletePercent: &o.maxDeletePercent,
+		ClusterID:    string(cluster.ID),
+		RouteTableID: string(source.ID),
+		Guard:        v1alpha1.Guard{Mode: v1alpha1.GuardOff},
+		Targets:      []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
+	known.NICs = &network.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
+	known.Settled = map[netip.Prefix]netip.Addr{}
+	for prefix, r := range plan.PodRoutes(s, &doc, source) {
+		known.NICs.Holder[r.Hop], known.Settled[prefix] = network.RouteNode(r.Name), r.Hop
+	}
 	if !plan.Carries(s, &doc, source) {
 		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n", source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}
@@ -141,9 +147,6 @@ func checkDiff(o diffOptions) error {
 	case v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve:
 	default:
 		return fmt.Errorf("--policy: unknown value %q, expected Sync, UpsertOnly or Observe", o.policy)
-	}
-	if o.maxDeletePercent < 0 || o.maxDeletePercent > 100 {
-		return fmt.Errorf("--max-delete-percent: %d is not a percentage, expected 0 to 100", o.maxDeletePercent)
 	}
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)

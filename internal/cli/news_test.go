@@ -22,7 +22,7 @@ func TestNews(t *testing.T) {
 	change := func(state plan.OutcomeState, route string) plan.Outcome {
 		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Delete, Resource: "/subscriptions/s", Route: route, Old: &plan.Value{AddressPrefix: "10.0.0.0/24"}}}
 	}
-	held, unread := finding.New(finding.BrakeHeld, "shop", "", "held"), finding.New(finding.ReadFailed, "shop", "", "unread")
+	held, unread := finding.New(finding.DeletesWithheld, "shop", "", "held"), finding.New(finding.ReadFailed, "shop", "", "unread")
 	for i, step := range []struct {
 		after    time.Duration
 		of       []string
@@ -40,12 +40,12 @@ func TestNews(t *testing.T) {
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
 		{of: []string{"play"}},                 // another cluster was looked at
 		{news: true, want: []string{"done=0"}}, // no longer failing
-		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-held", "findings=1"}},
+		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},
 		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=round done=0 findings=1"}},
-		{findings: []finding.Finding{unread}, news: true, want: []string{"msg=finding code=read-failed", `msg="out of sight" code=deletes-held`, "findings=1"}},
-		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-held", "msg=resolved code=read-failed", "findings=1"}},
-		{news: true, want: []string{"msg=resolved code=deletes-held", "findings=0"}},
+		{findings: []finding.Finding{unread}, news: true, want: []string{"msg=finding code=read-failed", `msg="out of sight" code=deletes-withheld`, "findings=1"}},
+		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "msg=resolved code=read-failed", "findings=1"}},
+		{news: true, want: []string{"msg=resolved code=deletes-withheld", "findings=0"}},
 	} {
 		at = at.Add(10*time.Second + step.after)
 		log.Reset()

@@ -59,12 +59,6 @@ func (d *document) check() error {
 		d.checkPodCIDRs,
 		d.checkGuard,
 		d.checkOwnTargets,
-		func() error {
-			if p := *s.MaxDeletePercent; p < 0 || p > 100 {
-				return d.errorf("spec.maxDeletePercent", "%d is not a percentage, expected 0 to 100", p)
-			}
-			return nil
-		},
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {

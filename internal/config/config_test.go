@@ -28,7 +28,6 @@ func TestRead(t *testing.T) {
     - routeTableID: `+tables+`gw-rt
       policy: UpsertOnly
     - routeTableID: `+tables+`hub-rt
-  maxDeletePercent: 0
 `) + "---\n---\n# nothing here\n--- # and the second\n" + doc("b", "  podCIDRs: [10.244.0.0/16, \"fd12::/64\"]\n  targets: [{routeTableID: "+tables+"gw-rt}]\n"))}
 	configs, err := Read(file)
 	if err != nil {
@@ -39,21 +38,18 @@ func TestRead(t *testing.T) {
 	}
 	a := configs[0].Spec
 	if a.Source != v1alpha1.SourceRouteTable || a.Guard.Mode != v1alpha1.GuardEnforce || a.Guard.OnOtherTable != v1alpha1.OtherTableReport ||
-		a.Targets[0].Policy != v1alpha1.PolicyUpsertOnly || a.Targets[1].Policy != v1alpha1.PolicySync || a.Targets[1].MaxRoutes != 400 || *a.MaxDeletePercent != 0 {
+		a.Targets[0].Policy != v1alpha1.PolicyUpsertOnly || a.Targets[1].Policy != v1alpha1.PolicySync || a.Targets[1].MaxRoutes != 400 {
 		t.Errorf("defaults and values: %+v", a)
 	}
 	if got := a.Guard.Subnets[0].RouteTableID; got != tables+"gw-rt" {
 		t.Errorf("the ID was not cleaned: %s", got)
-	}
-	if *configs[1].Spec.MaxDeletePercent != 50 {
-		t.Errorf("maxDeletePercent %d, want 50", *configs[1].Spec.MaxDeletePercent)
 	}
 }
 
 // TestMistakes shows that every mistake is one line with the file, the line, the field and what was expected.
 func TestMistakes(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"unknown field", doc("a", "  targts: []\n"), `c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets, maxDeletePercent`},
+		{"unknown field", doc("a", "  targts: []\n"), `c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
 		{"unknown field deep", doc("a", "  targets:\n    - routeTableID: "+tables+"x\n      polcy: Sync\n"), `c.yaml:8:7: spec.targets[0].polcy: unknown field, expected one of routeTableID, policy, maxRoutes`},
 		{"field in the wrong case", "apiversion: x\n", `c.yaml:1:1: apiversion: unknown field, expected one of apiVersion, kind, metadata, spec`},
 		{"kind", "apiVersion: routekeeper.dev/v1alpha1\nkind: Routes\n", `c.yaml:2:7: kind: unknown value "Routes", expected ClusterRoutes`},
@@ -75,9 +71,9 @@ func TestMistakes(t *testing.T) {
 		{"host bits", doc("a", "  podCIDRs: [10.244.1.0/16]\n"), `spec.podCIDRs[0]: 10.244.1.0/16 has bits set behind its mask, expected 10.244.0.0/16`},
 		{"no prefix", doc("a", "  podCIDRs: [10.244.0.0]\n"), `spec.podCIDRs[0]: "10.244.0.0" is not a prefix, expected one such as 10.244.0.0/16`},
 		{"overlap", doc("a", "  podCIDRs: [10.244.0.0/16, 10.244.4.0/24]\n"), `spec.podCIDRs[1]: 10.244.4.0/24 overlaps 10.244.0.0/16, expected separate prefixes`},
-		{"percent", doc("a", "  maxDeletePercent: 101\n"), `c.yaml:6:21: spec.maxDeletePercent: 101 is not a percentage, expected 0 to 100`},
-		{"half a percent", doc("a", "  maxDeletePercent: 1.5\n"), `c.yaml:6:21: spec.maxDeletePercent: found 1.5, expected a whole number`},
-		{"percent as text", doc("a", "  maxDeletePercent: many\n"), `spec.maxDeletePercent: found the text "many", expected a whole number`},
+		{"removed field", doc("a", "  maxDeletePercent: 50\n"), `c.yaml:6:3: spec.maxDeletePercent: maxDeletePercent was removed: every delete is proven now; delete this line`},
+		{"half a route", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"), `spec.targets[0].maxRoutes: found 1.5, expected a whole number`},
+		{"routes as text", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: many}]\n"), `spec.targets[0].maxRoutes: found the text "many", expected a whole number`},
 		{"limit", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1001}]\n"), `spec.targets[0].maxRoutes: 1001 is out of range, expected 1 to 1000`},
 		{"mapping for list", doc("a", "  targets: {routeTableID: x}\n"), `spec.targets: found a mapping, expected a list`},
 		{"list for mapping", doc("a", "  guard: [x]\n"), `spec.guard: found a list, expected a mapping`},
@@ -87,7 +83,7 @@ func TestMistakes(t *testing.T) {
 		{"merge key", doc("a", "  guard: {<<: {mode: Off}}\n"), `c.yaml:6:11: spec.guard: aliases and merge keys are not read here: write the value out`},
 		{"key twice", doc("a", "") + "---\n" + doc("b", "  targets: []\n  targets: []\n"), `c.yaml:13:3: mapping key "targets" already defined at line 12`},
 		{"UTF-16", "\xff\xfea\x00", `c.yaml: not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)`},
-		{"octal", doc("a", "  maxDeletePercent: 010\n"), `c.yaml:6:21: spec.maxDeletePercent: 010 is not written in decimal digits`},
+		{"octal", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 010}]\n"), `spec.targets[0].maxRoutes: 010 is not written in decimal digits`},
 		{"no room at all", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 0}]\n"), `spec.targets[0].maxRoutes: 0 is out of range, expected 1 or more`},
 		{"less than a node", doc("a", "  podCIDRs: [10.244.0.0/25]\n"), `spec.podCIDRs[0]: 10.244.0.0/25 is smaller than the pod CIDR of one node, expected /24 or shorter`},
 		{"no GUID", doc("a", "  routeTableID: /subscriptions/prod/resourceGroups/g/providers/Microsoft.Network/routeTables/t\n"), `spec.routeTableID: "prod" is no subscription ID, expected one such as 11111111-`},
@@ -116,7 +112,7 @@ func TestMistakes(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(doc("a", "  targets: [{routeTableID: "+tables+"x, policy: Sync}]\n  maxDeletePercent: 3\n")))
+	f.Add([]byte(doc("a", "  targets: [{routeTableID: "+tables+"x, policy: Sync, maxRoutes: 3}]\n")))
 	f.Add([]byte("---\n---\n# x\n--- {a: [1, 2.5, null, *x]}\n...\nb: c\n"))
 	f.Add([]byte("spec: &a\n  <<: *a\n  guard: !!str x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -128,7 +124,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, c := range configs {
-			if c.Kind != v1alpha1.Kind || c.Spec.ClusterID == "" || c.Spec.MaxDeletePercent == nil {
+			if c.Kind != v1alpha1.Kind || c.Spec.ClusterID == "" || c.Spec.Source == "" {
 				t.Fatalf("accepted without what is required: %+v", c)
 			}
 		}

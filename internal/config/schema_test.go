@@ -68,7 +68,7 @@ func TestSchemaAgrees(t *testing.T) {
 	refused := 0
 	for _, text := range []string{
 		doc("a", ""),
-		doc("a", "  routeTableID: \"\"\n  podCIDRs: [10.0.0.0/8, \"fd00::/64\"]\n  maxDeletePercent: 0\n"),
+		doc("a", "  routeTableID: \"\"\n  podCIDRs: [10.0.0.0/8, \"fd00::/64\"]\n"),
 		doc("a", "  guard:\n    mode: Off\n    onOtherTable: Replace\n    subnets: [{subnetID: "+subnets+"x, routeTableID: "+tables+"x}]\n"),
 		doc("a", "  targets: [{routeTableID: "+strings.ToUpper(tables)+"X/, policy: UpsertOnly, maxRoutes: 1000}]\n"),
 		doc("a", "  targts: []\n"),
@@ -77,8 +77,8 @@ func TestSchemaAgrees(t *testing.T) {
 		doc("a", "  targets: [{policy: Sync}]\n"),
 		doc("a", "  targets: [{routeTableID: rt}]\n"),
 		doc("a", "  targets: [{routeTableID: "+subnets+"x}]\n"),
-		doc("a", "  maxDeletePercent: 101\n"),
-		doc("a", "  maxDeletePercent: 1.5\n"),
+		doc("a", "  maxDeletePercent: 50\n"),
+		doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"),
 		doc("a", "  podCIDRs: 10.0.0.0/8\n"),
 		"kind: ClusterRoutes\n",
 	} {

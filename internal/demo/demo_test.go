@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -119,7 +118,7 @@ func TestSaboteurs(t *testing.T) {
 	}{
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
-			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "brake"},
+			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "safeguard"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
@@ -130,8 +129,8 @@ func TestSaboteurs(t *testing.T) {
 			[]string{"sync", "foreign"},
 		},
 		{
-			"ignores brakes", sabotage{azure: func(a keeper.Azure) keeper.Azure { return brakeless{a} }}, 2 * time.Second,
-			[]string{"brake"},
+			"takes what is missing for proven gone", sabotage{azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
+			[]string{"safeguard"},
 		},
 		{
 			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure { return &restless{Azure: a} }}, 2 * time.Second,
@@ -195,19 +194,31 @@ func withoutUnknown(path string, body []byte) []byte {
 	return out
 }
 
-// brakeless sees all nodes, and none of them at an address that anybody asks for: the brakes let go.
-type brakeless struct{ keeper.Azure }
+// credulous sees all nodes, and none of them at an address to which no cluster's table leads: whatever is missing there is
+// proven gone.
+type credulous struct{ keeper.Azure }
 
-func (b brakeless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+func (b credulous) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+	if err := b.Azure.Read(ctx, s, w, o); err != nil {
+		return err
+	}
 	for _, id := range w.NICs {
+		led := map[netip.Addr]bool{}
+		for _, table := range s.Tables {
+			for _, r := range table.Routes {
+				led[r.Hop] = led[r.Hop] || !strings.Contains(string(table.ID), "appgw")
+			}
+		}
 		nics := &network.NICs{Holder: map[netip.Addr]string{}}
-		for i := range 10 {
-			nics.Holder[netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})] = fmt.Sprintf("aks-nodepool1-1-vmss instance %d", i)
+		for address, holder := range s.Known(id).NICs.Holder {
+			if !led[address] {
+				address = netip.AddrFrom4([4]byte{192, 0, 2, byte(len(nics.Holder))})
+			}
+			nics.Holder[address] = holder
 		}
 		s.Learn(id).NICs = nics
 	}
-	w.NICs = nil
-	return b.Azure.Read(ctx, s, w, o)
+	return nil
 }
 
 // restless writes every table it knows of again after each look.

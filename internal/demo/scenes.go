@@ -24,7 +24,7 @@ var scenes = []scene{
 	{"next-hop", "A node comes back under its name with another address", playNextHop},
 	{"foreign", "Other people put routes of their own into the gateway's table", playForeign},
 	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
-	{"brake", "The cluster's table suddenly reads empty, though the nodes are there", playBrake},
+	{"safeguard", "The cluster's table suddenly reads empty, though the nodes are there", playSafeguard},
 	{"quiet", "Three rounds with nothing to do", playQuiet},
 }
 
@@ -254,7 +254,7 @@ func playScaleIn(ctx context.Context, s *stage) (string, error) {
 		s.until(ctx, s.copied(ctx, 2, t.rest()))
 }
 
-func playBrake(ctx context.Context, s *stage) (string, error) {
+func playSafeguard(ctx context.Context, s *stage) (string, error) {
 	source, err := s.azure.table(ctx, s.names.ClusterTable)
 	if err != nil {
 		return "", err
@@ -284,7 +284,7 @@ func playBrake(ctx context.Context, s *stage) (string, error) {
 	}
 	why := ""
 	held := func() bool {
-		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.BrakeHeld })
+		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.DeletesWithheld })
 		if i >= 0 {
 			why = s.findings[i].Message
 		}
@@ -317,7 +317,7 @@ func playBrake(ctx context.Context, s *stage) (string, error) {
 	copied := s.copied(ctx, len(pods), target.rest())
 	return "while it lasts: " + why + "; when the table is back, all is well", s.until(ctx, func() error {
 		if held() {
-			return fmt.Errorf("deletes are still held back")
+			return fmt.Errorf("deletes are still withheld")
 		}
 		return copied()
 	})

@@ -101,8 +101,8 @@ func (p *patient) callerNeeds() (n needs) {
 		if target.Policy != v1alpha1.PolicyObserve {
 			n.add(table, "to copy the pod routes there", network.TypeRouteTable+"/write")
 		}
-		if target.Policy == v1alpha1.PolicySync { // before it deletes many routes it asks the NICs
-			n.add(p.cluster.NodeGroup(), "to see which nodes are gone before routes are deleted",
+		if target.Policy != v1alpha1.PolicyObserve { // deletes and updates are proven by the NICs
+			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone, or have another address, before routes are deleted or updated",
 				network.TypeScaleSet+"/read", network.TypeScaleSet+"/networkInterfaces/read", network.TypeInterface+"/read")
 		}
 	}

@@ -25,13 +25,13 @@ const (
 	SourceHop       Code = "source-hop-outside"
 	PodCIDRsExclude Code = "pod-cidrs-exclude-nodes"
 	SurgeShort      Code = "surge-does-not-fit"
-	BrakeHeld       Code = "deletes-held"
+	DeletesWithheld Code = "deletes-withheld"
+	UpdatesWithheld Code = "updates-withheld"
 	TargetMissing   Code = "target-missing"
 	TargetIsSource  Code = "target-is-source"
 	TargetDrift     Code = "target-drift"
 	TargetFull      Code = "target-full"
 	StaleKept       Code = "stale-routes-kept"
-	NameTaken       Code = "route-name-taken"
 	PrefixTaken     Code = "prefix-taken"
 	ForeignOverlap  Code = "foreign-overlap"
 	ForeignShadow   Code = "foreign-shadow"
@@ -106,9 +106,12 @@ var keeping = []Description{
 			"takes an address. The node subnet has fewer free: the upgrade will fail.",
 		"Free addresses, lower the pool's maxSurge, or move the pool to a larger subnet: " +
 			"routekeeper capacity says how large."},
-	{BrakeHeld, Error, "Deletes are held back",
-		"The cluster's table reads empty, or a large part of the routes in a target would have to go, and the network interfaces of the nodes do not confirm it. Deleting routes to living nodes would cut off their pods; keeping stale ones costs little.",
-		"See why the cluster's table lost its routes. When the nodes are really gone, it resolves itself."},
+	{DeletesWithheld, Error, "Deletes are withheld",
+		"The cluster's table lacks routes that a target has, and nothing proves that their nodes are gone: a network interface holds the next hop, or the interfaces of the nodes were not all seen. Each route that is proven stale is deleted all the same. To delete the route to a living node would cut off its pods; to keep a stale one costs little.",
+		"For each route the evidence says what is missing. If the nodes are there, see why the cluster's table lost their routes. Where the network interfaces cannot be read, give the identity read access to the node resource group."},
+	{UpdatesWithheld, Error, "Updates are withheld",
+		"The cluster's table leads to another next hop than a target, and no network interface of the cluster's nodes is known to have it. The target keeps the next hop that it has: a wrong route must not overwrite a good copy.",
+		"See who changed the next hop in the cluster's table: the cloud provider never repairs it. Where the network interfaces cannot be read, give the identity read access to the node resource group."},
 	{TargetMissing, Error, "A target route table does not exist",
 		"There is nothing to copy the routes to.",
 		"Create the table and associate it with its subnet, or remove the target."},
@@ -119,17 +122,14 @@ var keeping = []Description{
 		"Pod routes are missing, stale or wrong in the target: from its subnets, packets to those pods are dropped or go to the wrong node.",
 		"Let routekeeper sync or run keep it; where the target's policy is Observe, set it to Sync or UpsertOnly."},
 	{TargetFull, Error, "A target route table has no room",
-		"The routes to add do not fit under the table's limit. None is added, because half of them would hide what is missing; changes and deletes still happen.",
-		"Remove routes, aggregate the foreign ones, or, where Azure Virtual Network Manager raised the limit, set maxRoutes."},
+		"The routes to add do not all fit under the table's limit. As many as fit are added, in the order of their prefixes; the pods of the other nodes are not reachable through this target.",
+		"Remove routes, aggregate the unmanaged ones, or, where Azure Virtual Network Manager raised the limit, set maxRoutes."},
 	{StaleKept, Info, "Stale routes stay, because the policy is UpsertOnly",
 		"Routes to nodes that are gone remain in the target.",
 		"Set the target's policy to Sync to have them deleted."},
-	{NameTaken, Error, "The name of a pod route is taken",
-		"A route of somebody else has the name that the pod route has in the cluster's table. It is not touched, so the node's pods are not reachable through this target.",
-		"Rename or remove the foreign route."},
 	{PrefixTaken, Error, "A node's pod CIDR is routed by somebody else",
 		"A table holds one route for a prefix. The one that is there leads elsewhere and is not the cluster's, so it stays, and the node's pods are not reachable through this target.",
-		"Remove the foreign route."},
+		"Remove the unmanaged route."},
 	{ForeignOverlap, Info, "A foreign route covers pod addresses",
 		"Packets to pods of nodes that have no route of their own go where the foreign route leads. The nodes' own routes are longer and win.",
 		"Nothing, if it is meant."},

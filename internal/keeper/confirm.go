@@ -2,6 +2,9 @@ package keeper
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -9,60 +12,77 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// nicsBelieved is for how long evidence that holds deletes back is not read again.
-const nicsBelieved = time.Minute
+// evidenceBelieved is for how long evidence that withholds changes is not read again.
+const evidenceBelieved = time.Minute
 
-// confirm reads the addresses of the nodes where deletes or missing routes need them, and plans
-// again. Evidence that holds deletes back, or that shows again what was reported, is believed for a
-// while; to let go, or to report something new, it is read anew.
+// confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans again,
+// until it needs nothing more.
+// Evidence that withholds changes is believed for a while; to let go, or to report a node, it is read in this check.
 func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
-	if len(p.NeedSubnets) > 0 {
-		if err := c.placeTargets(ctx, s, p.NeedSubnets); err != nil {
+	read := network.Wanted{}
+	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
+		if p.Need.Empty() {
+			break
+		}
+		need, recalled := c.unbelieved(s, p.Need)
+		if need.Empty() && !recalled {
+			break // what it still needs was read a moment ago, and did not help
+		}
+		if err := c.placeTargets(ctx, s, need.Subnets); err != nil {
 			return p, err
 		}
+		counted, err := c.refresh(ctx, s, need.NICs)
+		if err != nil {
+			return p, err
+		}
+		if err := c.read(ctx, s, network.Wanted{NICs: counted, VNets: need.VNets, Tables: need.Tables}); err != nil {
+			return p, err
+		}
+		read.NICs = append(read.NICs, need.NICs...)
+		read.VNets = append(read.VNets, need.VNets...)
 		p = planner.Plan()
 	}
-	var read, believed []network.ID
-	asked := p.Held
-	for _, id := range p.NeedNICs {
-		m := c.mem.clusters[id.Key()]
-		believe := m.nics != nil && time.Since(m.nicsRead) < nicsBelieved
-		if believe && (m.nicsHeld || !holds(asked, id)) {
-			s.Learn(id).NICs = m.nics
-			believed = append(believed, id)
-		} else {
-			read = append(read, id)
-		}
-	}
-	if len(believed) > 0 {
-		p = planner.Plan()
-		for _, id := range believed {
-			if holds(asked, id) && !holds(p.Held, id) || slices.ContainsFunc(p.NeedNICs, id.Equal) {
-				read = append(read, id)
-			}
-		}
-	}
-	if len(read) == 0 {
-		return p, nil
-	}
-	if err := c.refresh(ctx, s, read); err != nil {
-		return p, err
-	}
-	if err := c.read(ctx, s, network.Wanted{NICs: read}); err != nil {
-		return p, err
-	}
-	p = planner.Plan()
-	for _, id := range read {
-		m := c.mem.clusters[id.Key()]
-		m.nics, m.nicsRead, m.nicsHeld = s.Known(id).NICs, time.Now(), holds(p.Held, id)
-	}
+	c.noteEvidence(s, read, p)
 	return p, nil
 }
 
-// holds reports whether deletes of a cluster are among those held back.
-func holds(held []plan.Part, cluster network.ID) bool {
-	return slices.ContainsFunc(held, func(h plan.Part) bool { return h.Cluster.Equal(cluster) })
+// unbelieved is what of the evidence that a plan needs has to be read, and whether some is
+// recalled. NICs that were read a moment ago go into the snapshot as they were; a network that was
+// is not read again, so that a route whose node cannot be proven gone costs little.
+func (c *check) unbelieved(s *network.Snapshot, need network.Wanted) (read network.Wanted, recalled bool) {
+	read = network.Wanted{Subnets: need.Subnets, Tables: need.Tables}
+	for _, id := range need.NICs {
+		m := c.mem.clusters[id.Key()]
+		if s.Known(id).NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
+			remembered := *m.nics
+			remembered.Asked = m.looked
+			s.Learn(id).NICs, recalled = &remembered, true
+		} else {
+			read.NICs = append(read.NICs, id)
+		}
+	}
+	for _, id := range need.VNets {
+		if seen, known := c.mem.places[c.placeOf(id)]; !known || time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(c.began) {
+			read.VNets = append(read.VNets, id)
+		}
+	}
+	return read, recalled
 }
+
+// noteEvidence remembers what was read to prove changes, and when.
+func (c *check) noteEvidence(s *network.Snapshot, read network.Wanted, p plan.Plan) {
+	for _, id := range read.NICs {
+		m := c.mem.clusters[id.Key()]
+		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
+		maps.Copy(m.looked, p.Asked[id.Key()])
+	}
+	for _, id := range read.VNets {
+		c.mem.places[c.placeOf(id)] = seenAt{at: time.Now()}
+	}
+}
+
+// placeOf is the key under which it is noted when a network was read for these clusters.
+func (c *check) placeOf(vnet network.ID) string { return vnet.Key() + " " + keyOf(c.configs[0]) }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
 func (c *check) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
@@ -91,19 +111,28 @@ type seenAt struct {
 	at     time.Time
 }
 
-// refresh reads clusters anew whose documents are not of this round: how many nodes their pools have is held against the
-// network interfaces that are seen.
-func (c *check) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) error {
+// refresh reads the documents of clusters that are not of this round, and returns the clusters of
+// which it has one: how many nodes their pools have is held against the NICs that are seen. The
+// NICs of the others cannot be counted, and prove nothing.
+func (c *check) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) (counted []network.ID, err error) {
 	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
 	fresh := network.NewSnapshot()
 	if err := c.read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range old {
-		if cluster := fresh.Cluster(id); cluster != nil {
+	for _, id := range clusters {
+		cluster := fresh.Cluster(id)
+		switch {
+		case !slices.ContainsFunc(old, id.Equal):
+		case cluster == nil:
+			u := fresh.Unread[id.Key()]
+			s.Learn(id).NICs = &network.NICs{Failed: fmt.Sprintf("how many nodes cluster %s has could not be read: %s", id.Short(), u.Reason())}
+			continue
+		default:
 			s.Clusters[id.Key()] = cluster
 			c.mem.clusters[id.Key()].cluster = cluster
 		}
+		counted = append(counted, id)
 	}
-	return nil
+	return counted, nil
 }

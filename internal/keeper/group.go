@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -266,6 +265,3 @@ func nameSet(configs []v1alpha1.ClusterRoutes) map[string]bool {
 	}
 	return set
 }
-
-// sameSpec reports whether two configs ask for the same.
-func sameSpec(a, b v1alpha1.ClusterRoutes) bool { return reflect.DeepEqual(a.Spec, b.Spec) }

@@ -6,17 +6,15 @@ import (
 	"reflect"
 	"slices"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it is read again, so it may only ever
-// make deletes harder: brakes that hold go on holding. Which node subnets a cluster once had is not in it, because a route counts as the
-// cluster's by them, and can be deleted; nor which targets were looked at before, because the first look after a start asks more.
+// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it
+// is read again, so nothing is deleted because of it: a table that only it names needs the NICs for
+// every delete. Which node subnets a cluster once had is not in it, because a route counts as the
+// cluster's by them, and can be deleted.
 type Lasting struct {
-	// Held are the targets whose deletes are held back, by ID.Key(), sorted.
-	Held []string `json:"held,omitempty"`
 	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
 	Table network.ID `json:"table,omitempty"`
 	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
@@ -37,19 +35,9 @@ func (k *Keeper) lasting(cluster string) Lasting {
 	return k.kept[cluster]
 }
 
-// recallLasting takes the brakes from the shelf, and lays the table by until it is needed.
-func (m *memory) recallLasting(was Lasting, c v1alpha1.ClusterRoutes) {
-	m.held = map[string]bool{}
-	for _, t := range c.Spec.Targets {
-		if target := network.ID(t.RouteTableID).Key(); slices.Contains(was.Held, target) {
-			m.held[target] = true
-		}
-	}
-	m.laid = was
-}
-
-// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they lost them on all their subnets, and the
-// activity log does not go back far enough. Deletes that rest on such a table have to be proven, all of them.
+// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
+// lost them on all their subnets, and the activity log does not go back far enough. Deletes that
+// rest on such a table have to be proven by the NICs, all of them.
 func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
 	for i := range c.configs {
 		config := &c.configs[i]
@@ -73,7 +61,6 @@ func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled
 		}
 		c.k.log.Warn("the cluster's own table is known from before the restart only", "cluster", config.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
-		m.holdAll(config.Spec.Targets)
 		m.recall(s, id)
 		recalled = true
 	}
@@ -100,7 +87,7 @@ func (c *check) shelve(s *network.Snapshot) {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
 		before := c.k.lasting(id.Key())
-		now := Lasting{Held: slices.Sorted(maps.Keys(m.held)), Table: m.lastTable}
+		now := Lasting{Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}

@@ -2,7 +2,9 @@ package keeper
 
 import (
 	"encoding/json"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,56 +47,6 @@ func (w *world) keepWith(shelf Shelf) *Keeper {
 
 func (w *world) refuse(path string) {
 	w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
-}
-
-// TestHeldAcrossRestart: what an old version of the cluster's table hides is held back; the program starts anew, and cannot read the
-// nodes' interfaces any more. Without a shelf the percentage would let the living routes go.
-func TestHeldAcrossRestart(t *testing.T) {
-	for name, shelf := range map[string]paper{"shelf": {}, "none": nil} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, slow)
-			start := func() *Keeper {
-				if shelf == nil {
-					return w.keepWith(nil)
-				}
-				return w.keepWith(shelf)
-			}
-			k := start()
-			w.round(k)
-			w.e.PauseRoutes(w.demo.Cluster, true)
-			w.edit(w.demo.ClusterTable, func(p object) {
-				p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"), route("o1", "10.244.51.0/24", "10.42.1.51"),
-					route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24", "10.42.1.53"))
-			})
-			w.expect(w.round(k), "4 done create appgw-rt", finding.BrakeHeld)
-			w.refuse("networkInterfaces")
-			if k = start(); shelf == nil {
-				w.expect(w.round(k), "3 done delete appgw-rt")
-				return
-			}
-			for range 3 {
-				w.expect(w.round(k), "", finding.BrakeHeld)
-				k = start()
-			}
-			for _, r := range threePods {
-				if !slices.Contains(w.routes(w.demo.GatewayTable), r) {
-					t.Errorf("%s: %s is gone, and its node lives", name, r)
-				}
-			}
-			// The table is right again: nothing is stale, and the brake is off the shelf.
-			w.edit(w.demo.ClusterTable, func(p object) {
-				routes := p["routes"].([]any)
-				for i, r := range []string{"0.0/24 10.42.1.4", "1.0/24 10.42.1.5", "2.0/24 10.42.1.6"} {
-					routes = append(routes, route("again"+string(rune('0'+i)), "10.244."+r[:6], r[7:]))
-				}
-				p["routes"] = routes
-			})
-			w.round(k)
-			if l := shelf.Recall()[w.demo.Cluster.Key()]; len(l.Held) != 0 {
-				t.Errorf("held %v, want nothing", l.Held)
-			}
-		})
-	}
 }
 
 // TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log says nothing. The table is the one it
@@ -154,11 +106,48 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
 		k := w.keepWith(shelf)
-		w.round(k) // nothing is stale in it: the brake would be let go
+		w.round(k) // nothing is stale in it
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			w.expect(w.round(k), "", finding.BrakeHeld)
+			w.expect(w.round(k), "", finding.DeletesWithheld)
 		}
 	})
+}
+
+// TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
+// for five minutes, each next hop by itself; in a table known only from before a restart none does.
+func TestSettled(t *testing.T) {
+	start := time.Now()
+	m := &memory{}
+	note := func(after time.Duration, routes ...string) []string {
+		table := map[netip.Prefix]network.Route{}
+		for _, r := range routes {
+			prefix, hop, _ := strings.Cut(r, " ")
+			table[netip.MustParsePrefix(prefix)] = network.Route{Hop: netip.MustParseAddr(hop)}
+		}
+		m.noteSource(table, start.Add(after))
+		var out []string
+		for prefix, hop := range m.settled(start.Add(after)) {
+			out = append(out, prefix.String()+" "+hop.String())
+		}
+		slices.Sort(out)
+		return out
+	}
+	expect := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("settled %q, want %q", got, want)
+		}
+	}
+	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 10.42.1.5"
+	expect(note(0, a, b, odd))
+	expect(note(4*time.Minute, a, b, odd))
+	expect(note(5*time.Minute, a, b), a) // b is led to by one prefix less
+	expect(note(9*time.Minute, a, b), a)
+	expect(note(10*time.Minute, a, b), a, b)
+	expect(note(11*time.Minute, b), b)
+	expect(note(12*time.Minute, a, b), b) // a was away
+	m.recalled = true
+	expect(note(30*time.Minute, a, b))
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -15,7 +14,6 @@ import (
 
 // memory is what a worker knows of a cluster from earlier checks.
 type memory struct {
-	spec       v1alpha1.ClusterRoutes // the config that it was kept by
 	cluster    *network.Cluster
 	unread     *network.Unread // why the cluster could not be read the last time
 	incomplete bool            // the node subnets that AKS made could not be looked for
@@ -26,24 +24,20 @@ type memory struct {
 	subnets    []netip.Prefix // of all node subnets ever seen
 	ownSubnets []network.ID
 	right      map[string]map[netip.Prefix]netip.Addr // as network.Known.True
-	held       map[string]bool                        // targets whose deletes are held back, by ID.Key()
-	fresh      map[string]bool                        // targets not looked at yet
-	laid       Lasting                                // from before the restart, and not looked at yet
+	laid       Lasting                                // from before the restart, and not checked yet
 	recalled   bool                                   // lastTable is from before the restart, and nothing has shown since that it is right
 
 	// what was read to find the cluster's own table, and when
 	asked time.Time
 	found network.Known
 
-	// the pod routes of its own table, and since when they are these
-	routes string
-	since  time.Time
-
-	nodes network.NodeRoutes // as the last check left them
+	hops  map[netip.Addr]ledBy  // the next hops in its own table, and since when these prefixes lead to them
+	had   map[network.Pair]bool // as network.Known.Had
+	nodes network.NodeRoutes    // as the last check left them
 
 	nics     *network.NICs
 	nicsRead time.Time
-	nicsHeld bool // they held deletes back, and not only showed which nodes have no route
+	looked   map[netip.Addr]bool // the addresses that were looked for among them
 }
 
 const (
@@ -67,40 +61,72 @@ func (m *memory) recall(s *network.Snapshot, id network.ID) {
 	}
 	known := s.Learn(id)
 	known.LastTable, known.LastProven, known.Subnets, known.OwnSubnets = m.lastTable, m.lastProven, m.subnets, m.ownSubnets
-	known.Held, known.Fresh, known.True = maps.Clone(m.held), maps.Clone(m.fresh), m.right
-	known.Nodes = m.nodes
+	known.True, known.Had, known.Nodes = m.right, m.had, m.nodes
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
 	}
 }
 
-// holdAll holds the deletes in all targets back until the nodes' addresses prove them.
-func (m *memory) holdAll(targets []v1alpha1.Target) {
-	for _, t := range targets {
-		m.held[network.ID(t.RouteTableID).Key()] = true
-	}
-}
-
 // forgetNetwork is for a cluster that is another one now, under the same name.
 func (m *memory) forgetNetwork() {
-	for target := range m.held {
-		m.fresh[target] = true
-	}
 	// The prefixes stay: what leads into them in a target is the cluster's, and follows its new nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, held: map[string]bool{}, fresh: m.fresh, spec: m.spec}
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, had: m.had}
 }
 
-// timeSources notes since when each cluster's own table has held the pod routes it holds.
+// ledBy is by which prefixes a next hop is reached in a cluster's own table, and since when.
+type ledBy struct {
+	prefixes []netip.Prefix
+	since    time.Time
+}
+
+// timeSources notes since when each next hop in the clusters' own tables has been reached as it is,
+// and which routes these tables had.
 func (c *check) timeSources(s *network.Snapshot, planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
-		m := c.mem.clusters[id.Key()]
-		if routes := planner.Fingerprint(id); routes != "" && routes != m.routes {
-			m.routes, m.since = routes, time.Now()
+		m, known := c.mem.clusters[id.Key()], s.Learn(id)
+		if routes := planner.Source(id); routes != nil {
+			m.noteSource(routes, time.Now())
+			m.had = planner.Had(id)
+			known.Had = m.had
 		}
-		s.Learn(id).Steady = !m.since.IsZero() && time.Since(m.since) >= steadyAfter
+		known.Settled = m.settled(time.Now())
 	}
+}
+
+// noteSource notes the routes of the cluster's own table.
+func (m *memory) noteSource(routes map[netip.Prefix]network.Route, now time.Time) {
+	led := map[netip.Addr][]netip.Prefix{}
+	for prefix, r := range routes {
+		led[r.Hop] = append(led[r.Hop], prefix)
+	}
+	hops := make(map[netip.Addr]ledBy, len(led))
+	for hop, prefixes := range led {
+		was, there := m.hops[hop]
+		if network.SortPrefixes(prefixes); !there || !slices.Equal(was.prefixes, prefixes) {
+			was = ledBy{prefixes, now}
+		}
+		hops[hop] = was
+	}
+	m.hops = hops
+}
+
+// settled is network.Known.Settled. A table that is known only from before a restart settles
+// nothing.
+func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
+	if m.recalled {
+		return nil
+	}
+	routes := map[netip.Prefix]netip.Addr{}
+	for hop, led := range m.hops {
+		if now.Sub(led.since) >= steadyAfter {
+			for _, prefix := range led.prefixes {
+				routes[prefix] = hop
+			}
+		}
+	}
+	return routes
 }
 
 // rememberTrue keeps which routes of the targets are as they should be.
@@ -111,25 +137,12 @@ func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 	}
 }
 
-// remember keeps what the next round has to know: which table each cluster was seen with, all node subnets it ever had,
-// and whose deletes are held back. The last counts from now on: a write plans again on what it reads back, and the routes
-// it has just added must not let the others go.
+// remember keeps what the next check has to know: which table each cluster was seen with, all node
+// subnets it ever had, and its nodes.
 func (c *check) remember(s *network.Snapshot, p plan.Plan) {
-	for _, part := range p.Held {
-		m := c.mem.clusters[part.Cluster.Key()]
-		m.held[part.Target.Key()] = true
-		delete(m.fresh, part.Target.Key())
-	}
-	for _, part := range p.Released { // where nothing could be looked at, nothing is released
-		m := c.mem.clusters[part.Cluster.Key()]
-		delete(m.held, part.Target.Key())
-		delete(m.fresh, part.Target.Key())
-	}
 	for i := range c.configs {
 		id := idOf(c.configs[i])
 		m := c.mem.clusters[id.Key()]
-		known := s.Learn(id)
-		known.Held, known.Fresh = maps.Clone(m.held), maps.Clone(m.fresh)
 		if nodes, checked := p.Nodes[id.Key()]; checked {
 			m.nodes = nodes
 		}
@@ -139,10 +152,7 @@ func (c *check) remember(s *network.Snapshot, p plan.Plan) {
 		}
 		m.subnets = s.NodePrefixes(cluster)
 		d := plan.Discover(s, &c.configs[i], c.taken)
-		if m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table); m.recalled {
-			m.holdAll(c.configs[i].Spec.Targets)
-			known.Held = maps.Clone(m.held)
-		}
+		m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table)
 		switch table := s.Table(d.Table); {
 		case s.Unread[d.Table.Key()].Absent:
 			m.lastTable, m.lastProven = "", false // gone: what is associated from now on counts
@@ -248,28 +258,11 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 }
 
-// complete makes a memory for every cluster of the group. Of a cluster that was kept before it is still
-// known what was, but deletes in its targets have to be proven anew where anything in its config has
-// changed: what was held back before was so by the old one.
+// complete makes a memory for every cluster of the group.
 func (m *groupMemory) complete(w *worker) {
 	for _, c := range w.configs {
-		known := m.clusters[keyOf(c)]
-		if known == nil {
-			known = &memory{}
-			known.recallLasting(w.k.lasting(keyOf(c)), c)
-			m.clusters[keyOf(c)] = known
+		if m.clusters[keyOf(c)] == nil {
+			m.clusters[keyOf(c)] = &memory{laid: w.k.lasting(keyOf(c))}
 		}
-		if !sameSpec(known.spec, c) {
-			held := known.held
-			known.fresh, known.held = map[string]bool{}, map[string]bool{}
-			for _, t := range c.Spec.Targets {
-				target := network.ID(t.RouteTableID).Key()
-				known.fresh[target] = true
-				if held[target] {
-					known.held[target] = true
-				}
-			}
-		}
-		known.spec = c
 	}
 }

@@ -113,7 +113,7 @@ func TestMadeByAnother(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}), w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append([]any{route("gone____102449024", "10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
+			p["routes"] = append([]any{route("aks-nodepool1-92750320-vmss000009____102449024", "10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
 		})
 		time.Sleep(5 * time.Second)
 		w.expect(w.round(k), "1 done create appgw-rt\n1 obsolete delete appgw-rt")
@@ -129,8 +129,11 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 		w.round(k)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		full := w.get(w.demo.ClusterTable)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2); err != nil {
+			t.Fatal(err)
+		}
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:3] })
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Minute)
 		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
 		time.AfterFunc(30*time.Second, func() { w.put(w.demo.ClusterTable, full) })
 		w.expect(w.round(k), "1 obsolete delete appgw-rt")

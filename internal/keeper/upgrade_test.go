@@ -15,16 +15,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// TestUpgradeWithoutDeletes: an upgrade with surge nodes moves every pod CIDR to another node or drops it. With maxDeletePercent 0
-// every single delete needs the proof of the network interfaces; in the end the target says what the cluster's table says, and on the way
-// no route to a living node is missing for longer than a round.
-func TestUpgradeWithoutDeletes(t *testing.T) {
+// TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. In the end the target says what the
+// cluster's table says, and on the way no route to a living node is missing for longer than a round.
+func TestUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		config := w.demoConfig()
-		none := 0
-		config.Spec.MaxDeletePercent = &none
-		k := w.keep(config)
+		k := w.keep(w.demoConfig())
 		w.expect(w.round(k), "3 done create appgw-rt")
 		if status, body := w.op.Do(http.MethodPost, w.demo.Cluster.Child("agentPools", w.demo.Pool)+"/upgradeNodeImageVersion", aksAPI, nil); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
@@ -34,7 +30,7 @@ func TestUpgradeWithoutDeletes(t *testing.T) {
 		for range 60 {
 			time.Sleep(30 * time.Second)
 			for _, f := range w.round(k).Findings {
-				if f.Code != finding.BrakeHeld { // as long as an old node is still there
+				if f.Code != finding.DeletesWithheld { // as long as an old node is still there
 					t.Errorf("%s: %s", f.Code, f.Message)
 				}
 			}

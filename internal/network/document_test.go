@@ -302,9 +302,13 @@ func TestNICsOfPools(t *testing.T) {
 		n.Holder[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = holder
 	}
 	for pool, want := range map[string]int{"np": 4, "np2": 1, "npwin": 1, "other": 0} {
-		if got := n.Of(pool); got != want {
+		if got := n.Of(pool, netip.MustParseAddr("10.9.9.9")); got != want {
 			t.Errorf("pool %s: %d, want %d", pool, got, want)
 		}
+	}
+	n.Holder[netip.MustParseAddr("fd00::4")] = "aks-np-12345678-vmss instance 0"
+	if got := n.Of("np", netip.MustParseAddr("fd00::9")); got != 1 {
+		t.Errorf("IPv6 addresses of %d nodes, want 1", got)
 	}
 }
 

@@ -15,7 +15,7 @@ type Snapshot struct {
 	Clusters map[string]*Cluster
 	Subnets  map[string]*Subnet
 	Tables   map[string]*RouteTable
-	VNets    map[string]*VNet // only where a whole scope was looked at
+	VNets    map[string]*VNet // only where a whole scope, or the network itself, was read
 
 	// Only what a diagnosis reads beside it:
 	SecurityGroups map[string]*SecurityGroup
@@ -87,17 +87,16 @@ type Known struct {
 	OwnSubnets []ID
 	// AnyHop is set where the node subnets cannot be known (saved files): any appliance address is taken for a node's.
 	AnyHop bool
-	// Held are the targets, by ID.Key(), whose deletes were held back and have not been resolved since: routes added
-	// in between must not wear the brake down by making the held ones a smaller part.
-	Held map[string]bool
-	// Fresh are the targets, by ID.Key(), that have not been planned for yet: what was held back before is not known.
-	Fresh map[string]bool
 	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as the cluster's own table had them, and
 	// that has had them at every look since. What of them a target lacks, somebody changed there.
 	True map[string]map[netip.Prefix]netip.Addr
-	// Steady is set when the cluster's own table has held the same pod routes for longer than its cloud provider takes to
-	// repair it.
-	Steady bool
+	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
+	// believed: no other prefix has led to the same next hop for longer than the cloud provider takes
+	// to repair its table.
+	Settled map[netip.Prefix]netip.Addr
+	// Had are pod routes that the cluster's own table has or had: what of them is in a target is the
+	// cluster's, whatever its name.
+	Had map[Pair]bool `json:"-"`
 
 	// Nodes are the nodes and their routes as the check before this one left them.
 	Nodes NodeRoutes
@@ -136,19 +135,28 @@ type Lack struct {
 	Reported bool
 }
 
+// Pair is a pod route without its name.
+type Pair struct {
+	Prefix netip.Prefix
+	Hop    netip.Addr
+}
+
 // NICs are the addresses held by the network interfaces of a cluster's nodes, and by which. Failed says why they could
 // not be read. Read is when the reading began.
 type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
 	Read   time.Time
+	// Asked is nil where they were read in this check. What is remembered of them can withhold a
+	// change, but proves none, and counts only for the addresses that were asked about then.
+	Asked map[netip.Addr]bool `json:"-"`
 }
 
-// Of counts the nodes of a pool that were seen.
-func (n *NICs) Of(pool string) int {
+// Of counts the nodes of a pool of which an address was seen, of the family of another address.
+func (n *NICs) Of(pool string, like netip.Addr) int {
 	seen := map[string]bool{}
-	for _, holder := range n.Holder {
-		if (Pool{Name: pool}).Holds(holder) {
+	for address, holder := range n.Holder {
+		if address.Is4() == like.Is4() && (Pool{Name: pool}).Holds(holder) {
 			seen[strings.ToLower(holder)] = true
 		}
 	}
@@ -158,6 +166,7 @@ func (n *NICs) Of(pool string) int {
 // Wanted names what to read.
 type Wanted struct {
 	Clusters []ID
+	VNets    []ID // with all their subnets
 	Subnets  []ID
 	Tables   []ID
 	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself, managed tables, the next
@@ -170,7 +179,7 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Clusters)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
+	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
 // NewSnapshot returns an empty snapshot.

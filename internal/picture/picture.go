@@ -201,7 +201,7 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 			others := neighbours{s: s, except: c.Name, target: id, all: all, taken: taken}
 			for _, r := range table.Routes {
 				w, asked := wanted[r.Prefix]
-				ours := owner != nil && owner.NodePrefix(r.Prefix) && owner.NodeHop(r)
+				ours := owner != nil && owner.Owns(r)
 				switch {
 				case wanted == nil && ours:
 					t.add(r, Unknown, "")

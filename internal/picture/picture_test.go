@@ -34,8 +34,8 @@ func newWorld() *world {
 	w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":3,"vnetSubnetID":%q}]}}`, cluster, nodes)
 	w.subnet(nodes, "10.240.0.0/24", own)
 	w.subnet(gateway, "10.240.9.0/24", target)
-	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6")
-	w.table(target, "own 192.168.0.0/16 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(target, "own 192.168.0.0/16 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
 	w.config.Metadata.Name = "shop"
 	w.config.Spec.ClusterID = string(cluster)
 	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
@@ -113,13 +113,13 @@ func TestPicture(t *testing.T) {
 		{"the gateway has another table", func(w *world) { w.subnet(gateway, "10.240.9.0/24", own) },
 			"nodes nodes right\ngw guarded other\nshop-rt own: carries carries carries foreign\ngw-rt target: idle idle idle foreign\n", 6, 3, 1},
 		{"a route is missing, one is wrong, one is stale", func(w *world) {
-			w.table(target, "own 192.168.0.0/16 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.9", "n7____102447024 10.244.7.0/24 10.240.0.7")
+			w.table(target, "own 192.168.0.0/16 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.9", "aks-n-00000000-vmss000007____102447024 10.244.7.0/24 10.240.0.7")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7, 4, 0},
 		{"somebody else's route is where a pod route has to be", func(w *world) {
-			w.table(target, "theirs 10.244.0.0/24 10.1.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6")
+			w.table(target, "theirs 10.244.0.0/24 10.1.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: wrong>10.240.0.4 carries carries\n", 6, 5, 0},
 		{"another cluster's pod routes", func(w *world) {
-			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6", "m 10.244.3.0/24 10.250.0.4")
+			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6", "m 10.244.3.0/24 10.250.0.4")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"another cluster's pod routes, with nodes where this one's once were", func(w *world) {
 			const play, table, subnet = cluster + "2", own + "2", nodes + "2"
@@ -131,8 +131,8 @@ func TestPicture(t *testing.T) {
 			other := w.config
 			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets = "play", string(play), nil
 			w.others = append(w.others, other)
-			w.table(target, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6",
-				"m 10.244.9.0/24 10.241.0.4", "left 10.244.8.0/24 10.241.0.5")
+			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
+				"m 10.244.9.0/24 10.241.0.4", "aks-n-00000000-vmss000008 10.244.8.0/24 10.241.0.5")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
@@ -144,7 +144,7 @@ func TestPicture(t *testing.T) {
 		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
 		{"a route that no node needs stays by the config", func(w *world) {
 			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
-			w.table(own, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
+			w.table(own, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: carries carries kept foreign\n", 4, 4, 0},
 		{"the target is on no subnet", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
@@ -188,14 +188,12 @@ func TestPictureAndPlan(t *testing.T) {
 			if !seen[i] {
 				seen[i] = true
 				hop := rapid.SampledFrom([]string{fmt.Sprintf("10.240.0.%d", i+4), "10.240.0.77", "10.1.0.4", "10.250.0.4"}).Draw(t, "hop")
-				routes = append(routes, fmt.Sprintf("n%d____10244%d024 10.244.%d.0/24 %s", i, i, i, hop))
+				routes = append(routes, fmt.Sprintf("aks-n-00000000-vmss00000%d____10244%d024 10.244.%d.0/24 %s", i, i, i, hop))
 			}
 		}
 		w.table(target, routes...)
 		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]network.ID{own, own, "", target}).Draw(t, "on the nodes"))
 		w.subnet(gateway, "10.240.9.0/24", rapid.SampledFrom([]network.ID{target, target, "", own}).Draw(t, "on the gateway"))
-		hundred := 100
-		w.config.Spec.MaxDeletePercent = &hundred
 		w.s.Learn(cluster).NICs = &network.NICs{Holder: map[netip.Addr]string{}}
 		c := w.picture()
 		states := map[string]string{}
@@ -238,7 +236,7 @@ func TestRouted(t *testing.T) {
 	if c := w.picture(); c.Routed() != c.Nodes {
 		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
 	}
-	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
 	if c := w.picture(); c.Routed() != 2 || c.Nodes != 3 {
 		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
 	}

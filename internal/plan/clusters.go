@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"hash/fnv"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -167,19 +167,14 @@ func (p *Planner) noteOwnTables(v *view) {
 	}
 }
 
-// Fingerprint identifies the pod routes of a cluster's own table; "" when they could not be read.
-func (p *Planner) Fingerprint(cluster network.ID) string {
+// Source returns the pod routes of a cluster's own table by prefix; nil when they could not be read.
+func (p *Planner) Source(cluster network.ID) map[netip.Prefix]network.Route {
 	for _, v := range p.views {
-		if v.wanted == nil || !cluster.Equal(network.ID(v.config.Spec.ClusterID)) {
-			continue
+		if v.wanted != nil && cluster.Equal(network.ID(v.config.Spec.ClusterID)) {
+			return v.wanted
 		}
-		h := fnv.New128a()
-		for _, prefix := range sortedPrefixes(v.wanted) {
-			fmt.Fprintln(h, prefix, v.wanted[prefix].Hop)
-		}
-		return fmt.Sprintf("%d %x", len(v.wanted), h.Sum(nil))
 	}
-	return ""
+	return nil
 }
 
 // reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a

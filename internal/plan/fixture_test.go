@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,9 +35,22 @@ type world struct {
 	configs []v1alpha1.ClusterRoutes
 }
 
+var longNode = regexp.MustCompile(`(?i)aks-([a-z])-00000000-vmss00000(\d)`)
+
+// full makes n3, as these tests write the name of a node, what AKS calls one; short is the other way.
+func full(name string) string {
+	if len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && name[1] >= '0' && name[1] <= '9' && (len(name) == 2 || name[2] == '_') {
+		return fmt.Sprintf("aks-%c-00000000-vmss00000%c%s", name[0], name[1], name[2:])
+	}
+	return name
+}
+
+func short(text string) string { return longNode.ReplaceAllString(text, "$1$2") }
+
 // route is "name prefix hop", the hop an address or a type.
 func routeDoc(text string) string {
 	f := strings.Fields(text)
+	f[0] = full(f[0])
 	hop := `"nextHopType":"` + f[2] + `"`
 	if _, err := netip.ParseAddr(f[2]); err == nil {
 		hop = `"nextHopType":"VirtualAppliance","nextHopIpAddress":"` + f[2] + `"`
@@ -116,15 +130,16 @@ func (w *world) config(name string, cluster network.ID, targets ...network.ID) *
 // nics says which addresses the nodes of a cluster hold.
 func (w *world) nics(cluster network.ID, addresses ...string) *world {
 	n := &network.NICs{Holder: map[netip.Addr]string{}}
-	for _, a := range addresses {
-		n.Holder[netip.MustParseAddr(a)] = "aks-pool0-1-vmss instance " + a
+	pools := max(1, len(w.s.Cluster(cluster).Pools))
+	for i, a := range addresses {
+		n.Holder[netip.MustParseAddr(a)] = fmt.Sprintf("aks-pool%d-1-vmss instance %s", i%pools, a)
 	}
 	w.s.Learn(cluster).NICs = n
 	return w
 }
 
-// shop is the plain case: one cluster with three nodes, its table on its node subnet, and a gateway's table with one
-// route of its own.
+// shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node subnet, and a gateway's
+// table with one route of its own.
 func shop(t testing.TB) *world {
 	w := &world{t: t, s: network.NewSnapshot()}
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).
@@ -132,6 +147,7 @@ func shop(t testing.TB) *world {
 		subnet(gatewayIn, "10.240.9.0/24", gateway).
 		table(tableA, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6").
 		table(gateway, "own 192.168.0.0/16 10.1.0.4")
+	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.config("shop", clusterA, gateway)
 	return w
 }
@@ -142,7 +158,7 @@ func changes(p Plan) string {
 	for _, c := range p.Changes {
 		line := string(c.Verb) + " " + c.Resource.Short()
 		if c.Route != "" {
-			line += " " + c.Route
+			line += " " + short(c.Route)
 		}
 		for _, v := range []*Value{c.Old, c.New} {
 			switch {

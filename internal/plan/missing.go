@@ -116,7 +116,7 @@ func (w *work) nodes(v *view) {
 		nics := w.s.Known(v.cluster.ID).NICs
 		switch {
 		case nics == nil:
-			w.needNICs = append(w.needNICs, v.cluster.ID)
+			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 			return
 		case nics.Failed != "":
 			reported = w.uncertain(v, &now, before, routed, full)
@@ -159,7 +159,7 @@ func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes
 		// What is reported first must be so now: an older list shows nodes that are gone.
 		nics := w.s.Known(v.cluster.ID).NICs
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
-			w.needNICs = append(w.needNICs, v.cluster.ID)
+			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		}
 	}
 	now.Lacks[key] = lack
@@ -312,4 +312,13 @@ func number(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// routeLines are routes as evidence.
+func routeLines(routes []network.Route) []string {
+	lines := make([]string, len(routes))
+	for i, r := range routes {
+		lines[i] = fmt.Sprintf("%s to %s (%s)", r.Prefix, r.NextHop(), r.Name)
+	}
+	return lines
 }

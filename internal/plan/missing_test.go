@@ -72,15 +72,15 @@ func (w *watch) check(after time.Duration) Plan {
 	known := w.s.Learn(clusterA)
 	known.NICs = nil
 	p := Make(w.s, w.configs)
-	if len(p.NeedNICs) > 0 {
+	if len(p.Need.NICs) > 0 {
 		known.NICs = &network.NICs{Holder: map[netip.Addr]string{}, Read: w.at}
 		for machine, addrs := range w.nodes {
 			for _, a := range addrs {
 				known.NICs.Holder[netip.MustParseAddr(a)] = machine
 			}
 		}
-		if p = Make(w.s, w.configs); len(p.NeedNICs) > 0 {
-			w.t.Errorf("asks for the network interfaces again: %v", p.NeedNICs)
+		if p = Make(w.s, w.configs); len(p.Need.NICs) > 0 {
+			w.t.Errorf("asks for the network interfaces again: %v", p.Need.NICs)
 		}
 	}
 	known.Nodes = p.Nodes[clusterA.Key()]
@@ -237,7 +237,7 @@ func TestNotMissed(t *testing.T) {
 	// A diagnosis looks at nodes itself.
 	w := watched(t).routed(0, 1)
 	w.s.Taken = w.at
-	if p := Watch(w.s, w.configs); len(p.NeedNICs) > 0 || len(p.Findings) > 0 {
+	if p := Watch(w.s, w.configs); len(p.Need.NICs) > 0 || len(p.Findings) > 0 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -252,13 +252,13 @@ func TestOldEvidence(t *testing.T) {
 	nics := w.s.Known(clusterA).NICs
 	w.at = w.at.Add(10 * time.Second)
 	w.s.Taken = w.at
-	if p := Make(w.s, w.configs); len(p.NeedNICs) != 1 || len(p.Findings) != 0 {
-		t.Errorf("by a list of the check before: %v, %+v", p.NeedNICs, p.Findings)
+	if p := Make(w.s, w.configs); len(p.Need.NICs) != 1 || len(p.Findings) != 0 {
+		t.Errorf("by a list of the check before: %v, %+v", p.Need.NICs, p.Findings)
 	}
 	w.sees("node-without-route")
 	w.s.Taken, w.s.Learn(clusterA).NICs = w.at.Add(10*time.Second), nics
-	if p := Make(w.s, w.configs); len(p.NeedNICs) != 0 || codes(p) != "node-without-route" {
-		t.Errorf("reported before: %v, %+v", p.NeedNICs, p.Findings)
+	if p := Make(w.s, w.configs); len(p.Need.NICs) != 0 || codes(p) != "node-without-route" {
+		t.Errorf("reported before: %v, %+v", p.Need.NICs, p.Findings)
 	}
 }
 
@@ -267,6 +267,7 @@ func TestOldEvidence(t *testing.T) {
 func TestSeenInTheSubnet(t *testing.T) {
 	w := watched(t)
 	w.s.Taken = w.at
+	w.s.Learn(clusterA).NICs = nil
 	for i := range 4 {
 		subnet := w.s.Subnet(nodesA)
 		subnet.Configurations = append(subnet.Configurations,
@@ -275,13 +276,13 @@ func TestSeenInTheSubnet(t *testing.T) {
 		if i == 3 {
 			want = 1
 		}
-		if p := Make(w.s, w.configs); len(p.NeedNICs) != want {
-			t.Errorf("with %d machines: %v", i+1, p.NeedNICs)
+		if p := Make(w.s, w.configs); len(p.Need.NICs) != want {
+			t.Errorf("with %d machines: %v", i+1, p.Need.NICs)
 		}
 	}
 	// Machines of others in the subnet are not its nodes.
 	w.s.Subnet(nodesA).Configurations[3] = configuration("MC_other", "aks-pool0-1-vmss", 3)
-	if p := Make(w.s, w.configs); len(p.NeedNICs) != 0 {
+	if p := Make(w.s, w.configs); len(p.Need.NICs) != 0 {
 		t.Error("another cluster's machine counts")
 	}
 }

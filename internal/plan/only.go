@@ -71,7 +71,7 @@ func (t Table) partly(now *network.RouteTable, chosen map[string]bool) []network
 		}
 	}
 	if t.Limit > 0 && len(routes) > t.Limit {
-		return routes[:kept]
+		return routes[:max(kept, t.Limit)]
 	}
 	return routes
 }

@@ -66,8 +66,8 @@ func TestOnlyWithRoom(t *testing.T) {
 	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4", "n9 10.244.9.0/24 10.240.0.9", "own2 172.16.0.0/12 10.1.0.4")
 	w.configs[0].Spec.Targets[0].MaxRoutes = 5
 	p := Make(w.s, w.configs)
-	if got := changes(p.Only(verb(Create), w.s.Table)); got != "" {
-		t.Errorf("five have room, and six would be made by %s", got)
+	if got := changes(p.Only(verb(Create), w.s.Table)); got != "create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5" {
+		t.Errorf("one of two has room, and made is %s", got)
 	}
 	w.configs[0].Spec.Targets[0].MaxRoutes = 6
 	if got := Make(w.s, w.configs).Only(verb(Create), w.s.Table).Changes; len(got) != 2 {

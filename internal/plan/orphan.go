@@ -20,11 +20,20 @@ type orphan struct {
 }
 
 // linuxNode and anyNode are the names that AKS gives nodes: of scale sets, single machines and availability sets, and, much shorter, of
-// Windows pools, which are told from other names only by what the cloud provider appends.
+// Windows pools, which are told from other names only by what the cloud provider appends. Of a bare
+// Windows name the number tells it: six digits of base 36, which begin with zeros.
 var (
-	linuxNode = regexp.MustCompile(`(?i)^aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)$`)
-	anyNode   = regexp.MustCompile(`(?i)^(aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)|aks[a-z0-9]{1,6}[0-9a-z]{6})$`)
+	linuxNode   = regexp.MustCompile(`(?i)^aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)$`)
+	anyNode     = regexp.MustCompile(`(?i)^(aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)|aks[a-z0-9]{1,6}[0-9a-z]{6})$`)
+	bareWindows = regexp.MustCompile(`(?i)^aks[a-z0-9]{1,6}00[0-9a-z]{4}$`)
 )
+
+// nodeNamed reports whether a route's name is one that a cloud provider, or a keeper, gives: that
+// of a node, alone (clusters of one family, and older ones) or with the prefix behind it.
+func nodeNamed(r network.Route) bool {
+	node, _, long := strings.Cut(r.Name, "____")
+	return linuxNode.MatchString(node) || bareWindows.MatchString(node) || long && anyNode.MatchString(node)
+}
 
 // podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
 func podRouteStyle(r network.Route) bool {
@@ -57,7 +66,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 		case owner != nil && owner.Stopped:
 			o.lacks = fmt.Sprintf("cluster %s is stopped, and may have its nodes again", owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.hopGone(table, r)
+			o.proof, o.lacks = p.hopGone(table, r, "")
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -170,7 +179,8 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 
 // hopGone says why no node can have a next hop of a table, or what is missing to be sure. The address is one of the networks that the
 // table's subnets are in, or that these are directly peered with: others it could not reach.
-func (p *Planner) hopGone(table *network.RouteTable, r network.Route) (proof, lacks string) {
+// Known is the node resource group whose NICs are all known to have other addresses, or "".
+func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known network.ID) (proof, lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
 		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its next hops are"
@@ -198,7 +208,7 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route) (proof, la
 			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
 		}
 		for _, vnet := range holders {
-			if proof, lacks = p.goneFrom(vnet, r); lacks != "" {
+			if proof, lacks = p.goneFrom(vnet, r, known); lacks != "" {
 				return "", lacks
 			}
 		}
@@ -208,7 +218,7 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route) (proof, la
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
 // network interfaces of clusters in other subscriptions are missed as well.
-func (p *Planner) goneFrom(vnet network.ID, r network.Route) (proof, lacks string) {
+func (p *Planner) goneFrom(vnet network.ID, r network.Route, known network.ID) (proof, lacks string) {
 	hop := r.Hop
 	if p.s.VNets[vnet.Key()] == nil {
 		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
@@ -234,12 +244,15 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route) (proof, lacks strin
 	}
 	for _, id := range subnet.Configurations {
 		nic := p.s.Interfaces[id.Parent().Key()]
+		if known != "" && id.Group().Equal(known) {
+			continue
+		}
 		if machine := id.Parent(); (machine.Is(network.TypeInterface) || machine.Is(network.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
 			return "", fmt.Sprintf("%s is in %s, and its addresses are not known: it may hold %s", network.HolderName(machine), subnet.ID.Short(), hop)
 		}
 	}
 	whole := network.ID("/subscriptions/" + vnet.Subscription())
-	if !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
+	if known == "" && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read", vnet.Subscription())
 	}
 	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""

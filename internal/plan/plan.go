@@ -6,6 +6,8 @@
 package plan
 
 import (
+	"net/netip"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
@@ -17,21 +19,15 @@ type Plan struct {
 	Desired  State             `json:"-"`
 	Changes  []Change          `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// NeedNICs names clusters whose deletes are held back until the addresses of their nodes were read: read them and
-	// plan again.
-	NeedNICs []network.ID `json:"-"`
-	// NeedSubnets are subnets of targets that are to be changed and hold routes to somebody's pods already: read them and plan again. They tell
-	// whether the target is a cluster's own table.
-	NeedSubnets []network.ID `json:"-"`
-	// Held are the targets whose deletes are held back, Released the ones that were looked at without that, by the cluster
-	// whose routes they are. A target that could not be looked at is in neither.
-	Held, Released []Part `json:"-"`
+	// Need is what is not read yet and may prove a change that is withheld, name a node without a
+	// route, or show that a target is a cluster's own table: read it and plan again. Each thing is
+	// named until it was tried.
+	Need network.Wanted `json:"-"`
+	// Asked are the addresses that were looked for among the NICs of a cluster, by its ID.Key().
+	Asked map[string]map[netip.Addr]bool `json:"-"`
 	// Nodes is what the next check has to know of the clusters' nodes, by the cluster's ID.Key().
 	Nodes map[string]network.NodeRoutes `json:"-"`
 }
-
-// Part is one cluster's part in one target.
-type Part struct{ Cluster, Target network.ID }
 
 // Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
 // that was read anew. It may be used by several goroutines at once.
@@ -75,7 +71,7 @@ func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return N
 
 // Plan plans for everything that is configured.
 func (p *Planner) Plan() Plan {
-	w := work{Planner: p, noted: map[string]network.NodeRoutes{}}
+	w := p.work()
 	w.found = append(w.found, p.findings...)
 	w.missing()
 	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
@@ -89,7 +85,7 @@ func (p *Planner) Plan() Plan {
 
 // Repairs plans only to put back associations that are lost: that needs no table to be read.
 func (p *Planner) Repairs() Plan {
-	w := work{Planner: p}
+	w := p.work()
 	state := State{}
 	for _, a := range w.associations(p.wishes, p.s.Subnet) {
 		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.RouteTable == "" {
@@ -101,7 +97,7 @@ func (p *Planner) Repairs() Plan {
 
 // Again plans for one target that was read anew, under the same rules.
 func (p *Planner) Again(table *network.RouteTable) Plan {
-	w := work{Planner: p}
+	w := p.work()
 	var state State
 	var changes []Change
 	if t := w.target(table.ID, table); t != nil && len(p.parts[table.ID.Key()]) > 0 {
@@ -114,7 +110,7 @@ func (p *Planner) Again(table *network.RouteTable) Plan {
 
 // AgainSubnet plans for one subnet that was read anew, under the same rules.
 func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
-	w := work{Planner: p}
+	w := p.work()
 	var wishes []wish
 	for _, wish := range p.wishes {
 		if wish.subnet.Equal(subnet.ID) {
@@ -143,10 +139,14 @@ func (p *Planner) Sources(target network.ID) []network.ID {
 // work is one call of a Planner: what it found on its way.
 type work struct {
 	*Planner
-	found          []finding.Finding
-	needNICs       []network.ID
-	held, released []Part
-	noted          map[string]network.NodeRoutes // as Plan.Nodes
+	found []finding.Finding
+	need  network.Wanted
+	asked map[string]map[netip.Addr]bool
+	noted map[string]network.NodeRoutes // as Plan.Nodes
+}
+
+func (p *Planner) work() work {
+	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]network.NodeRoutes{}}
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
@@ -155,11 +155,11 @@ func (w *work) plan(state State, changes []Change) Plan {
 	if changes == nil {
 		changes = []Change{}
 	}
-	return Plan{
-		Desired: state, Changes: changes, Findings: finding.Sort(w.found),
-		NeedNICs: network.SortIDs(w.needNICs), NeedSubnets: w.needSubnets(changes), Held: w.held, Released: w.released,
-		Nodes: w.noted,
+	need := network.Wanted{
+		NICs: network.SortIDs(w.need.NICs), VNets: network.SortIDs(w.need.VNets),
+		Tables: network.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
 	}
+	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need, Asked: w.asked, Nodes: w.noted}
 }
 
 // targetIDs returns the targets of all configs, each once, sorted.

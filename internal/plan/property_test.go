@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// randomWorld draws one or two clusters with their tables, and two targets in any state: true routes, stale ones, wrong
-// next hops, foreign routes that look much like pod routes, taken names.
+// randomWorld draws one or two clusters with their tables, and two targets in any state: correct routes, stale ones, wrong
+// next hops, unmanaged routes that look much like pod routes, taken names.
 func randomWorld(t *rapid.T) *world {
 	w := &world{t: new(testing.T), s: network.NewSnapshot()}
 	prefix := rapid.Custom(func(t *rapid.T) string {
@@ -28,7 +29,10 @@ func randomWorld(t *rapid.T) *world {
 		rapid.Map(rapid.IntRange(4, 12), func(i int) string { return fmt.Sprintf("10.240.0.%d", i) }),
 		rapid.SampledFrom([]string{"10.250.0.4", "10.250.0.5", "10.1.0.4", "Internet", "None"}),
 	)
-	name := rapid.Map(rapid.IntRange(0, 14), func(i int) string { return fmt.Sprintf("aks-n-%d", i) })
+	name := rapid.Custom(func(t *rapid.T) string {
+		style := rapid.SampledFrom([]string{"n%d", "n%d", "n%d____x", "vip-%d"}).Draw(t, "style")
+		return fmt.Sprintf(style, rapid.IntRange(0, 9).Draw(t, "node"))
+	})
 	routes := func(label string) []string {
 		var out []string
 		names, prefixes := map[string]bool{}, map[string]bool{}
@@ -55,30 +59,48 @@ func randomWorld(t *rapid.T) *world {
 		if rapid.Bool().Draw(t, "named") {
 			spec.RouteTableID = string(map[string]network.ID{"shop": tableA, "play": tableB}[w.configs[i].Metadata.Name])
 		}
-		percent := rapid.SampledFrom([]int{0, 30, 50, 100}).Draw(t, "percent")
-		spec.MaxDeletePercent = &percent
 		for j := range spec.Targets {
 			spec.Targets[j].Policy = rapid.SampledFrom([]v1alpha1.Policy{v1alpha1.PolicySync, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve}).Draw(t, "policy")
 			spec.Targets[j].MaxRoutes = rapid.SampledFrom([]int{3, 8, 400}).Draw(t, "limit")
 		}
 		if rapid.Bool().Draw(t, "NICs read") {
 			var held []string
-			for i := range 9 {
-				if rapid.Bool().Draw(t, "alive") {
-					held = append(held, fmt.Sprintf("10.240.0.%d", i+4))
+			for i := range 18 {
+				address := fmt.Sprintf("10.%d.0.%d", 240+i/9*10, i%9+4)
+				if w.s.NodePrefixes(w.s.Cluster(network.ID(spec.ClusterID)))[0].Contains(netip.MustParseAddr(address)) && rapid.Bool().Draw(t, "alive") {
+					held = append(held, address)
 				}
 			}
 			w.nics(network.ID(spec.ClusterID), held...)
 		}
 		known := w.s.Learn(network.ID(spec.ClusterID))
-		known.Fresh, known.Steady = map[string]bool{gateway.Key(): rapid.Bool().Draw(t, "fresh")}, rapid.Bool().Draw(t, "steady")
 		known.LogRead, known.ManagedRead = true, true
+		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[network.Pair]bool{}
+		known.True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
+		for _, id := range []network.ID{tableA, tableB, gateway} {
+			if w.s.Table(id) == nil {
+				continue
+			}
+			for _, r := range w.s.Table(id).Routes {
+				if !r.Prefix.IsValid() || !r.Hop.IsValid() || !rapid.Bool().Draw(t, "remembered") {
+					continue
+				}
+				switch id {
+				case gateway:
+					known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
+				default:
+					known.Settled[r.Prefix] = r.Hop
+					known.True[gateway.Key()][r.Prefix] = r.Hop
+				}
+			}
+		}
 	}
 	return w
 }
 
-// TestProperties: whatever the tables hold, applying the plan gives the desired table, foreign routes come through byte
-// for byte, no cluster's own table is touched, nothing is doubled or overfilled, and planning again gives nothing.
+// TestProperties: whatever the tables hold, applying the plan gives the desired table, unmanaged routes come through byte
+// for byte, no living node's route is deleted, none is changed to an address without a NIC, what complete NIC lists lack
+// goes, no cluster's own table is touched, nothing is doubled or overfilled, and planning again gives nothing.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
@@ -109,20 +131,11 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
 			}
 			checkTable(t, w, now, table)
+			checkProofs(t, w, now, table)
 			w.s.Tables[desired.ID.Key()] = table
 		}
 		for _, a := range p.Desired.Associations {
 			w.subnet(a.Subnet, w.s.Subnet(a.Subnet).Prefixes[0].String(), a.Table)
-		}
-		for _, h := range p.Held {
-			known := w.s.Learn(h.Cluster)
-			if known.Held == nil {
-				known.Held = map[string]bool{}
-			}
-			known.Held[h.Target.Key()] = true
-		}
-		for i := range w.configs {
-			w.s.Learn(network.ID(w.configs[i].Spec.ClusterID)).Fresh = nil
 		}
 		if again := Make(w.s, w.configs); len(again.Changes) > 0 {
 			t.Fatalf("planning again gives more:\n%s\nfirst:\n%s", changes(again), changes(p))
@@ -183,23 +196,100 @@ func checkTable(t *rapid.T, w *world, now, then *network.RouteTable) {
 	if added > 0 && len(then.Routes) > limit {
 		t.Fatalf("%d routes, %d of them added, in a table for %d", len(then.Routes), added, limit)
 	}
-	ours := func(r network.Route) bool {
-		for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."}, {"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
-			if strings.HasPrefix(r.Destination(), side.pods) && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.NextHop(), side.nodes) {
+	for _, r := range now.Routes {
+		if mayBeOurs(w, r) {
+			continue
+		}
+		if !bytes.Equal(after[r.Name].Raw, r.Raw) {
+			t.Fatalf("the unmanaged route %s became %s", r.Raw, after[r.Name].Raw)
+		}
+	}
+	if paths, err := network.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
+		t.Fatalf("other fields changed: %v %v", paths, err)
+	}
+}
+
+// mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name, because a cluster's table
+// has or had it, or because it is one that was right, under a node's name.
+func mayBeOurs(w *world, r network.Route) bool {
+	named := !strings.HasPrefix(r.Name, "vip-")
+	byAddress := false
+	for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."}, {"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
+		byAddress = byAddress || strings.HasPrefix(r.Destination(), side.pods) && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.NextHop(), side.nodes)
+	}
+	known := false
+	for _, c := range w.configs {
+		known = known || w.s.Known(network.ID(c.Spec.ClusterID)).Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+	}
+	for _, id := range []network.ID{tableA, tableB} {
+		if table := w.s.Table(id); table != nil {
+			for _, own := range table.Routes {
+				known = known || own.Prefix == r.Prefix && own.SameHop(r)
+				if own.Prefix == r.Prefix && (named || strings.EqualFold(own.Name, r.Name)) {
+					return true
+				}
+			}
+		}
+	}
+	return byAddress && (named || known)
+}
+
+// checkProofs holds each route that is lost against what proves it.
+func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
+	held := func(pods netip.Prefix, hop netip.Addr) bool { // by a node of a cluster with these pods
+		for _, c := range w.configs {
+			cluster := w.s.Cluster(network.ID(c.Spec.ClusterID))
+			if nics := w.s.Known(cluster.ID).NICs; nics != nil && nics.Holder[hop] != "" && cluster.PodCIDRs[0].Overlaps(pods) {
 				return true
 			}
 		}
 		return false
 	}
-	for _, r := range now.Routes {
-		if ours(r) {
-			continue
+	moved := func(r network.Route) bool { // a cluster's table leads to the next hop with another prefix
+		for _, c := range w.configs {
+			for prefix, hop := range w.s.Known(network.ID(c.Spec.ClusterID)).Settled {
+				if hop == r.Hop && prefix != r.Prefix {
+					return true
+				}
+			}
 		}
-		if !bytes.Equal(after[r.Name].Raw, r.Raw) {
-			t.Fatalf("the foreign route %s became %s", r.Raw, after[r.Name].Raw)
+		return false
+	}
+	listed := func(c v1alpha1.ClusterRoutes) bool {
+		nics := w.s.Known(network.ID(c.Spec.ClusterID)).NICs
+		return nics != nil && len(nics.Holder) >= 3
+	}
+	after := map[netip.Prefix]network.Route{}
+	for _, r := range then.Routes {
+		after[r.Prefix] = r
+	}
+	for _, r := range now.Routes {
+		switch n, there := after[r.Prefix]; {
+		case !r.Prefix.IsValid() || there && n.SameHop(r):
+		case there && !held(r.Prefix, n.Hop):
+			t.Fatalf("%s led to %s, and leads to %s, which no node has", r.Prefix, r.NextHop(), n.NextHop())
+		case there, moved(r):
+		case held(r.Prefix, r.Hop):
+			t.Fatalf("%s to %s is deleted, and its node is there", r.Prefix, r.NextHop())
+		case !slices.ContainsFunc(w.configs, listed):
+			t.Fatalf("%s to %s is deleted, and nothing proves it", r.Prefix, r.NextHop())
 		}
 	}
-	if paths, err := network.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
-		t.Fatalf("other fields changed: %v %v", paths, err)
+	spec := w.configs[0].Spec
+	if len(w.configs) > 1 || spec.RouteTableID != string(tableA) || !listed(w.configs[0]) {
+		return
+	}
+	for _, target := range spec.Targets {
+		if target.Policy != v1alpha1.PolicySync || !then.ID.Equal(network.ID(target.RouteTableID)) {
+			continue
+		}
+		wanted := PodRoutes(w.s, &w.configs[0], w.s.Table(tableA))
+		for _, r := range then.Routes {
+			_, wants := wanted[r.Prefix]
+			if !wants && !held(r.Prefix, r.Hop) && within([]netip.Prefix{mustPrefix("10.240.0.0/24")}, r.Hop) &&
+				strings.HasPrefix(r.Destination(), "10.244.") && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.Name, "aks-") {
+				t.Fatalf("%s to %s stays, and no NIC has it", r.Prefix, r.NextHop())
+			}
+		}
 	}
 }

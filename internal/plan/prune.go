@@ -74,7 +74,7 @@ func (pr *Pruner) Seen() *network.Snapshot { return pr.p.s }
 
 // Plan plans for all the tables.
 func (pr *Pruner) Plan() Plan {
-	w := work{Planner: pr.p}
+	w := pr.p.work()
 	var state State
 	var changes []Change
 	for _, id := range pr.tables {
@@ -92,7 +92,7 @@ func (pr *Pruner) Plan() Plan {
 
 // Again plans for one table that was read anew, by the same rules.
 func (pr *Pruner) Again(table *network.RouteTable) Plan {
-	w := work{Planner: pr.p}
+	w := pr.p.work()
 	t := pr.without(table, pr.p.orphansIn(table))
 	changes := diffTable(table, t)
 	sortChanges(changes)

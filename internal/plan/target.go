@@ -11,12 +11,54 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
+// How a target is planned. First each route that is in the table gets its place: it stays as
+// it is, follows its node to another address, or is stale. Then the stale routes leave, each by its
+// own proof (proof.go). Then the routes that the clusters' tables have and the target lacks are
+// added. What a person should know of it is in report_target.go.
+//
+// A route is a cluster's when its prefix is the pod CIDR of one node, its next hop is in a node
+// subnet, present or remembered, and its name is one that a cloud provider gives, or the cluster's
+// table has or had this very route. Everything else is unmanaged.
+//
+//	the route in the target                    | and                          | action
+//	-------------------------------------------|------------------------------|------------------------
+//	unmanaged                                  |                              | stays, byte for byte
+//	a cluster's, wanted, same next hop         |                              | stays
+//	a cluster's                                | a table of its is unread     | stays
+//	a cluster's, wanted, another next hop      | a node's NIC has the new one | update
+//	                                           | not proven                   | stays: updates-withheld
+//	a cluster's, not wanted                    | proven stale                 | delete
+//	                                           | not proven                   | stays: deletes-withheld
+//	                                           | policy UpsertOnly            | stays: stale-routes-kept
+//	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
+//	                                           | not proven                   | unmanaged
+//	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
+//	  and remembered as correct                | next hop                     |
+//	-------------------------------------------|------------------------------|------------------------
+//	none: the prefix is wanted                 | there is room                | create
+//	                                           | its name is taken            | create by another name
+//	                                           | no room                      | target-full
+//	the prefix is an unmanaged route's         |                              | stays: prefix-taken
+//	the prefix is another cluster's            |                              | stays: clusters-overlap
+//
+// Under policy Observe nothing changes: what would is in target-drift.
+
 // share is one cluster's part in one target, as it is being planned.
 type share struct {
 	part
-	owned int             // its routes in the target now
-	stale []network.Route // those of them that its own table no longer has
-	drift []string        // what would be done, if the policy were not Observe
+	drift      []string // what would be done, if the policy were not Observe
+	kept       []string // its stale routes that the policy keeps
+	undeleted  []string // its stale routes that lack a proof, and what is missing
+	blindly    bool     // of one of them it is not known whether its node is there
+	unfollowed []string // its routes whose new next hop lacks a proof
+
+	hidden map[string]string // nodes whose addresses of a family the NIC lists do not show
+}
+
+// mayTouch reports whether the policy lets a route change.
+func (s *share) mayTouch(r network.Route) bool {
+	_, wanted := s.wanted[r.Prefix]
+	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly && wanted
 }
 
 // target is a route table being planned: the routes it will hold, in their order.
@@ -28,7 +70,7 @@ type target struct {
 	routes   []network.Route
 	byPrefix map[netip.Prefix]int // index into routes
 	byName   map[string]int
-	owner    map[string]*share // by lower-case route name; foreign routes have none
+	owner    map[string]*share // by lower-case route name; unmanaged routes have none
 	reasons  map[string]Reason
 	gone     map[string]Reason
 	limit    int                    // how many it may hold
@@ -64,11 +106,11 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 	}
 	t.routes, t.byPrefix, t.byName = make([]network.Route, 0, room), make(map[netip.Prefix]int, room), make(map[string]int, room)
 	t.owner = make(map[string]*share, room)
-	t.keep()
-	t.dropStale()
+	for _, r := range table.Routes {
+		t.place(r)
+	}
 	t.addMissing()
-	t.reportSharing()
-	t.reportDrift()
+	t.report()
 	if table.Failed {
 		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s", id)))
 	}
@@ -91,50 +133,77 @@ func (t *target) put(r network.Route, owner *share) {
 	t.routes = append(t.routes, r)
 }
 
-// keep goes through the routes that are there. Foreign ones stay as they are. The clusters' own stay, follow their
-// next hop, or are noted as stale.
-func (t *target) keep() {
-	for _, r := range t.now.Routes {
-		var owner, wants *share
-		agreed, known := false, true
-		for _, s := range t.shares {
-			if !s.owns(r) {
-				continue
+// place decides what becomes of one route that is in the table.
+func (t *target) place(r network.Route) {
+	var owners []*share
+	var wants, agrees *share
+	unknown := false
+	claim := func(s *share) {
+		owners = append(owners, s)
+		unknown = unknown || s.wanted == nil
+		if want, ok := s.wanted[r.Prefix]; ok {
+			if wants == nil {
+				wants = s
 			}
-			if owner == nil {
-				owner = s
-			}
-			known = known && s.wanted != nil
-			if w, ok := s.wanted[r.Prefix]; ok {
-				agreed = agreed || w.SameHop(r)
-				if wants == nil {
-					wants = s
-				}
+			if agrees == nil && want.SameHop(r) {
+				agrees = s
 			}
 		}
-		switch {
-		case owner == nil:
-			t.reportForeign(r)
-			t.put(r, nil)
-		case agreed, !known: // where nothing is known of what should be, nothing is stale
-			owner.owned++
-			t.put(r, owner)
-		case wants != nil:
-			wants.owned++
-			t.put(t.follow(r, wants), wants)
-		default:
-			owner.owned++
-			owner.stale = append(owner.stale, r)
-			t.put(r, owner)
+	}
+	for _, s := range t.shares {
+		if t.owns(s, r) {
+			claim(s)
 		}
+	}
+	if len(owners) == 0 {
+		if s := t.leftBehind(r); s != nil {
+			claim(s)
+		}
+	}
+	switch {
+	case len(owners) == 0:
+		t.reportUnmanaged(r)
+		t.put(r, nil)
+	case agrees != nil:
+		t.put(r, agrees)
+	case unknown: // where it is not known what should be, nothing is stale
+		t.put(r, owners[0])
+	case wants != nil:
+		t.put(t.follow(r, wants), wants)
+	default:
+		for _, s := range t.shares { // whose node it can lead to, although its name is not theirs
+			if s.owns(r) && !slices.Contains(owners, s) {
+				owners = append(owners, s)
+			}
+		}
+		t.placeStale(r, owners)
 	}
 }
 
-// follow returns the route with the next hop that the cluster's own table has for its prefix.
+// owns reports whether a route is a cluster's.
+func (t *target) owns(s *share, r network.Route) bool {
+	want, wanted := s.wanted[r.Prefix]
+	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
+		return true
+	}
+	// It was right, and somebody changed it here.
+	named := strings.EqualFold(r.Name, want.Name) || nodeNamed(r)
+	return wanted && named && t.undone(s, r.Prefix, want.Hop)
+}
+
+func (t *target) had(s *share, r network.Route) bool {
+	return t.w.s.Known(s.cluster.ID).Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+}
+
+// follow returns the route with the next hop that the cluster's table has for its prefix.
 func (t *target) follow(r network.Route, s *share) network.Route {
 	hop := s.wanted[r.Prefix].Hop
 	if s.policy == v1alpha1.PolicyObserve {
 		s.drift = append(s.drift, fmt.Sprintf("%s would follow from %s to %s", r.Prefix, r.NextHop(), hop))
+		return r
+	}
+	if p := t.hasNIC(s, hop); p.lacks != "" {
+		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), hop, p.lacks))
 		return r
 	}
 	changed, err := r.With(r.Prefix, hop)
@@ -150,100 +219,99 @@ func (t *target) follow(r network.Route, s *share) network.Route {
 	return changed
 }
 
-// dropStale leaves out the stale routes where that may be believed.
-func (t *target) dropStale() {
-	for _, s := range t.shares {
-		if s.wanted == nil {
-			continue
+// placeStale leaves a stale route out, or keeps it and notes why.
+func (t *target) placeStale(r network.Route, owners []*share) {
+	s := owners[0]
+	switch s.policy {
+	case v1alpha1.PolicyObserve:
+		s.drift = append(s.drift, fmt.Sprintf("%s to %s is stale", r.Prefix, r.NextHop()))
+	case v1alpha1.PolicyUpsertOnly:
+		s.kept = append(s.kept, routeLine(r))
+	default:
+		p := t.proveStale(r, owners)
+		if p.lacks == "" {
+			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+			return
 		}
-		slices.SortFunc(s.stale, func(a, b network.Route) int { return a.Prefix.Compare(b.Prefix) })
-		part := Part{s.cluster.ID, t.now.ID}
-		if len(s.stale) > 0 && !t.mayDelete(s) {
-			t.w.held = append(t.w.held, part)
-			continue
-		}
-		t.w.released = append(t.w.released, part)
-		for _, r := range s.stale {
-			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "gone from the cluster's table"}
-		}
+		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
+		s.blindly = s.blindly || !p.there
 	}
-	if len(t.gone) == 0 {
-		return
-	}
-	kept := t.routes
-	t.routes, t.byPrefix, t.byName = nil, map[netip.Prefix]int{}, map[string]int{}
-	for _, r := range kept {
-		if name := strings.ToLower(r.Name); t.gone[name] == (Reason{}) {
-			t.put(r, t.owner[name])
-		}
-	}
+	t.put(r, s)
 }
 
-// addMissing adds the routes that the clusters' own tables have and the target has not.
+// addMissing adds the routes that the clusters' tables have and the target has not, as many as fit.
 func (t *target) addMissing() {
 	kept := len(t.routes)
 	t.limit = network.DefaultRouteLimit
-	var adders []string
 	for i, s := range t.shares {
 		if i == 0 || s.maxRoutes < t.limit {
 			t.limit = s.maxRoutes
 		}
-		before := len(t.routes)
+	}
+	added, missing := 0, 0
+	var without []string // clusters that lack routes
+	for _, s := range t.shares {
+		before := missing
 		for _, prefix := range sortedPrefixes(s.wanted) {
-			t.addRoute(s, s.wanted[prefix])
+			switch want := s.wanted[prefix]; {
+			case t.taken(s, want):
+			case s.policy == v1alpha1.PolicyObserve:
+				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
+			case len(t.routes) >= t.limit:
+				missing++
+			default:
+				t.create(s, want)
+				added++
+			}
 		}
-		if len(t.routes) > before {
-			adders = append(adders, s.name)
+		if missing > before {
+			without = append(without, s.name)
 		}
 	}
-	if added := len(t.routes) - kept; added > 0 && len(t.routes) > t.limit {
-		t.w.add(finding.New(finding.TargetFull, adders[0], string(t.now.ID),
-			"the target %s has room for %d routes: %d stay in it and %d would have to be added for %s; none is added",
-			t.now.ID.Short(), t.limit, kept, added, strings.Join(adders, " and ")).
-			WithFix("make room in %s, or raise maxRoutes where Azure Virtual Network Manager raised the limit", t.now.ID.Short()))
-		t.routes = t.routes[:kept]
-	}
+	t.reportFull(kept, added, missing, without)
 }
 
-func (t *target) addRoute(s *share, want network.Route) {
-	if i, ok := t.byPrefix[want.Prefix]; ok {
-		there := t.routes[i]
-		switch owner := t.owner[strings.ToLower(there.Name)]; {
-		case owner == s:
-		case owner != nil:
-			pair := [2]string{s.name, owner.name}
-			t.blocked[pair] = append(t.blocked[pair], fmt.Sprintf("%s stays with %s (%s)", want.Prefix, there.NextHop(), there.Name))
-		default:
-			t.w.add(finding.New(finding.PrefixTaken, s.name, string(t.now.ID),
-				"%s is routed to %s by the foreign route %s in %s; the pod route %s to %s is not added",
-				want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
-				About(want.Name).WithFix("if the foreign route is not meant: %s", deleteCommand(t.now.ID, there.Name)))
-		}
-		return
+// taken reports whether another route has the prefix that a cluster wants.
+func (t *target) taken(s *share, want network.Route) bool {
+	i, taken := t.byPrefix[want.Prefix]
+	if !taken {
+		return false
 	}
-	name := want.Name
-	if _, taken := t.byName[strings.ToLower(name)]; taken && t.owner[strings.ToLower(name)] != nil {
-		// A configured cluster's route that has to stay has the same short name: the long one tells them apart.
-		name = network.PodRouteName(network.RouteNode(name), want.Prefix)
+	there := t.routes[i]
+	switch owner := t.owner[strings.ToLower(there.Name)]; {
+	case owner == s:
+	case owner != nil:
+		pair := [2]string{s.name, owner.name}
+		t.blocked[pair] = append(t.blocked[pair],
+			fmt.Sprintf("%s stays with %s (%s)", want.Prefix, there.NextHop(), there.Name))
+	default:
+		t.reportTaken(s, want, there)
 	}
-	if i, taken := t.byName[strings.ToLower(name)]; taken {
-		there := t.routes[i]
-		t.w.add(finding.New(finding.NameTaken, s.name, string(t.now.ID),
-			"the name %s belongs to a foreign route in %s (%s to %s); the pod route of that name (%s to %s) is not added",
-			name, t.now.ID.Short(), there.Destination(), there.NextHop(), want.Prefix, want.NextHop()).
-			About(name).WithFix("if the foreign route is not meant: %s", deleteCommand(t.now.ID, there.Name)))
-		return
-	}
-	if s.policy == v1alpha1.PolicyObserve {
-		s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
-		return
-	}
+	return true
+}
+
+func (t *target) create(s *share, want network.Route) {
+	name := t.freeName(want)
 	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
 	if t.undone(s, want.Prefix, want.Hop) {
 		why.Why, why.Repair = "removed from this table, and not from the cluster's", true
 	}
 	t.reasons[strings.ToLower(name)] = why
 	t.put(network.NewRoute(name, want.Prefix, want.Hop), s)
+}
+
+// freeName returns the name that a route has in the cluster's table; where another route has that
+// name here, the long one; and where that is taken, too, the long one with a number.
+func (t *target) freeName(want network.Route) string {
+	long := network.PodRouteName(network.RouteNode(want.Name), want.Prefix)
+	for i, name := 0, want.Name; ; i++ {
+		if _, taken := t.byName[strings.ToLower(name)]; !taken {
+			return name
+		}
+		if name = long; i > 0 {
+			name = fmt.Sprintf("%s-%d", long, i+1)
+		}
+	}
 }
 
 func deleteCommand(table network.ID, route string) finding.CommandLine {

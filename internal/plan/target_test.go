@@ -58,17 +58,22 @@ func TestForeignRoutes(t *testing.T) {
 		foreign-overlap`)
 }
 
+// TestNameTaken: a pod route whose name somebody else's route has gets another.
 func TestNameTaken(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "N1____102441024 172.16.0.0/12 10.1.0.4")
-	p := w.expect(`
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
+	taken := []string{"n0 172.16.0.0/16 10.1.0.4", "n1____102441024 172.17.0.0/16 10.1.0.4", "n2 172.18.0.0/16 10.1.0.4", "n2____102442024 172.19.0.0/16 10.1.0.4"}
+	w.table(gateway, taken...)
+	const added = `
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
-		create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6`, "route-name-taken")
-	for _, side := range []string{"n1____102441024", "172.16.0.0/12", "10.1.0.4", "10.244.1.0/24", "10.240.0.5", "gw-rt"} {
-		if !strings.Contains(p.Findings[0].Message, side) {
-			t.Errorf("the finding does not name %s: %s", side, p.Findings[0].Message)
-		}
-	}
+		create gw-rt n1____102441024-2 - 10.244.1.0/24>10.240.0.5
+		create gw-rt n2____102442024-2 - 10.244.2.0/24>10.240.0.6`
+	w.expect(added, "")
+	// They are the cluster's by these names, too.
+	w.table(gateway, append(taken, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024-2 10.244.1.0/24 10.240.0.5", "n2____102442024-2 10.244.2.0/24 10.240.0.60")...)
+	w.expect("update gw-rt n2____102442024-2 10.244.2.0/24>10.240.0.60 10.244.2.0/24>10.240.0.6", "")
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
+	w.expect("delete gw-rt n2____102442024-2 10.244.2.0/24>10.240.0.60 -", "")
 }
 
 func TestPrefixTaken(t *testing.T) {
@@ -78,7 +83,7 @@ func TestPrefixTaken(t *testing.T) {
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6`, "prefix-taken")
 	for _, side := range []string{"theirs", "10.99.0.4", "n1____102441024", "10.240.0.5", "gw-rt"} {
-		if !strings.Contains(p.Findings[0].Message, side) {
+		if !strings.Contains(short(p.Findings[0].Message), side) {
 			t.Errorf("the finding does not name %s: %s", side, p.Findings[0].Message)
 		}
 	}
@@ -88,6 +93,8 @@ func TestNodeBackWithAnotherPodCIDR(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5")
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
+	w.expect("create gw-rt n1____102447024 - 10.244.7.0/24>10.240.0.5", "deletes-withheld warning")
+	w.s.Learn(clusterA).Settled = map[netip.Prefix]netip.Addr{mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.5 10.244.7.0/24>10.240.0.5", "")
 }
 
@@ -104,12 +111,19 @@ func TestFullTable(t *testing.T) {
 	w.configs[0].Spec.Targets[0].MaxRoutes = 4
 	p := w.expect(`
 		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
 		delete gw-rt n9 10.244.9.0/24>10.240.0.9 -`, "target-full")
-	if want := "has room for 4 routes: 3 stay in it and 2 would have to be added for shop; none is added"; !strings.Contains(p.Findings[0].Message, want) {
+	if want := "has room for 4 routes; of those for shop are missing: 1 (there: 3, added: 1)"; !strings.Contains(p.Findings[0].Message, want) {
 		t.Errorf("%s, want %s", p.Findings[0].Message, want)
 	}
 	// A route that would only have taken the name of a deleted one: the delete remains, with its reason.
+	w.nics(clusterA, "10.240.0.4", "10.240.0.8", "10.240.0.5")
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n9 10.244.8.0/24 10.240.0.8", "n1 10.244.1.0/24 10.240.0.5")
+	w.expect(`
+		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
+		create gw-rt n1 - 10.244.1.0/24>10.240.0.5
+		delete gw-rt n9 10.244.9.0/24>10.240.0.9 -`, "target-full")
+	w.configs[0].Spec.Targets[0].MaxRoutes = 3
 	w.expect(`
 		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
 		delete gw-rt n9 10.244.9.0/24>10.240.0.9 -`, "target-full")
@@ -136,6 +150,7 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", tableA)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "m0 10.244.1.0/24 10.240.1.4")
 	w.table(gateway).table(hub, "m9 10.244.9.0/24 10.240.1.9", "m0 10.244.1.0/24 10.240.1.4")
+	w.nics(clusterA, "10.240.0.4", "10.240.1.4", "10.240.0.5", "10.240.1.5", "10.240.0.6", "10.240.1.6")
 	w.config("unused", clusterA) // replaced below: one config with two targets
 	w.configs = w.configs[:0]
 	w.config("shop", clusterA, hub, gateway)
@@ -148,10 +163,10 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 
 func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "gone 10.244.9.0/24 10.240.5.4")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
 	w.expect("", "foreign-overlap") // no pool in 10.240.5.0/24: for all we know somebody else's
 	w.s.Learn(clusterA).Subnets = append(w.s.Learn(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
-	w.expect("delete gw-rt gone 10.244.9.0/24>10.240.5.4 -", "")
+	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
 }
 
 func TestDualStack(t *testing.T) {
@@ -164,13 +179,18 @@ func TestDualStack(t *testing.T) {
 	}
 	w.s.Subnets[nodesA.Key()] = s
 	w.table(tableA, "n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4", "n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
-	w.table(gateway, "old6 fd12:3456:789a:0:9::/80 fd00:1::9", "own6 fd12:3456:789a::/48 fd00:9::1")
+	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9", "own6 fd12:3456:789a::/48 fd00:9::1")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		create gw-rt n0____fd123456789a80 - fd12:3456:789a::/80>fd00:1::4
 		create gw-rt n1____fd123456789a0180 - fd12:3456:789a:0:1::/80>fd00:1::5`,
-		`deletes-held
+		`deletes-withheld
 		foreign-overlap`)
+	w.nics(clusterA, "fd00:1::4", "fd00:1::5", "fd00:1::6")
+	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9", "n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4",
+		"n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
+	w.expect("delete gw-rt o6 fd12:3456:789a:0:9::/80>fd00:1::9 -", "")
+	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	// Another mask of IPv6 node routes is learnt from the cluster's own table.
 	w.cluster(clusterA, "fd12:3456:789a::/56", nodesA)
 	w.table(tableA, "n0 fd12:3456:789a:1::/64 fd00:1::4", "n1 fd12:3456:789a:2::/64 fd00:1::5")
@@ -183,6 +203,7 @@ func TestTwoClusters(t *testing.T) {
 	two := func(cidrB string) *world {
 		w := shop(t)
 		w.cluster(clusterB, cidrB, nodesB).subnet(nodesB, "10.250.0.0/24", tableB)
+		w.nics(clusterB, "10.250.0.5", "10.250.0.6", "10.250.0.7")
 		w.config("play", clusterB, gateway)
 		return w
 	}

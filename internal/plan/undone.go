@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -51,4 +53,31 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 		}
 	}
 	return now
+}
+
+// Had is network.Known.Had of a cluster, for the next check: the pod routes of its table, and of
+// those it had before the ones that are in a target still. In a target that was not read all may
+// be.
+func (p *Planner) Had(cluster network.ID) map[network.Pair]bool {
+	had := map[network.Pair]bool{}
+	for prefix, r := range p.Source(cluster) {
+		had[network.Pair{Prefix: prefix, Hop: r.Hop}] = true
+	}
+	before := p.s.Known(cluster).Had
+	for target, parts := range p.parts {
+		if !slices.ContainsFunc(parts, func(part part) bool { return cluster.Equal(network.ID(part.config.Spec.ClusterID)) }) {
+			continue
+		}
+		table := p.s.Tables[target]
+		if table == nil {
+			maps.Copy(had, before)
+			continue
+		}
+		for _, r := range table.Routes {
+			if pair := (network.Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
+				had[pair] = true
+			}
+		}
+	}
+	return had
 }

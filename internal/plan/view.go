@@ -69,8 +69,8 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	return network.SortPrefixes(out)
 }
 
-// owns reports whether a route is this cluster's: to the pod CIDR of one node, by way of an address in one of its node
-// subnets.
+// owns reports whether a route is this cluster's by its addresses: to the pod CIDR of one node, by
+// way of an address in one of its node subnets. In a target its name counts, too: see target.owns.
 func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
@@ -120,17 +120,26 @@ func (v *view) learnMasks(table *network.RouteTable) {
 }
 
 // Ownership tells a cluster's routes from other people's, by the rules of keeping.
-type Ownership struct{ v *view }
+type Ownership struct {
+	v   *view
+	had map[network.Pair]bool
+}
 
 // Owner looks at a cluster by its config and its own table, which shows how long the prefixes of its nodes are.
 func Owner(s *network.Snapshot, c *v1alpha1.ClusterRoutes, own *network.RouteTable) Ownership {
 	v := newView(s, c, s.Cluster(network.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)
-	return Ownership{v}
+	return Ownership{v, s.Known(network.ID(c.Spec.ClusterID)).Had}
 }
 
 // PodCIDRs are the cluster's that can be meant, narrowed by the config.
 func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
+
+// Owns reports whether a route that the cluster's own table has not is the cluster's all the same:
+// by its addresses, and by its name or because that table had it.
+func (o Ownership) Owns(r network.Route) bool {
+	return o.v.owns(r) && (nodeNamed(r) || o.had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}])
+}
 
 // NodePrefix reports whether a prefix can be the pod CIDR of one node.
 func (o Ownership) NodePrefix(p netip.Prefix) bool { return o.v.isNodePrefix(p) }

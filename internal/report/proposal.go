@@ -53,7 +53,6 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		for i, t := range c.Spec.Targets {
 			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s              # Sync, UpsertOnly (never deletes) or Observe (only reports)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
 		}
-		fmt.Fprintf(&b, "  maxDeletePercent: %d          # deletes of more than this need proof that the nodes are gone\n", *c.Spec.MaxDeletePercent)
 	}
 	return b.String()
 }

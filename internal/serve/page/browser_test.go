@@ -276,7 +276,7 @@ func TestDemo(t *testing.T) {
 		find  string // a finding in between
 	}{
 		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not carry", ""},
-		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-held"}, 8: {4, "", ""},
+		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-withheld"}, 8: {4, "", ""},
 	} {
 		story := seen[n]
 		if len(story) == 0 {

@@ -1,0 +1,429 @@
+package keeper
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// oldVersion puts an old version of the cluster's table in place of the true one: it leads to four nodes that are gone, and
+// to none of those that are there.
+func (w *world) oldVersion() {
+	w.e.PauseRoutes(w.demo.Cluster, true)
+	w.edit(w.demo.ClusterTable, func(p object) {
+		p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"), route("o1", "10.244.51.0/24", "10.42.1.51"),
+			route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24", "10.42.1.53"))
+	})
+}
+
+// livingStay checks that the gateway's table has the routes to the three nodes.
+func (w *world) livingStay() {
+	w.t.Helper()
+	for _, r := range threePods {
+		if !slices.Contains(w.routes(w.demo.GatewayTable), r) {
+			w.t.Errorf("%s is gone, and its node lives", r)
+		}
+	}
+}
+
+// TestProofOverTheWire: the NICs are read when they are needed, and what they say counts for each route by itself.
+func TestProofOverTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		since := w.mark()
+		w.round(k)
+		if slices.ContainsFunc(calls(since()), func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+			t.Error("NICs are read although nothing is stale")
+		}
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
+		w.expect(w.round(k), "", finding.DeletesWithheld, finding.SourceEmpty)
+		since = w.mark()
+		w.round(k)
+		if slices.ContainsFunc(calls(since()), func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+			t.Error("NICs that withhold deletes are read again at once")
+		}
+
+		time.Sleep(time.Minute) // for so long the evidence that withholds them is believed
+		remove := w.inject(emulator.Fault{Path: "networkInterfaces", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "may not read NICs"})
+		r := w.round(k)
+		w.expect(r, "", finding.DeletesWithheld, finding.SourceEmpty)
+		if evidence := strings.Join(r.Findings[0].Evidence, " "); strings.Count(evidence, "may not read NICs") != 3 {
+			t.Error(evidence)
+		}
+		remove()
+		// Now the nodes go, all but one. Its route stays, the others leave, and the table is empty still.
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld, finding.SourceEmpty)
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
+		w.edit(w.demo.ClusterTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("n0", "10.244.0.0/24", "10.42.1.4"))
+		})
+		w.expect(w.round(k), "")
+	})
+}
+
+// TestPartOfTheTable: the cluster's table loses routes to nodes that are there, first one, then more. None leaves the gateway's
+// table, however small the part is, at any round.
+func TestPartOfTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 10); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		k := w.keep(w.demoConfig())
+		w.expect(w.round(k), "10 done create appgw-rt")
+		before := w.routes(w.demo.GatewayTable)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		for _, lost := range []int{1, 3, 2, 2, 1} {
+			w.edit(w.demo.ClusterTable, func(p object) {
+				routes := p["routes"].([]any)
+				p["routes"] = routes[:len(routes)-lost]
+			})
+			for range 8 {
+				time.Sleep(time.Minute)
+				r := w.round(k)
+				if did(r) != "" || !slices.Contains(codes(r), finding.DeletesWithheld) {
+					t.Errorf("%s, and %v", did(r), codes(r))
+				}
+			}
+			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.DeletesWithheld)
+		}
+		w.expectRoutes(w.demo.GatewayTable, before...)
+	})
+}
+
+// TestOneContradiction: the copy of one route leads to a living node that the cluster's table does not lead to that way. It
+// keeps the routes of no node that is gone.
+func TestOneContradiction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.edit(w.demo.ClusterTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("aks", "10.244.200.0/24", "10.42.1.4"))
+		})
+		w.expect(w.round(k), "4 done create appgw-rt")
+		time.Sleep(3 * time.Minute) // its cloud provider removes what is no node's
+		w.expect(w.round(k), "", finding.DeletesWithheld)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld)
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0], "10.244.200.0/24>10.42.1.4")
+		time.Sleep(4 * time.Minute) // the table has led to that node with its own pod CIDR alone for long enough
+		w.expect(w.round(k), "1 done delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
+	})
+}
+
+// TestBentSource: somebody changes next hops in the cluster's table: to a firewall, to nothing, and to an address in the node
+// subnet that no node has. The copies stay as they are.
+func TestBentSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		bend := func(i int, properties object) {
+			w.edit(w.demo.ClusterTable, func(p object) {
+				r := p["routes"].([]any)[i+1].(object)
+				properties["addressPrefix"] = r["properties"].(object)["addressPrefix"]
+				r["properties"] = properties
+			})
+		}
+		bend(0, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.3.4"})
+		bend(1, object{"nextHopType": "None"})
+		bend(2, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.1.250"})
+		w.round(k)
+		for range 8 {
+			time.Sleep(time.Minute)
+			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld, finding.DeletesWithheld, finding.SourceHop)
+		}
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
+// TestBentTarget: somebody lets a pod route of the target lead nowhere. The keeper has seen it right, and puts it right.
+func TestBentTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.round(k)
+		w.edit(w.demo.GatewayTable, func(p object) {
+			for _, r := range p["routes"].([]any) {
+				if q := r.(object)["properties"].(object); q["addressPrefix"] == "10.244.1.0/24" {
+					delete(q, "nextHopIpAddress")
+					q["nextHopType"] = "None"
+				}
+			}
+		})
+		r := w.round(k)
+		w.expect(r, "1 done update appgw-rt")
+		if len(r.Changes) != 1 || !r.Changes[0].Repair {
+			t.Errorf("%+v", r.Changes)
+		}
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
+// TestRouteOfAPerson: a route that a person put into a target leads to an appliance in the node subnet, with a prefix that a
+// node could have. It stays byte for byte.
+func TestRouteOfAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.edit(w.demo.GatewayTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24", "10.42.1.77"))
+		})
+		w.expect(w.round(k), "3 done create appgw-rt", finding.ForeignOverlap)
+		for range 8 {
+			time.Sleep(time.Minute)
+			w.expect(w.round(k), "", finding.ForeignOverlap)
+		}
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.244.200.0/24>10.42.1.77")...)
+	})
+}
+
+// TestOldVersion: an old version of the cluster's table is put back over the true one. The routes it brings are added, those to
+// living nodes stay, over rounds in which something cannot be read, and over a restart, also one after which the NICs cannot be.
+func TestOldVersion(t *testing.T) {
+	for name, path := range map[string]string{"source unreadable": "shop-rt$|/routeTables$", "target unreadable": "appgw-rt$|/routeTables$", "restart": "", "restart without NICs": "networkInterfaces"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.keep(w.demoConfig())
+				w.round(k)
+				w.oldVersion()
+				w.expect(w.round(k), "4 done create appgw-rt", finding.DeletesWithheld)
+				switch {
+				case path == "networkInterfaces":
+					w.refuse(path)
+					k = w.keep(w.demoConfig())
+				case path != "":
+					remove := w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+					if r := w.round(k); !slices.Contains(codes(r), finding.ReadFailed) {
+						t.Errorf("findings %v", codes(r))
+					}
+					remove()
+				default:
+					k = w.keep(w.demoConfig())
+				}
+				for range 8 {
+					time.Sleep(time.Minute)
+					w.expect(w.round(k), "", finding.DeletesWithheld)
+				}
+				w.livingStay()
+			})
+		})
+	}
+}
+
+// TestReimagedNodes: all nodes come back with other pod CIDRs at their old addresses. The new routes are added at once; the
+// old ones are believed to be stale when the cluster's table has said so for five minutes, because an old version of the
+// table would look the same.
+func TestReimagedNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any)[:1], route("n0", "10.244.10.0/24", "10.42.1.4"), route("n1", "10.244.11.0/24", "10.42.1.5"), route("n2", "10.244.12.0/24", "10.42.1.6"))
+		})
+		w.expect(w.round(k), "3 done create appgw-rt", finding.DeletesWithheld)
+		time.Sleep(4 * time.Minute)
+		w.expect(w.round(k), "", finding.DeletesWithheld)
+		time.Sleep(time.Minute)
+		w.expect(w.round(k), "3 done delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4", "10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
+	})
+}
+
+// TestScaleInAtOnce: how many nodes there are is asked when it matters, and not taken from minutes ago.
+func TestScaleInAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 6); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		k := w.keep(w.demoConfig())
+		w.expect(w.round(k), "6 done create appgw-rt")
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute)
+		w.expect(w.round(k), "4 done delete appgw-rt")
+	})
+}
+
+// TestHiddenNodes: lists show what the identity may see. Where the network interfaces of a pool are not among it, they do
+// not prove that its nodes are gone.
+func TestHiddenNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.put(w.demo.Cluster.Child("agentPools", "hidden"), object{"properties": object{"count": 5, "mode": "User", "vnetSubnetID": string(w.demo.NodeSubnet)}})
+		time.Sleep(3 * time.Minute)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil && strings.Contains(r.URL.Path, "/virtualMachineScaleSets/aks-hidden-") {
+					body := `{"value":[]}`
+					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				}
+				return response, err
+			})
+		}, w.demoConfig())
+		w.expect(w.round(k), "8 done create appgw-rt")
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:4] })
+		r := w.round(k)
+		w.expect(r, "", finding.DeletesWithheld)
+		if evidence := strings.Join(r.Findings[0].Evidence, " "); !strings.Contains(evidence, "pool hidden has 5 nodes, and IPv4 addresses of 0 are seen") {
+			t.Error(evidence)
+		}
+	})
+}
+
+// TestPoolReplacedWhileDown: a pool in a subnet of its own is deleted while no keeper runs, and a new one in another subnet gets
+// the same pod CIDRs. Its routes replace those that were left behind, in one round; the routes that are left over go. Where
+// somebody else's machine is in the old subnet, nothing is proven, and the routes stay.
+func TestPoolReplacedWhileDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		between bool // a round is made between the two
+		theirs  bool // somebody else has a machine in the old subnet
+		gone    bool // the old subnet is gone
+		did     string
+	}{
+		"replaced":            {did: "3 done update appgw-rt"},
+		"a round between":     {between: true, did: "3 done create appgw-rt"},
+		"the subnet is gone":  {gone: true, did: "3 done update appgw-rt"},
+		"somebody else's NIC": {theirs: true, did: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				subnet := func(name, prefix string, table network.ID) network.ID {
+					id := w.demo.NodeSubnet.Parent().Child("subnets", name)
+					w.put(id, object{"properties": object{"addressPrefix": prefix, "routeTable": object{"id": string(table)}}})
+					return id
+				}
+				blue, green := subnet("blue", "10.42.20.0/24", w.demo.ClusterTable), subnet("green", "10.42.21.0/24", w.demo.ClusterTable)
+				pool := func(name string, in network.ID, count int) network.ID {
+					id := w.demo.Cluster.Child("agentPools", name)
+					w.put(id, object{"properties": object{"count": count, "mode": "User", "vnetSubnetID": string(in)}})
+					time.Sleep(3 * time.Minute)
+					return id
+				}
+				old := pool("blue", blue, 3)
+				w.expect(w.round(w.keep(w.demoConfig())), "6 done create appgw-rt")
+				if status, body := w.op.Do(http.MethodDelete, old, aksAPI, nil); status >= 300 {
+					t.Fatalf("%d %s", status, body)
+				}
+				time.Sleep(5 * time.Minute)
+				if c.theirs {
+					w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeInterface, "theirs"), object{"properties": object{
+						"ipConfigurations": []any{object{"name": "ip", "properties": object{"subnet": object{"id": string(blue)}}}}}})
+				}
+				if c.gone {
+					if status, body := w.op.Do(http.MethodDelete, blue, networkAPI, nil); status >= 300 {
+						t.Fatalf("%d %s", status, body)
+					}
+					time.Sleep(time.Minute)
+				}
+				if c.between {
+					w.expect(w.round(w.keep(w.demoConfig())), "3 done delete appgw-rt")
+				}
+				pool("green", green, 3)
+				w.e.PauseRoutes(w.demo.Cluster, true) // the pod CIDRs of the emulator would come round much later
+				w.edit(w.demo.ClusterTable, func(p object) {
+					for _, r := range p["routes"].([]any) {
+						q := r.(object)["properties"].(object)
+						for i, prefix := range []string{"10.244.6.0/24", "10.244.7.0/24", "10.244.8.0/24"} {
+							if q["addressPrefix"] == prefix {
+								q["addressPrefix"] = []string{"10.244.3.0/24", "10.244.4.0/24", "10.244.5.0/24"}[i]
+							}
+						}
+					}
+				})
+				k := w.keep(w.demoConfig())
+				r := w.round(k)
+				if got := did(r); got != c.did {
+					t.Errorf("did %q, want %q: %+v", got, c.did, r.Findings)
+				}
+				if c.theirs {
+					if !slices.Contains(codes(r), finding.PrefixTaken) {
+						t.Errorf("findings %v", codes(r))
+					}
+					since := w.mark()
+					w.round(k)
+					if got := calls(since()); slices.ContainsFunc(got, func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+						t.Errorf("what was not proven a moment ago is asked again: %v", got)
+					}
+					return
+				}
+				if len(r.Findings) > 0 {
+					t.Errorf("%+v", r.Findings)
+				}
+				w.expectSynced()
+			})
+		})
+	}
+}
+
+// TestCountUnread: how many nodes there are now cannot be read. The lists show as many as there once
+// were, and hide the others: nothing is proven.
+func TestCountUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		scale := func(n int) {
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, n); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+		hide := func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err != nil || !strings.HasSuffix(r.URL.Path, "-vmss/networkInterfaces") {
+					return response, err
+				}
+				var list struct{ Value []json.RawMessage }
+				if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+					return nil, err
+				}
+				body := `{"value":[` + string(list.Value[0]) + `]}`
+				response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				return response, nil
+			})
+		}
+		scale(1)
+		k := w.keepOver(hide, w.demoConfig())
+		w.expect(w.round(k), "1 done create appgw-rt")
+		scale(3)
+		w.expect(w.round(k), "2 done create appgw-rt")
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
+		before := w.routes(w.demo.GatewayTable)
+		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.expect(w.round(k), "", finding.DeletesWithheld)
+		w.expectRoutes(w.demo.GatewayTable, before...)
+	})
+}

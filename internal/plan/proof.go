@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// How a delete is proven. A route leaves a target only when it is proven, for this very route, that
+// no node is behind it. That the cluster's table lacks the route proves nothing: somebody may have
+// put an old version of the table back, and its cloud provider can lose a route (a 412 that it
+// takes for a success). So a route is proven stale when one of these holds:
+//
+//   - No NIC has its next hop: the complete NIC lists of the cluster lack the address. They are
+//     complete when they show addresses of as many nodes of each pool as the cluster has by a document
+//     that was read after the check began. A list shows only what the identity may see.
+//   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
+//     another prefix of that family, and did so for longer than a cloud provider takes to repair
+//     its table (network.Known.Settled). A node has one pod CIDR of each family.
+//
+// A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
+// be another cluster's: see target.leftBehind. And a route that is about to lead to another address
+// needs a NIC of the cluster's nodes at the new address: a wrong route in the cluster's table must
+// not overwrite a good copy.
+//
+// Each proof is for one route. One route that is not proven keeps no other back, no share of routes
+// is small enough to go without, and nothing has to be remembered from one check to the next.
+
+// proof is what is known of one route: why it may be changed, or what is missing to be sure. One of
+// the two is empty. There is set when it lacks because the node is there.
+type proof struct {
+	why, lacks string
+	there      bool
+}
+
+func proven(format string, args ...any) proof { return proof{why: fmt.Sprintf(format, args...)} }
+func lacking(format string, args ...any) proof {
+	return proof{lacks: fmt.Sprintf(format, args...)}
+}
+
+// proveStale looks for the proof that no node is behind a route, with each cluster that can own it.
+func (t *target) proveStale(r network.Route, owners []*share) (p proof) {
+	for _, s := range owners {
+		if p = t.nodeGone(s, r); p.lacks != "" {
+			return p
+		}
+	}
+	return p
+}
+
+func (t *target) nodeGone(s *share, r network.Route) proof {
+	var now []netip.Prefix
+	for prefix, hop := range t.w.s.Known(s.cluster.ID).Settled {
+		if hop == r.Hop && s.wanted[prefix].Hop == hop && prefix.Addr().Is4() == r.Prefix.Addr().Is4() {
+			now = append(now, prefix)
+		}
+	}
+	if len(now) > 0 {
+		return proven("its node at %s has the pod CIDR %s now", r.Hop, network.SortPrefixes(now)[0])
+	}
+	return t.noNIC(s, r.Hop)
+}
+
+// noNIC proves that no node of a cluster has an address.
+func (t *target) noNIC(s *share, hop netip.Addr) proof {
+	nics, p := t.nics(s, hop)
+	if nics == nil {
+		return p
+	}
+	if holder, held := nics.Holder[hop]; held {
+		return proof{lacks: fmt.Sprintf("%s is held by %s", hop, holder), there: true}
+	}
+	if hidden := t.hiddenNodes(s, nics, hop); hidden != "" {
+		return lacking("not all network interfaces of the nodes are seen: %s", hidden)
+	}
+	if nics.Asked != nil {
+		return t.readNICs(s)
+	}
+	return proven("no network interface of the cluster's nodes has %s any more", hop)
+}
+
+// hasNIC proves that a node of a cluster has an address.
+func (t *target) hasNIC(s *share, hop netip.Addr) proof {
+	nics, p := t.nics(s, hop)
+	if nics == nil {
+		return p
+	}
+	switch _, held := nics.Holder[hop]; {
+	case !held:
+		return lacking("no network interface of the cluster's nodes has %s", hop)
+	case nics.Asked != nil:
+		return t.readNICs(s)
+	}
+	return proven("a node has %s", hop)
+}
+
+// nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
+func (t *target) nics(s *share, hop netip.Addr) (*network.NICs, proof) {
+	key := s.cluster.ID.Key()
+	if t.w.asked[key] == nil {
+		t.w.asked[key] = map[netip.Addr]bool{}
+	}
+	t.w.asked[key][hop] = true
+	switch nics := t.w.s.Known(s.cluster.ID).NICs; {
+	case nics == nil, nics.Asked != nil && !nics.Asked[hop]:
+		return nil, t.readNICs(s)
+	case nics.Failed != "":
+		return nil, lacking("the network interfaces of the nodes could not be read: %s", nics.Failed)
+	default:
+		return nics, proof{}
+	}
+}
+
+// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, but
+// not let it go.
+func (t *target) readNICs(s *share) proof {
+	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
+	return lacking("the network interfaces of the nodes were not read")
+}
+
+// hiddenNodes says which pool has nodes whose addresses, of the family of a next hop, the lists do
+// not show; "" where they are complete.
+func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) string {
+	family := "IPv4"
+	if hop.Is6() {
+		family = "IPv6"
+	}
+	if hidden, counted := s.hidden[family]; counted {
+		return hidden
+	}
+	hidden := ""
+	for _, pool := range t.w.s.Cluster(s.cluster.ID).Pools { // read again since, perhaps
+		if seen := nics.Of(pool.Name, hop); seen < pool.Count {
+			hidden = fmt.Sprintf("pool %s has %d nodes, and %s addresses of %d are seen", pool.Name, pool.Count, family, seen)
+		}
+	}
+	if s.hidden == nil {
+		s.hidden = map[string]string{}
+	}
+	s.hidden[family] = hidden
+	return hidden
+}
+
+// leftBehind finds the cluster to whose former nodes an unmanaged route leads. A pool was deleted
+// with its subnet, or moved to another, while no keeper watched: its routes stayed, and the next
+// nodes get the same pod CIDRs. Such a route has a cloud provider's name and a prefix of the
+// cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of
+// a cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
+func (t *target) leftBehind(r network.Route) *share {
+	if !podRouteStyle(r) {
+		return nil
+	}
+	if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+		return nil
+	}
+	for _, s := range t.shares {
+		if s.wanted == nil || s.blind || s.cluster.Stopped || !s.isNodePrefix(r.Prefix) || !s.mayTouch(r) {
+			continue
+		}
+		if t.needNetworks(r.Hop) {
+			return nil
+		}
+		if _, lacks := t.w.hopGone(t.now, r, s.cluster.NodeGroup()); lacks != "" {
+			continue
+		}
+		if p := t.noNIC(s, r.Hop); p.lacks == "" {
+			return s
+		}
+	}
+	return nil
+}
+
+// needNetworks asks for the networks in which the target's next hops can be, and for the table of
+// the hop's subnet, where they were not read.
+func (t *target) needNetworks(hop netip.Addr) bool {
+	before := len(t.w.need.VNets) + len(t.w.need.Tables)
+	vnet := func(id network.ID) *network.VNet {
+		at := t.w.s.VNets[id.Key()]
+		if _, tried := t.w.s.Unread[id.Key()]; at == nil && !tried {
+			t.w.need.VNets = append(t.w.need.VNets, id)
+		}
+		return at
+	}
+	for _, id := range t.now.Subnets {
+		at := vnet(id.Parent())
+		if at == nil {
+			continue
+		}
+		for _, peering := range at.Peerings {
+			if within(peering.Prefixes, hop) {
+				vnet(peering.Remote)
+			}
+		}
+	}
+	for _, subnet := range t.w.s.Subnets {
+		if within(subnet.Prefixes, hop) && subnet.RouteTable != "" && t.w.s.Table(subnet.RouteTable) == nil {
+			if _, tried := t.w.s.Unread[subnet.RouteTable.Key()]; !tried {
+				t.w.need.Tables = append(t.w.need.Tables, subnet.RouteTable)
+			}
+		}
+	}
+	return len(t.w.need.VNets)+len(t.w.need.Tables) > before
+}
