@@ -48,7 +48,13 @@ var arrows = map[string]map[string]string{
 	"deploy":                         {}, // tests only, and they use the program to try what is in it
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
 	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/network": "IDs"},
-	"internal/cli":                   {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync and run", "internal/serve": "run --listen", "internal/serve/page": "what it shows", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
+	"internal/daemon": {
+		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
+		"internal/keeper": "the loop", "internal/history": "records it", "internal/serve": "the listener",
+		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
+		"internal/finding": "findings in the log", "internal/report": "words for numbers",
+	},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.

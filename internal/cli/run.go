@@ -6,24 +6,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"runtime/debug"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
-	"routekeeper.dev/routekeeper/internal/serve"
-	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 const defaultClusterInterval = 5 * time.Minute
-
-// garbage is how much of it a keeper lets lie before it collects, in percent of what is in use: half of what is usual in Go. It has
-// little to do and runs for years beside others, so memory counts for more than the processor's time.
-const garbage = 50
 
 type runOptions struct {
 	paths           []string
@@ -102,100 +96,30 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
-	}
-	log := logger(a.err, o.verbose)
-	metrics := serve.NewMetrics()
-	client, err := a.connectTelling(ctx, log, metrics.Call)
+	past, err := o.history.options()
 	if err != nil {
 		return err
 	}
-	past, err := o.history.open(o.paths, o.dryRun && !o.listen.actions, log)
+	listen, err := o.listen.server(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer past.Close()
-	interrupted := ctx
-	said := make(chan struct{})
-	tells := context.AfterFunc(interrupted, func() {
-		log.Info("stopping: " + leaving)
-		notify(log, "STOPPING=1")
-		close(said)
-	})
-	defer tells() // the context ends with the program, too
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
-	news := newsOf(log)
-	board := page.NewBoard()
-	board.Expect(o.interval)
-	k := keeper.New(client, configs, withHistory(past, keeper.Options{
-		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
-	}))
-	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, board, page.Options{
-		History: o.history.shown(o.paths, past), Version: version(), Mode: o.mode, Keeper: k, Actions: o.listen.actions,
-	}, log)
-	if err != nil {
-		return err
+	options := daemon.Options{
+		Paths: o.paths, Configs: configs, Files: daemon.ConfigFiles{Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) }},
+		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun, Connect: a.connectTelling,
+		HistoryFile: o.history.file(o.paths), History: past, Listen: listen, Actions: o.listen.actions, Version: version(),
+		Log: logger(a.err, o.verbose),
 	}
-	broken := make(chan error, 1)
-	if server != nil {
-		defer server.Close()
-		go func() {
-			if err := <-server.Ended(); err != nil {
-				broken <- fmt.Errorf("listening: %w", err)
-				stop()
-			}
-		}()
+	if !slices.Contains(o.paths, "-") { // standard input is read once
+		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
 	}
-	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, func(wrong error) {
-		metrics.Config(wrong == nil)
-		if wrong != nil {
-			board.Say("The config as it is now is not taken, and the one before is kept: " + report.Plain(wrong.Error()))
-		} else {
-			board.Say("")
-		}
-	})
-	go askWriters(ctx, past, client)
-	// On standard output the text of a round would only repeat the log.
-	show := format != report.Text || a.outFile != nil
-	var unwritten error
-	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
-	err = k.Run(ctx, o.interval, func(r keeper.Round) {
-		metrics.Round(r)
-		if server != nil {
-			board.Round(r)
-			server.Ready()
-		}
-		ready()
-		if news.round(r) && show && unwritten == nil {
-			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
-				stop()
-			}
-		}
-	})
-	if interrupted.Err() != nil { // the keeper may hear of it, and leave, before the log has said so
-		<-said
+	if o.dryRun && !o.listen.actions {
+		options.HistoryFile = ""
 	}
-	log.Info("stopped")
-	select {
-	case ended := <-broken:
-		err = errors.Join(err, ended)
-	default:
+	if format != report.Text || a.outFile != nil { // on standard output the text of a round would only repeat the log
+		options.News = func(r keeper.Round) error { return roundReport(r, len(r.Kept)).Write(w, format, style) }
 	}
-	return errors.Join(unwritten, err)
-}
-
-// mode says what the keeper does not do at the moment, "" where it does everything.
-func (o runOptions) mode() string {
-	if o.dryRun {
-		return "dry run"
-	}
-	if until := paused(o.paths); until != "" {
-		return "paused " + until
-	}
-	return ""
+	return daemon.Run(ctx, options)
 }
 
 // logger makes the log of a daemon: text for a person, JSON for a program.
