@@ -86,14 +86,19 @@ func Run(ctx context.Context, o Options) error {
 		"interval", o.Interval.String(), "dryRun", o.DryRun)
 	board := page.NewBoard()
 	board.Expect(o.Interval)
+	health := serve.NewHealth(o.Interval)
 	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
-		Paused: func() string { return Paused(o.Paths) }, Planned: board.Planned,
+		Paused: func() string { return Paused(o.Paths) }, Progress: health.Progress,
+		Planned: func(r keeper.Round) {
+			health.Writing()
+			board.Planned(r)
+		},
 	}))
 	var server *serve.Server
 	broken := make(chan error, 1)
 	if o.Listen != nil {
-		if server, err = o.listen(k, client, metrics, board); err != nil {
+		if server, err = o.listen(k, client, metrics, health, board); err != nil {
 			return err
 		}
 		defer server.Close()
@@ -114,15 +119,18 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}}
 	go watch.run(ctx)
+	alive, dead := context.WithCancel(context.WithoutCancel(ctx)) // also while the write in flight is finished
+	defer dead()
+	go feedWatchdog(alive, log, health.Live)
 	go askWriters(ctx, past, client)
 	news := newsOf(log)
 	var unwritten error
 	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
 	err = k.Run(ctx, o.Interval, func(r keeper.Round) {
 		metrics.Round(r)
+		health.Round(r)
 		if server != nil {
 			board.Round(r)
-			server.Ready()
 		}
 		ready()
 		if news.round(r) && o.News != nil && unwritten == nil {
@@ -144,9 +152,11 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // listen starts the listener of a keeper.
-func (o Options) listen(k *keeper.Keeper, client *azure.Client, metrics *serve.Metrics, board *page.Board) (*serve.Server, error) {
+func (o Options) listen(k *keeper.Keeper, client *azure.Client, metrics *serve.Metrics,
+	health *serve.Health, board *page.Board) (*serve.Server, error) {
 	listen := *o.Listen
-	listen.Own, listen.Metrics, listen.Board, listen.Log = client.Own, metrics, board, o.Log
+	listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
+	listen.Board, listen.Log = board, o.Log
 	listen.Page = page.Options{
 		History: o.HistoryFile, Version: o.Version, Mode: o.mode, Keeper: k, Actions: o.Actions,
 	}

@@ -236,6 +236,9 @@ func (a *agenda) act(ctx context.Context, t *turn, d decision) {
 // over ends a round.
 func (a *agenda) over(ctx context.Context, t *turn, round Round, err error) {
 	defer a.bell.signal()
+	if a.opts.Progress != nil {
+		a.opts.Progress()
+	}
 	if ctx.Err() == nil {
 		t.judge(round, err, a.interval)
 	}

@@ -36,6 +36,9 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Progress is called at the end of every check, also of one that ends in an error and is not told. It
+	// must not wait. Nil: nobody is told.
+	Progress func()
 	// Planned is told of a round that is about to change something, with its changes as planned. Nil: nobody is.
 	Planned func(Round)
 	// Recorder keeps what was done. Nil: nobody does.

@@ -143,10 +143,7 @@ func (m *Metrics) Round(r keeper.Round) {
 	for kind := range made {
 		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
 	}
-	looked := r.Kept
-	if r.Of != nil { // a round that was writing while its cluster left the config ends afterwards
-		looked = slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
-	}
+	looked := checked(r)
 	m.left(r, looked)
 	m.keep(r.Kept)
 	for _, cluster := range looked {
@@ -155,6 +152,15 @@ func (m *Metrics) Round(r keeper.Round) {
 		}
 	}
 	m.fill(r, end)
+}
+
+// checked are the clusters that a round checked, and that are still configured: a round may end after
+// its cluster has left the config.
+func checked(r keeper.Round) []string {
+	if r.Of == nil {
+		return r.Kept
+	}
+	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
 }
 
 // keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look

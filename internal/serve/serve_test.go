@@ -161,7 +161,8 @@ func TestEvents(t *testing.T) {
 // TestWhoMayCall: which paths are open to whom.
 func TestWhoMayCall(t *testing.T) {
 	const secret = "a-long-enough-secret"
-	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}})
+	health := NewHealth(time.Minute)
+	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}, Health: health})
 	alert := fixture(t, "alert-common-schema.json")
 	for _, c := range []struct {
 		method, path, bearer string
@@ -185,7 +186,7 @@ func TestWhoMayCall(t *testing.T) {
 	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
 		t.Errorf("want 4 events refused:\n%s", text)
 	}
-	s.Ready()
+	health.Round(keeper.Round{Kept: []string{"shop"}})
 	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 || text != "ok\n" {
 		t.Errorf("after the first round: %d %q", status, text)
 	}
