@@ -104,11 +104,12 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	log := a.logWithoutWaiting(o.verbose)
 	options := daemon.Options{
 		Paths: o.paths, Configs: configs, Files: daemon.ConfigFiles{Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) }},
 		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun, Connect: a.connectTelling,
 		HistoryFile: o.history.file(o.paths), History: past, Listen: listen, Actions: o.listen.actions, Version: version(),
-		Log: logger(a.err, o.verbose),
+		Log: log, LogDropped: a.lines.Dropped,
 	}
 	if !slices.Contains(o.paths, "-") { // standard input is read once
 		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
@@ -122,13 +123,27 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	return daemon.Run(ctx, options)
 }
 
+// lastWords is how long the end of a run waits for a log that is not read.
+const lastWords = time.Second
+
+// logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while nobody
+// reads it. What else goes to standard error goes the same way from then on.
+func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
+	direct, person := a.err, terminal(a.err)
+	a.lines = daemon.NewLines(direct, func(dropped int64) {
+		logger(direct, verbose, person).Warn("log lines were dropped, because the log was not read", "lines", dropped)
+	})
+	a.err = a.lines
+	return logger(a.lines, verbose, person)
+}
+
 // logger makes the log of a daemon: text for a person, JSON for a program.
-func logger(w io.Writer, verbose bool) *slog.Logger {
+func logger(w io.Writer, verbose, person bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {
 		o.Level = slog.LevelDebug
 	}
-	if !terminal(w) {
+	if !person {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {

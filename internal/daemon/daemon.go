@@ -52,7 +52,9 @@ type Options struct {
 	Version string
 	// News receives each round that brought something new. An error ends Run. Nil: none is asked.
 	News func(keeper.Round) error
-	Log  *slog.Logger
+	// Log must not wait: see Lines. LogDropped is how many of its lines were dropped.
+	Log        *slog.Logger
+	LogDropped func() int64
 }
 
 // Run keeps the configured clusters until the context ends, which is no error.
@@ -62,6 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	log := o.Log
 	metrics := serve.NewMetrics()
+	metrics.LogDropped(o.LogDropped)
 	client, err := o.Connect(ctx, log, metrics.Call)
 	if err != nil {
 		return err

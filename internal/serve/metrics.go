@@ -103,6 +103,13 @@ func (m *Metrics) Config(taken bool) {
 	}
 }
 
+// LogDropped adds how many lines of the log were dropped.
+func (m *Metrics) LogDropped(count func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "routekeeper_log_lines_dropped_total", Help: "Lines of the log that were dropped, because it was not read.",
+	}, func() float64 { return float64(count()) }))
+}
+
 // Call notes an answer of Azure.
 func (m *Metrics) Call(c azure.Call) {
 	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
