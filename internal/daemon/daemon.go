@@ -90,9 +90,10 @@ func Run(ctx context.Context, o Options) error {
 	board := page.NewBoard()
 	board.Expect(o.Interval)
 	health := serve.NewHealth(o.Interval)
+	pauses := newPauses(o.Paths, log)
 	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
-		Paused: func() string { return Paused(o.Paths) }, Progress: health.Progress,
+		Paused: pauses.until, Progress: health.Progress,
 		Planned: func(r keeper.Round) {
 			health.Writing()
 			board.Planned(r)
@@ -101,9 +102,16 @@ func Run(ctx context.Context, o Options) error {
 	var server *serve.Server
 	broken := make(chan error, 1)
 	if o.Listen != nil {
-		if server, err = o.listen(k, client, metrics, health, board); err != nil {
-			return err
+		listen := *o.Listen
+		listen.Own, listen.Metrics, listen.Health, listen.Board, listen.Log = client.Own, metrics, health, board, log
+		listen.Page = page.Options{
+			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
+			Mode: func() string { return mode(o.DryRun, pauses.until()) },
 		}
+		if server, err = serve.Start(listen, k); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+		log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
 		defer server.Close()
 		go func() {
 			if err := <-server.Ended(); err != nil {
@@ -154,30 +162,13 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(unwritten, err)
 }
 
-// listen starts the listener of a keeper.
-func (o Options) listen(k *keeper.Keeper, client *azure.Client, metrics *serve.Metrics,
-	health *serve.Health, board *page.Board) (*serve.Server, error) {
-	listen := *o.Listen
-	listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
-	listen.Board, listen.Log = board, o.Log
-	listen.Page = page.Options{
-		History: o.HistoryFile, Version: o.Version, Mode: o.mode, Keeper: k, Actions: o.Actions,
-	}
-	server, err := serve.Start(listen, k)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	o.Log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
-	return server, nil
-}
-
 // mode says what the keeper does not do at the moment, "" where it does everything.
-func (o Options) mode() string {
-	if o.DryRun {
+func mode(dryRun bool, paused string) string {
+	switch {
+	case dryRun:
 		return "dry run"
-	}
-	if until := Paused(o.Paths); until != "" {
-		return "paused " + until
+	case paused != "":
+		return "paused " + paused
 	}
 	return ""
 }
