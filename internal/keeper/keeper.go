@@ -69,6 +69,7 @@ type Keeper struct {
 	lanes    map[string]chan struct{} // of virtual networks that are written, by ID.Key()
 	standing []finding.Finding        // of all clusters, when each was last looked at
 	serial   int64                    // of the last round
+	outages  outages
 }
 
 // unlocked lets others have their rounds meanwhile.
@@ -89,7 +90,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, fights: map[place]*fight{}, foes: map[string]*foe{}, places: map[string]seenAt{}, lanes: map[string]chan struct{}{}, bell: newBell(),
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, refused: map[string]*refusal{}, fights: map[place]*fight{}, foes: map[string]*foe{}, places: map[string]seenAt{}, lanes: map[string]chan struct{}{}, outages: outages{silent: map[string]silence{}}, bell: newBell(),
 		writing: make(chan struct{}, writesAtOnce)}
 	k.configure(configs)
 	k.bell.learn(k.memory)

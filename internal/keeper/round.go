@@ -90,6 +90,13 @@ func (t *turn) note(round *Round) {
 	}
 	round.Findings = finding.Sort(ofKept(round.Findings, t.configs))
 	t.standing = slices.Clone(round.Findings)
+	t.outages.keep(nameSet(t.configs))
+	for name := range looked {
+		t.outages.note(name, round.Started, !slices.ContainsFunc(t.standing, func(f finding.Finding) bool {
+			return f.Code == finding.AzureUnreachable && f.Cluster == name
+		}))
+	}
+	round.Findings = t.outages.fold(round.Findings)
 }
 
 // planned are the changes of a plan that are not among the chosen ones.

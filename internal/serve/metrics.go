@@ -221,7 +221,7 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 // left notes what a round left unmade. Of a cluster that was not seen it stays what it was.
 func (m *Metrics) left(r keeper.Round, looked []string) {
 	for _, cluster := range looked {
-		if has(r, cluster, finding.ReadFailed, finding.AzureSilent) {
+		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}
 		m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
@@ -235,7 +235,7 @@ func (m *Metrics) left(r keeper.Round, looked []string) {
 
 // unsuccessful are the findings that say that not all of a cluster was seen, or not all made.
 var unsuccessful = []finding.Code{
-	finding.ReadFailed, finding.AzureSilent, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
+	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
@@ -244,6 +244,9 @@ func successful(r keeper.Round, cluster string) bool { return !has(r, cluster, u
 // has reports whether one of these was found of a cluster, or of all.
 func has(r keeper.Round, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+		if f.Code == finding.AzureUnreachable && r.Complete {
+			return false // it is about other clusters
+		}
 		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(codes, f.Code)
 	})
 }
