@@ -39,7 +39,7 @@ var arrows = map[string]map[string]string{
 	"internal/azure":                 {"internal/network": "reads into it"},
 	"internal/kube":                  {"internal/network": "reads into it"},
 	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
-	"internal/serve":                 {"internal/network": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
+	"internal/serve":                 {"api/v1alpha1": "which subnets are guarded", "internal/network": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
 	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/plan": "which routes are whose"},
 	"internal/serve/page":            {"internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/network": "IDs", "internal/report": "words for numbers"},
 	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/network": "what was seen", "internal/azure": "who wrote what"},

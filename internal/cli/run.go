@@ -53,8 +53,8 @@ was made.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 		Example: `  routekeeper run -f routes.yaml
-  routekeeper run -f clusters/ --interval 30s -o json
-  routekeeper run -f routes.yaml --interval 5m --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
+  routekeeper run -f clusters/ -o json
+  routekeeper run -f routes.yaml --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
   routekeeper run -f routes.yaml --once --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },

@@ -140,7 +140,7 @@ func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []
 			state = plan.Done
 			t.log.Info("changed", ChangeAttrs(c)...)
 		}
-		outcomes = append(outcomes, plan.Outcome{Change: c, State: state})
+		outcomes = append(outcomes, plan.Outcome{Change: c, State: state, Ended: ended(state)})
 	}
 	for _, c := range planned {
 		if !contains(e.made, c) {
@@ -148,6 +148,14 @@ func (t *turn) applyOne(ctx context.Context, e editor, id network.ID, planned []
 		}
 	}
 	return outcomes, dropped(id, written, planned), nil, written.After
+}
+
+// ended is when an outcome was seen: now, where it is done.
+func ended(state plan.OutcomeState) time.Time {
+	if state == plan.Done {
+		return time.Now()
+	}
+	return time.Time{}
 }
 
 // ChangeAttrs are a change for a log.
@@ -198,7 +206,7 @@ func failed(ctx context.Context, e *editor, planned []plan.Change, written azure
 		case !seen(c):
 			missed++
 		case e.sent(c, written): // it was made all the same
-			outcomes[i] = plan.Outcome{Change: c, State: plan.Done}
+			outcomes[i] = plan.Outcome{Change: c, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by somebody else
 			outcomes[i] = plan.Outcome{Change: c, State: plan.Obsolete}
 		}

@@ -72,6 +72,25 @@ func (p *patient) stays(live bool, d time.Duration, when string) {
 	}
 }
 
+// strip takes the route tables off subnets.
+func (p *patient) strip(subnets ...network.ID) {
+	p.t.Helper()
+	op, err := p.e.Client(emulatortest.Operator)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, subnet := range subnets {
+		doc, err := op.Get(subnet, "2025-05-01")
+		if err == nil {
+			delete(doc["properties"].(map[string]any), "routeTable")
+			err = op.Put(subnet, "2025-05-01", doc)
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // TestHealthOutage: a check that ends in an error is progress, so an outage of hours restarts
 // nothing; but the keeper is not ready. It is again after the first check that succeeds.
 func TestHealthOutage(t *testing.T) {
@@ -132,20 +151,7 @@ func TestHealthWrite(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
 		p.keep()
 		time.Sleep(time.Minute)
-		op, err := p.e.Client(emulatortest.Operator)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, subnet := range []network.ID{p.demo.NodeSubnet, p.demo.GatewaySubnet} {
-			doc, err := op.Get(subnet, "2025-05-01")
-			if err == nil {
-				delete(doc["properties"].(map[string]any), "routeTable")
-				err = op.Put(subnet, "2025-05-01", doc)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.strip(p.demo.NodeSubnet, p.demo.GatewaySubnet)
 		slow := emulator.Fault{Method: http.MethodPut, Path: "subnets", Count: 2, Slow: 400, Principal: emulatortest.Keeper.Name}
 		if _, err := p.e.Inject(slow); err != nil {
 			t.Fatal(err)

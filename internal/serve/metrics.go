@@ -22,16 +22,16 @@ type Metrics struct {
 	registry *prometheus.Registry
 	kept     []string // names of clusters, as of the last round
 
-	findings      *prometheus.GaugeVec     // code, severity, cluster
-	changes       *prometheus.CounterVec   // verb, outcome, cluster
-	unmade        *prometheus.GaugeVec     // verb, cluster
-	latency       *prometheus.HistogramVec // kind
-	rounds        *prometheus.CounterVec   // cause
-	last          *prometheus.GaugeVec     // cluster
-	routes        *prometheus.GaugeVec     // table
-	limit         *prometheus.GaugeVec     // table
-	looked        map[string]time.Time     // tables, and when they were looked at last
-	calls         *prometheus.CounterVec   // method, status
+	findings      *prometheus.GaugeVec   // code, severity, cluster
+	changes       *prometheus.CounterVec // verb, outcome, cluster
+	unmade        *prometheus.GaugeVec   // verb, cluster
+	waits         *waits
+	rounds        *prometheus.CounterVec // cause
+	last          *prometheus.GaugeVec   // cluster
+	routes        *prometheus.GaugeVec   // table
+	limit         *prometheus.GaugeVec   // table
+	looked        map[string]time.Time   // tables, and when they were looked at last
+	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
 	refusedConfig prometheus.Gauge
@@ -66,11 +66,8 @@ func NewMetrics() *Metrics {
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
-	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
-		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
-	}, []string{"kind"})
-	m.registry.MustRegister(m.latency, m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	m.waits = newWaits(m.registry)
+	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
@@ -80,9 +77,6 @@ func NewMetrics() *Metrics {
 	}
 	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent, keeper.ByPerson} {
 		m.rounds.WithLabelValues(cause)
-	}
-	for _, kind := range []string{"repair", "sync"} {
-		m.latency.WithLabelValues(kind)
 	}
 	return m
 }
@@ -132,25 +126,14 @@ func (m *Metrics) Round(r keeper.Round) {
 	for _, f := range r.Findings {
 		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
 	}
-	made := map[string]bool{}
 	for _, c := range r.Changes {
 		if slices.Contains(r.Kept, c.Cluster) {
 			m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
 		}
-		if c.State != plan.Done {
-			continue
-		}
-		if c.Verb == plan.Associate || c.Repair {
-			made["repair"] = true
-		} else {
-			made["sync"] = true
-		}
 	}
 	end := r.Started.Add(r.Elapsed)
-	for kind := range made {
-		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
-	}
 	looked := checked(r)
+	m.waits.round(r, looked, began)
 	m.left(r, looked)
 	m.keep(r.Kept)
 	for _, cluster := range looked {

@@ -297,7 +297,11 @@ func TestMetrics(t *testing.T) {
 	m := s.metrics
 	at := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{Change: plan.Change{Verb: verb, Cluster: "shop"}, State: state}
+		c := plan.Change{Verb: verb, Cluster: "shop"}
+		if verb != plan.Delete {
+			c.New = &plan.Value{}
+		}
+		return plan.Outcome{Change: c, State: state}
 	}
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
@@ -311,7 +315,7 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		`routekeeper_findings{cluster="play",code="read-failed",severity="error"} 1`,
 		`routekeeper_changes_total{cluster="shop",outcome="done",verb="create"} 2`, `routekeeper_changes_total{cluster="shop",outcome="failed",verb="delete"} 1`,
-		`routekeeper_change_seconds_sum{kind="repair"} 5`, `routekeeper_change_seconds_count{kind="sync"} 1`,
+		`routekeeper_repair_seconds_sum{kind="node-subnet"} 5`, `routekeeper_repair_seconds_count{kind="guarded-subnet"} 0`, `routekeeper_node_routed_seconds_count 2`,
 		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
 		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`, `routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
 		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
