@@ -39,8 +39,9 @@ func TestBlockedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s", "-v", "--listen", address)
-	run.Stderr = w
+	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s", "-v",
+		"-o", "json", "--listen", address)
+	run.Stdout, run.Stderr = w, w
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestBlockedLogAtExit(t *testing.T) {
 		settled bool
 		want    int
 	}{
-		"interrupted": {nil, true, 0},
+		"interrupted": {[]string{"-o", "json"}, true, 0},
 		"an error":    {[]string{"--listen", "192.0.2.1:1"}, false, 1},
 	} {
 		r, w, err := os.Pipe()
@@ -114,7 +115,7 @@ func TestBlockedLogAtExit(t *testing.T) {
 			fill(t, w)
 		}
 		run := exec.Command("routekeeper", append([]string{"--emulator", az, "run", "-f", config, "--interval", "1s"}, c.args...)...)
-		run.Stderr = w
+		run.Stdout, run.Stderr = w, w
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,13 +118,26 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.dryRun && !o.listen.actions {
 		options.HistoryFile = ""
 	}
-	if format != report.Text || a.outFile != nil { // on standard output the text of a round would only repeat the log
-		options.News = func(r keeper.Round) error { return roundReport(r, len(r.Kept)).Write(w, format, style) }
+	if format == report.Text && a.outFile == nil {
+		return daemon.Run(ctx, options) // on standard output the text of a round would only repeat the log
 	}
-	return daemon.Run(ctx, options)
+	out := daemon.NewLines(w, func(dropped int64) {
+		log.Warn("reports were dropped, because they were not read", "reports", dropped)
+	})
+	options.News = func(r keeper.Round) error {
+		var text bytes.Buffer
+		if err := roundReport(r, len(r.Kept)).Write(&text, format, style); err != nil {
+			return err
+		}
+		_, err := out.Write(text.Bytes())
+		return err
+	}
+	err = daemon.Run(ctx, options)
+	out.Flush(lastWords)
+	return errors.Join(err, out.Failed())
 }
 
-// lastWords is how long the end of a run waits for a log that is not read.
+// lastWords is how long the end of a run waits for a log, or reports, that nobody reads.
 const lastWords = time.Second
 
 // logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while nobody

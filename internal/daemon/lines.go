@@ -7,17 +7,19 @@ import (
 	"time"
 )
 
-// keptLines is how many lines wait for a log that nobody reads: hours of a keeper at rest.
+// keptLines is how many lines wait for a reader that hangs: hours of a keeper at rest.
 const keptLines = 1000
 
-// Lines is a log's writer that never waits, so that a reader that hangs holds up nothing. Lines wait
-// in memory until they can be written. Where too many wait, the newest are dropped and counted.
+// Lines is a writer that never waits, for a log or a stream of reports, so that a reader that hangs
+// holds up nothing. What is written waits in memory until it can be. Where too much waits, the newest
+// is dropped and counted. Each Write is a line, or a report, of its own.
 type Lines struct {
 	w       io.Writer
 	queue   chan line
 	say     func(dropped int64)
 	unsaid  atomic.Int64 // dropped since say was called
 	dropped atomic.Int64
+	failed  atomic.Pointer[error]
 }
 
 // line is what Write was given, or the end of what is to be flushed.
@@ -37,7 +39,9 @@ func NewLines(w io.Writer, say func(dropped int64)) *Lines {
 func (l *Lines) run() {
 	for next := range l.queue {
 		if next.text != nil {
-			_, _ = l.w.Write(next.text) // there is nobody to tell that the log cannot be written
+			if _, err := l.w.Write(next.text); err != nil {
+				l.failed.Store(&err)
+			}
 		}
 		if len(l.queue) == 0 {
 			if n := l.unsaid.Swap(0); n > 0 {
@@ -50,8 +54,11 @@ func (l *Lines) run() {
 	}
 }
 
-// Write takes one line, or drops it. It never fails.
+// Write takes one line, or drops it. The error is of an earlier line, and is told once.
 func (l *Lines) Write(text []byte) (int, error) {
+	if err := l.Failed(); err != nil {
+		return 0, err
+	}
 	select {
 	case l.queue <- line{text: bytes.Clone(text)}:
 	default:
@@ -59,6 +66,14 @@ func (l *Lines) Write(text []byte) (int, error) {
 		l.dropped.Add(1)
 	}
 	return len(text), nil
+}
+
+// Failed is the last error of a write that was not told yet.
+func (l *Lines) Failed() error {
+	if err := l.failed.Swap(nil); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Dropped is how many lines were dropped.

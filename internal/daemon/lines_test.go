@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -68,6 +69,30 @@ func TestLinesKeepsBytes(t *testing.T) {
 		n, _ := r.Read(got)
 		if string(got[:n]) != "before\n" {
 			t.Errorf("%q", got[:n])
+		}
+		close(l.queue)
+	})
+}
+
+// TestLinesFail: a write that fails is told by the next, once; a log goes on when its disk has room again.
+func TestLinesFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		r.Close()
+		l := NewLines(w, nil)
+		if _, err := l.Write([]byte("one\n")); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if _, err := l.Write([]byte("two\n")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the next write: %v", err)
+		}
+		if n, err := l.Write([]byte("three\n")); n != 6 || err != nil {
+			t.Errorf("the one after it: %d, %v", n, err)
+		}
+		l.Flush(time.Second)
+		if err := l.Failed(); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("at the end: %v", err)
 		}
 		close(l.queue)
 	})
