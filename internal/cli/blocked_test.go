@@ -18,9 +18,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestBlockedLog: standard error is a pipe that nobody reads and that fills up in mid-life, as of a log
-// shipper that hangs. Strips are repaired all the same, the keeper counts as live, it leaves when told
-// to, and what it had to say comes out when the pipe is read.
+// TestBlockedLog: standard error is a pipe that nobody reads and that fills up in mid-life, as of a
+// log shipper that hangs. Strips are repaired all the same, the keeper counts as live, it leaves
+// when told to, and what it had to say comes out when the pipe is read.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,8 @@ func TestBlockedLog(t *testing.T) {
 	}
 }
 
-// TestBlockedLogAtExit: a keeper whose log is blocked for good leaves all the same, also with an error.
+// TestBlockedLogAtExit: a keeper whose log is blocked for good leaves all the same, also with an
+// error.
 func TestBlockedLogAtExit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

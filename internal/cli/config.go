@@ -84,7 +84,7 @@ func fingerprint(paths []string) string {
 	for _, path := range paths {
 		names := []string{path}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			names, _ = configFilesIn(path) // reading the config reports what is wrong with the folder
+			names, _ = configFilesIn(path) // reading it reports what is wrong
 		}
 		for _, name := range names {
 			if info, err := os.Stat(name); err == nil {

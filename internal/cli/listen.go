@@ -63,7 +63,9 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
 		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
 	}
-	return &serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile}, nil
+	return &serve.Options{
+		Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile,
+	}, nil
 }
 
 // shortestSecret keeps secrets from being guessed.

@@ -107,9 +107,13 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	}
 	log := a.logWithoutWaiting(o.verbose)
 	options := daemon.Options{
-		Paths: o.paths, Configs: configs, Files: daemon.ConfigFiles{Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) }},
-		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun, Connect: a.connectTelling,
-		HistoryFile: o.history.file(o.paths), History: past, Listen: listen, Actions: o.listen.actions, Version: version(),
+		Paths: o.paths, Configs: configs,
+		Files: daemon.ConfigFiles{
+			Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) },
+		},
+		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
+		Connect: a.connectTelling, HistoryFile: o.history.file(o.paths), History: past,
+		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: log, LogDropped: a.lines.Dropped,
 	}
 	if !slices.Contains(o.paths, "-") { // standard input is read once
@@ -119,7 +123,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		options.HistoryFile = ""
 	}
 	if format == report.Text && a.outFile == nil {
-		return daemon.Run(ctx, options) // on standard output the text of a round would only repeat the log
+		return daemon.Run(ctx, options) // standard output would only repeat the log
 	}
 	out := daemon.NewLines(w, func(dropped int64) {
 		log.Warn("reports were dropped, because they were not read", "reports", dropped)
@@ -140,12 +144,13 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 // lastWords is how long the end of a run waits for a log, or reports, that nobody reads.
 const lastWords = time.Second
 
-// logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while nobody
-// reads it. What else goes to standard error goes the same way from then on.
+// logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while it is
+// not read. What else goes to standard error goes the same way from then on.
 func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
 	direct, person := a.err, terminal(a.err)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {
-		logger(direct, verbose, person).Warn("log lines were dropped, because the log was not read", "lines", dropped)
+		logger(direct, verbose, person).
+			Warn("log lines were dropped, because the log was not read", "lines", dropped)
 	})
 	a.err = a.lines
 	return logger(a.lines, verbose, person)

@@ -41,7 +41,7 @@ type Options struct {
 	Interval, ClusterInterval time.Duration
 	DryRun                    bool
 	// Connect makes the client, which hands each call to called.
-	Connect func(ctx context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
+	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
 	// HistoryFile is where the history is, "" for none.
 	HistoryFile string
 	History     history.Options
@@ -103,7 +103,8 @@ func Run(ctx context.Context, o Options) error {
 	broken := make(chan error, 1)
 	if o.Listen != nil {
 		listen := *o.Listen
-		listen.Own, listen.Metrics, listen.Health, listen.Board, listen.Log = client.Own, metrics, health, board, log
+		listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
+		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
 			Mode: func() string { return mode(o.DryRun, pauses.until()) },
@@ -120,7 +121,8 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}()
 	}
-	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload, tell: func(wrong error) {
+	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload}
+	watch.tell = func(wrong error) {
 		metrics.Config(wrong == nil)
 		if wrong != nil {
 			board.Say("The config as it is now is not taken, and the one before is kept: " +
@@ -128,9 +130,10 @@ func Run(ctx context.Context, o Options) error {
 		} else {
 			board.Say("")
 		}
-	}}
+	}
 	go watch.run(ctx)
-	alive, dead := context.WithCancel(context.WithoutCancel(ctx)) // also while the write in flight is finished
+	// The watchdog is fed until the end, also while the write in flight is finished.
+	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
 	defer dead()
 	go feedWatchdog(alive, log, health.Live)
 	go askWriters(ctx, past, client)
@@ -150,7 +153,7 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	})
-	if interrupted.Err() != nil { // the keeper may hear of it, and leave, before the log has said so
+	if interrupted.Err() != nil { // the keeper may leave before the log has said why
 		<-said
 	}
 	log.Info("stopped")

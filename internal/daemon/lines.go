@@ -11,8 +11,8 @@ import (
 const keptLines = 1000
 
 // Lines is a writer that never waits, for a log or a stream of reports, so that a reader that hangs
-// holds up nothing. What is written waits in memory until it can be. Where too much waits, the newest
-// is dropped and counted. Each Write is a line, or a report, of its own.
+// holds up nothing. What is written waits in memory until it can be. Where too much waits, the
+// newest is dropped and counted. Each Write is a line, or a report, of its own.
 type Lines struct {
 	w       io.Writer
 	queue   chan line

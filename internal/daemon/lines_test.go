@@ -74,7 +74,8 @@ func TestLinesKeepsBytes(t *testing.T) {
 	})
 }
 
-// TestLinesFail: a write that fails is told by the next, once; a log goes on when its disk has room again.
+// TestLinesFail: a write that fails is told by the next, once; a log goes on when its disk has room
+// again.
 func TestLinesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

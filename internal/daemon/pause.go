@@ -22,10 +22,11 @@ func PauseFile(config string) string {
 	return strings.TrimSuffix(config, filepath.Ext(config)) + pauseExtension
 }
 
-// WritePause writes until when: whole or not at all, because a keeper may read it at any time, and so that keepers of other users can,
-// whatever the umask.
+// WritePause writes until when: whole or not at all, because a keeper may read it at any time, and
+// so that keepers of other users can, whatever the umask.
 func WritePause(file string, until time.Time) error {
-	if err := os.WriteFile(file+".new", []byte(until.UTC().Format(time.RFC3339)+"\n"), 0o644); err != nil {
+	text := until.UTC().Format(time.RFC3339) + "\n"
+	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
 		return err
 	}
 	if err := os.Chmod(file+".new", 0o644); err != nil {
@@ -74,8 +75,8 @@ func (p *pauses) until() string {
 }
 
 // look reads a pause file. Only a file that is there and can be read is a pause: where it cannot be
-// looked at, for lack of file descriptors or because of a disk, the last answer goes on to count. So
-// whoever uses up this machine's resources pauses no keeper, and ends no pause.
+// looked at, for lack of file descriptors or because of a disk, the last answer goes on to count.
+// So whoever uses up this machine's resources pauses no keeper, and ends no pause.
 func (p *pauses) look(file string) pause {
 	raw, err := os.ReadFile(file)
 	switch {

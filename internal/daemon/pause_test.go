@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestPauseUnreadable: only a pause file that is there and can be read is a pause. Where it cannot be
-// looked at, what it said last goes on to count, and the log says so once.
+// TestPauseUnreadable: only a pause file that is there and can be read is a pause. Where it cannot
+// be looked at, what it said last goes on to count, and the log says so once.
 func TestPauseUnreadable(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "routes.yaml")
 	file := PauseFile(config)

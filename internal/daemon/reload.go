@@ -31,7 +31,8 @@ type reload struct {
 	log     *slog.Logger
 	// take receives a config that differs from the current one and is valid as a whole.
 	take func([]v1alpha1.ClusterRoutes)
-	// tell receives what is wrong with the files each time they were read, nil where they are valid.
+	// tell receives what is wrong with the files each time they were read, nil where they are
+	// valid.
 	tell func(error)
 }
 

@@ -12,7 +12,8 @@ import (
 // notify tells systemd the state of this service (READY=1, STOPPING=1, WATCHDOG=1), where systemd
 // has started it and wants to know: sd_notify(3).
 func notify(log *slog.Logger, state string) {
-	path := os.Getenv("NOTIFY_SOCKET") // one that begins with @ is in the abstract namespace: package net takes it so, too
+	// One that begins with @ is in the abstract namespace: package net takes it so, too.
+	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
 	}

@@ -12,15 +12,18 @@ const (
 	// patience is how long a keeper may go without the end of a check. After trouble it may wait a
 	// minute and some before it checks again, and then needs time to find Azure silent.
 	patience = 2 * time.Minute
-	// longPatience is for the first check, which can read thousands of clusters, and for checks that
-	// write: one operation may take two minutes, and those of one virtual network follow each other.
+	// longPatience is for the first check, which can read thousands of clusters, and for checks
+	// that write: one operation may take two minutes, and those of one virtual network follow each
+	// other.
 	longPatience = 10 * time.Minute
 )
 
-// Health says whether a keeper makes progress. It answers /livez and /readyz, and systemd's watchdog.
+// Health says whether a keeper makes progress. It answers /livez and /readyz, and systemd's
+// watchdog.
 //
-// A check that ends is progress, also one that ends in an error: a restart does not cure an outage of
-// Azure. A success is what routekeeper_cluster_last_success_timestamp_seconds counts, of any cluster.
+// A check that ends is progress, also one that ends in an error: a restart does not cure an outage
+// of Azure. A success is what routekeeper_cluster_last_success_timestamp_seconds counts, of any
+// cluster.
 type Health struct {
 	limit time.Duration
 
@@ -68,7 +71,8 @@ func (h *Health) Live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if quiet := time.Since(h.progress); quiet > h.allowed {
-		return fmt.Errorf("no check has ended for %s; expected one within %s", quiet.Round(time.Second), h.allowed)
+		return fmt.Errorf("no check has ended for %s; expected one within %s",
+			quiet.Round(time.Second), h.allowed)
 	}
 	return nil
 }
@@ -81,7 +85,8 @@ func (h *Health) Ready() error {
 		return fmt.Errorf("no check has succeeded yet")
 	}
 	if old := time.Since(h.succeeded); old > h.limit {
-		return fmt.Errorf("no check has succeeded for %s; expected one within %s", old.Round(time.Second), h.limit)
+		return fmt.Errorf("no check has succeeded for %s; expected one within %s",
+			old.Round(time.Second), h.limit)
 	}
 	return nil
 }

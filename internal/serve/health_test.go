@@ -145,7 +145,8 @@ func TestHealthStuck(t *testing.T) {
 	})
 }
 
-// TestHealthWrite: writes that Azure takes long for, one after the other, are no reason for a restart.
+// TestHealthWrite: writes that Azure takes long for, one after the other, are no reason for a
+// restart.
 func TestHealthWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})

@@ -37,13 +37,16 @@ func newWaits(registry *prometheus.Registry) *waits {
 	w := &waits{since: map[wait]time.Time{}}
 	w.repair = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_repair_seconds", Buckets: buckets,
-		Help: "From the event or check that saw a loss to its repair: of the association of a node subnet or guarded subnet, or of a route in a target.",
+		Help: "From the event or check that saw a loss to its repair: of the association of a node " +
+			"subnet or guarded subnet, or of a route in a target.",
 	}, []string{"kind"})
 	w.node = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "routekeeper_node_routed_seconds", Buckets: buckets,
-		Help: "From the event or check that saw a node's new route in the cluster's table to the route in a target.",
+		Help: "From the event or check that saw a node's new route in the cluster's table to the " +
+			"route in a target.",
 	})
-	for _, kind := range []string{nodeSubnet, guardedSubnet, targetRoute} { // the first increase could not be told otherwise
+	for _, kind := range []string{nodeSubnet, guardedSubnet, targetRoute} {
+		// Without a 0 at the start, Prometheus would not see the first increase.
 		w.repair.WithLabelValues(kind)
 	}
 	registry.MustRegister(w.repair, w.node)
@@ -85,8 +88,10 @@ func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 		case open[key]:
 		case !slices.Contains(r.Kept, key.cluster):
 			delete(w.since, key)
-		case slices.Contains(checked, key.cluster) && !has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable):
-			delete(w.since, key) // made, or not wanted any more; a cluster that was not seen waits on
+		case !slices.Contains(checked, key.cluster):
+		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable): // not seen: it waits on
+		default:
+			delete(w.since, key) // made, or not wanted any more
 		}
 	}
 }
@@ -107,8 +112,7 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 // guards reports whether a change's subnet is one that its config names, beside the node subnets.
 func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
 	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
-		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
-			return c.Resource.Equal(network.ID(g.SubnetID))
-		})
+		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(network.ID(g.SubnetID)) }
+		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets, names)
 	})
 }
