@@ -59,7 +59,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 					t.Errorf("it began %s, and is told as: %s", began.Format(time.TimeOnly), message)
 				}
 				mend()
-				k.since(2 * time.Minute)
+				k.since(5 * time.Minute)
 				for _, r := range k.since(30 * time.Second) {
 					w.expect(r, "")
 				}
