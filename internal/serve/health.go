@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -82,7 +83,7 @@ func (h *Health) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.succeeded.IsZero() {
-		return fmt.Errorf("no check has succeeded yet")
+		return errors.New("no check has succeeded yet")
 	}
 	if old := time.Since(h.succeeded); old > h.limit {
 		return fmt.Errorf("no check has succeeded for %s; expected one within %s",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,15 +126,15 @@ func TestHealthStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
 		stuck := make(chan struct{})
-		blocks := false
+		var blocks atomic.Bool
 		p.told = func(keeper.Round) {
-			if blocks {
+			if blocks.Load() {
 				<-stuck
 			}
 		}
 		p.keep()
 		time.Sleep(time.Minute)
-		blocks = true
+		blocks.Store(true)
 		p.stays(true, 2*time.Minute, "for two minutes")
 		time.Sleep(20 * time.Second)
 		if err := p.health.Live(); err == nil || !strings.HasPrefix(err.Error(), "no check has ended for 2m") {
