@@ -98,3 +98,27 @@ func TestNoAddressOfOurs(t *testing.T) {
 		}
 	}
 }
+
+// TestIntervals: no example and no unit has the keeper check more rarely than it does by default, ten
+// seconds: a lost association cuts pods off until it is seen.
+func TestIntervals(t *testing.T) {
+	examples := []string{"README.md", "internal/cli/run.go"}
+	for _, pattern := range []string{"docs/*.md", "docs/pipelines/*", "deploy/*/*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		examples = append(examples, found...)
+	}
+	for _, path := range examples {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`--interval[ =](\d+\w*)`).FindAllStringSubmatch(string(raw), -1) {
+			if m[1] != "10s" {
+				t.Errorf("%s says %s", path, m[0])
+			}
+		}
+	}
+}

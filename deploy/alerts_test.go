@@ -19,30 +19,34 @@ type bad struct {
 }
 
 var bads = []bad{
-	{"RoutekeeperDown", `up 0x30`, 5 * time.Minute, `up 1x10 0x3 1x17`},
-	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 5 * time.Minute, `up 1x30`},
-	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x30\nroutekeeper_rounds_total{cause=\"event\"} 0x30", 10 * time.Minute,
-		"up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x9 1x20\nroutekeeper_rounds_total{cause=\"event\"} 0x30"},
+	{"RoutekeeperDown", `up 0x30`, 2 * time.Minute, `up 1x10 0x1 1x17`},
+	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 2 * time.Minute, `up 1x30`},
+	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x30\nroutekeeper_rounds_total{cause=\"event\"} 0x30", 5 * time.Minute,
+		"up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x4 1x25\nroutekeeper_rounds_total{cause=\"event\"} 0x30"},
 	// Its first look takes too long, and systemd starts it again: it is never down, nor up, for long.
-	{"RoutekeeperNotReady", "up 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0\nroutekeeper_rounds_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 stale", 10 * time.Minute,
+	{"RoutekeeperNotReady", "up 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0\nroutekeeper_rounds_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 stale", 5 * time.Minute,
 		"up 1x9 0 1x20\nroutekeeper_rounds_total{cause=\"poll\"} 1x9 stale 0 0 1x18"},
 	// Times are seconds since 1970; the tests begin at 1,000,000.
-	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x30`, 12 * time.Minute,
-		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x9 1000600x9 1001200x9`},
-	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x30`, 10 * time.Minute,
-		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x9 1000600x9 1001140x9`},
-	{"RoutekeeperAssociationLost", `routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x10`, 5 * time.Minute,
-		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x4 stale 1x4 stale`},
-	{"RoutekeeperAssociationLost", `routekeeper_changes_unmade{verb="associate",cluster="shop"} 2x10`, 5 * time.Minute,
+	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x30`, 4 * time.Minute,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x3 1000240x3 1000480x3`},
+	{"RoutekeeperNoSuccess", `routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x30`, 3 * time.Minute,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 0x2 1000180x3 1000420x3`},
+	{"RoutekeeperAssociationLost", `routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x10`, time.Minute,
+		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1 stale 1 stale 1 stale`},
+	{"RoutekeeperAssociationLost", `routekeeper_changes_unmade{verb="associate",cluster="shop"} 2x10`, time.Minute,
 		`routekeeper_changes_unmade{verb="create",cluster="shop"} 2x10`},
-	{"RoutekeeperWriteFailing", `routekeeper_findings{code="write-refused",severity="error",cluster="shop"} 1x10`, 5 * time.Minute,
+	{"RoutekeeperRepairSlow", repairs("0x4 1x20", "0x30"), 5 * time.Minute, repairs("0x4 1 2 3x20", "0x4 1 2 3x20")},
+	{"RoutekeeperAzureUnreachable", `routekeeper_findings{code="azure-unreachable",severity="error"} 1x10`, time.Minute,
+		`routekeeper_findings{code="azure-unreachable",severity="error"} 1 stale 1 stale 1 stale`},
+	{"RoutekeeperLogDropped", `routekeeper_log_lines_dropped_total 0x4 1x20`, 5 * time.Minute, `routekeeper_log_lines_dropped_total 7x30`},
+	{"RoutekeeperWriteFailing", `routekeeper_findings{code="write-refused",severity="error",cluster="shop"} 1x10`, 2 * time.Minute,
 		`routekeeper_findings{code="write-dropped-fields",severity="warning",cluster="shop"} 1x10`},
 	{"RoutekeeperFight", `routekeeper_findings{code="fight",severity="error",cluster="shop"} 1x10`, 0, `routekeeper_findings{code="write-undone",severity="error",cluster="shop"} 1x10`},
 	{"RoutekeeperDeletesWithheld", `routekeeper_findings{code="deletes-withheld",severity="error",cluster="shop"} 1x60`, 30 * time.Minute,
 		`routekeeper_findings{code="deletes-withheld",severity="error",cluster="shop"} 1x29 stale 1x29 stale`},
-	{"RoutekeeperFinding", `routekeeper_findings{code="prefix-taken",severity="error",cluster="shop"} 1x30`, 15 * time.Minute,
+	{"RoutekeeperFinding", `routekeeper_findings{code="prefix-taken",severity="error",cluster="shop"} 1x30`, 5 * time.Minute,
 		"routekeeper_findings{code=\"foreign-shadow\",severity=\"warning\",cluster=\"shop\"} 1x30\nroutekeeper_findings{code=\"write-refused\",severity=\"error\",cluster=\"shop\"} 1x30"},
-	{"RoutekeeperConfigRefused", `routekeeper_config_refused 1x10`, 5 * time.Minute, `routekeeper_config_refused 1x4 0 1x4 0`},
+	{"RoutekeeperConfigRefused", `routekeeper_config_refused 1x10`, 2 * time.Minute, `routekeeper_config_refused 1 1 0 1 1 0`},
 	{"RoutekeeperTableNearlyFull", "routekeeper_table_routes{table=\"t\"} 361x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30", 15 * time.Minute,
 		"routekeeper_table_routes{table=\"t\"} 360x30\nroutekeeper_table_routes_limit{table=\"t\"} 400x30\nroutekeeper_table_routes{table=\"own\"} 399x30"},
 	{"RoutekeeperSurgeDoesNotFit", "routekeeper_subnet_addresses_free{subnet=\"n\"} 2x60\nroutekeeper_subnet_addresses_surge{subnet=\"n\"} 3x60", 30 * time.Minute,
@@ -53,8 +57,8 @@ var bads = []bad{
 	{"RoutekeeperTokensLow", `routekeeper_arm_tokens_remaining{kind="writes",subscription="s"} 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39`, 15 * time.Minute,
 		`routekeeper_arm_tokens_remaining{kind="writes",subscription="s"} 5 5 5 stale`},
 	{"RoutekeeperThrottled", calls("429", 6), 11 * time.Minute, calls("429", 5)},
-	{"RoutekeeperAzureFailing", calls("503", 21), 11 * time.Minute, calls("503", 20)},
-	{"RoutekeeperAzureFailing", calls("0", 21), 11 * time.Minute, calls("404", 99)},
+	{"RoutekeeperAzureFailing", calls("503", 21), 4 * time.Minute, calls("503", 20)},
+	{"RoutekeeperAzureFailing", calls("0", 21), 4 * time.Minute, calls("404", 99)},
 	{"RoutekeeperHistoryDegraded", `routekeeper_findings{code="history-degraded",severity="warning"} 1x30`, 10 * time.Minute, `routekeeper_findings{code="history-degraded",severity="warning"} 1x9 stale`},
 	{"RoutekeeperEventsRefused", `routekeeper_events_total{result="unauthorized"} 0+1x60`, 16 * time.Minute, `routekeeper_events_total{result="unauthorized"} 0x10 5x30 8x30`},
 	{"RoutekeeperPaused", `routekeeper_findings{code="paused",severity="info"} 1x600`, 8 * time.Hour, `routekeeper_findings{code="paused",severity="info"} 1x479 stale`},
@@ -71,6 +75,11 @@ var bads = []bad{
 		"routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"woke\"} 0x1 1x500\nroutekeeper_events_total{result=\"own\"} 0+1x500"},
 	{"RoutekeeperEventsStopped", "routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"own\"} 0x1 1x500", 6*time.Hour + 31*time.Minute,
 		"routekeeper_changes_total{verb=\"create\",outcome=\"failed\",cluster=\"shop\"} 0+1x500\nroutekeeper_events_total{result=\"woke\"} 0x1 1x500"},
+}
+
+// repairs are repairs of node subnets: all of them, and those within half a minute.
+func repairs(all, soon string) string {
+	return `routekeeper_repair_seconds_count{kind="node-subnet"} ` + all + "\n" + `routekeeper_repair_seconds_bucket{kind="node-subnet",le="30"} ` + soon
 }
 
 // calls are 100 calls a minute, so many of them with another status than 200.

@@ -48,6 +48,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{prometheus: newPrometheus(t), e: e, op: op, demo: d, metrics: serve.NewMetrics(), fired: map[string]time.Duration{}}
+	w.metrics.LogDropped(func() int64 { return 0 })
 	w.config = v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
 	w.config.Spec.ClusterID = string(d.Cluster)
 	w.config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}}
@@ -138,7 +139,7 @@ func TestKeeperInTrouble(t *testing.T) {
 		}, time.Hour, "RoutekeeperFinding RoutekeeperNoSuccess", 0},
 		"silent": {nil, func(w *world) {
 			w.fault(emulator.Fault{Path: "subscriptions", Count: -1, Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})
-		}, time.Hour, "RoutekeeperAzureFailing RoutekeeperFinding RoutekeeperNoSuccess", 0},
+		}, time.Hour, "RoutekeeperAzureFailing RoutekeeperAzureUnreachable RoutekeeperNoSuccess", 0},
 		"source emptied": {nil, func(w *world) { w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} }) }, 2 * time.Hour, "RoutekeeperDeletesWithheld RoutekeeperFinding", 0},
 		"table filling":  {func(w *world) { w.config.Spec.Targets[0].MaxRoutes = 4 }, func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
 		"no place for a history": {func(w *world) {
@@ -152,7 +153,7 @@ func TestKeeperInTrouble(t *testing.T) {
 					time.Sleep(20 * time.Second)
 				}
 			}()
-		}, time.Hour, "RoutekeeperFight", 0}, // it is put right every few minutes, so that RoutekeeperAssociationLost is silent
+		}, time.Hour, "RoutekeeperAssociationLost RoutekeeperFight RoutekeeperRepairSlow", 0}, // it is repaired ever later
 		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement", 28},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,6 +79,7 @@ func told(t *testing.T) map[string][]string {
 		Kept: []string{"shop"}, Findings: []finding.Finding{finding.New(finding.SourceHop, "shop", "x", "")}, Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"}, State: plan.Failed}},
 	})
+	m.LogDropped(func() int64 { return 0 })
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 1})
 	s, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: m, Log: slog.New(slog.DiscardHandler)}, asleep{})
 	if err != nil {

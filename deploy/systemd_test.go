@@ -80,18 +80,32 @@ func set(t *testing.T, name string) string {
 	return string(m[1])
 }
 
-// toldSystemd reads what a service tells systemd next.
-func toldSystemd(t *testing.T, from *net.UnixConn) string {
+// toldSystemd waits for what a service is to tell systemd, and returns what it told before.
+func toldSystemd(t *testing.T, from *net.UnixConn, want string) (before []string) {
 	t.Helper()
 	if err := from.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	text := make([]byte, 100)
-	n, err := from.Read(text)
-	if err != nil {
-		t.Fatal(err)
+	for text := make([]byte, 100); ; {
+		n, err := from.Read(text)
+		if err != nil {
+			t.Fatalf("it did not say %s: %v", want, err)
+		}
+		if string(text[:n]) == want {
+			return before
+		}
+		before = append(before, string(text[:n]))
 	}
-	return string(text[:n])
+}
+
+// toldNext is toldSystemd, where nothing but WATCHDOG=1 may come before.
+func toldNext(t *testing.T, from *net.UnixConn, want string) {
+	t.Helper()
+	for _, state := range toldSystemd(t, from, want) {
+		if state != "WATCHDOG=1" {
+			t.Errorf("it said %q before %s", state, want)
+		}
+	}
 }
 
 // TestUnit does what systemd does with the unit, but for the sandbox: the program starts as it says, tells when it is up, reads its config
@@ -134,7 +148,14 @@ func TestUnit(t *testing.T) {
 	port.Close()
 	flags := strings.Replace(set(t, "ROUTEKEEPER_FLAGS"), "127.0.0.1:8080", address, 1) + " --emulator " + root + "/azure"
 	service := command(t, u["ExecStart"], root, map[string]string{"ROUTEKEEPER_FLAGS": flags})
-	service.Env = append(service.Env, "NOTIFY_SOCKET="+root+"/notify")
+	watchdog, err := time.ParseDuration(u["WatchdogSec"])
+	if err != nil || watchdog < 30*time.Second || watchdog > time.Minute {
+		t.Errorf("WatchdogSec=%s: expected half a minute to a minute, so that a stuck keeper ends within three", u["WatchdogSec"])
+	}
+	if u["Restart"] != "on-failure" { // a watchdog that fires is a failure: systemd.service(5)
+		t.Errorf("Restart=%s: a stuck keeper is not started again", u["Restart"])
+	}
+	service.Env = append(service.Env, "NOTIFY_SOCKET="+root+"/notify", "WATCHDOG_USEC=200000")
 	log, err := os.Create(root + "/log")
 	if err != nil {
 		t.Fatal(err)
@@ -154,9 +175,9 @@ func TestUnit(t *testing.T) {
 	if u["Type"] != "notify" {
 		t.Fatalf("Type=%s", u["Type"])
 	}
-	if state := toldSystemd(t, socket); state != "READY=1" {
-		t.Errorf("it said %q", state)
-	}
+	toldNext(t, socket, "READY=1")
+	toldSystemd(t, socket, "WATCHDOG=1")
+	toldSystemd(t, socket, "WATCHDOG=1")
 	response, err := http.Get("http://" + address + "/readyz")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("it is not up: %v %v\n%s", response, err, said())
@@ -176,9 +197,7 @@ func TestUnit(t *testing.T) {
 	if err := service.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
-	if state := toldSystemd(t, socket); state != "STOPPING=1" {
-		t.Errorf("it said %q", state)
-	}
+	toldNext(t, socket, "STOPPING=1")
 	if err := service.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, said())
 	}

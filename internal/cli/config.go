@@ -77,3 +77,20 @@ func configFilesIn(dir string) ([]string, error) {
 	}
 	return names, nil
 }
+
+// fingerprint identifies one state of the files of a config: their names, sizes and times.
+func fingerprint(paths []string) string {
+	var b strings.Builder
+	for _, path := range paths {
+		names := []string{path}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			names, _ = configFilesIn(path) // reading it reports what is wrong
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err == nil {
+				fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano())
+			}
+		}
+	}
+	return b.String()
+}

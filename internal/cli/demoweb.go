@@ -76,7 +76,8 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 		if err != nil {
 			return nil, err
 		}
-		w.keeper = keeper.New(client, configs, withHistory(w.past, keeper.Options{Planned: w.board.Planned}))
+		options := w.past.With(keeper.Options{Planned: w.board.Planned})
+		w.keeper = keeper.New(client, configs, options)
 		return w, nil
 	}
 	started := o.Started

@@ -74,7 +74,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	options := o.azure
 	// The network is somebody else's than the keeper's, as it mostly is.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
-	options.CheckClusterIdentity, options.Tenants, options.Log = true, map[string]string{}, logger(a.err, o.verbose)
+	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
+	options.Log = logger(a.err, o.verbose, terminal(a.err))
 	for i := range o.subscriptions {
 		options.Subscriptions = append(options.Subscriptions, fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))
 		if tenant := i % o.tenants; tenant > 0 {

@@ -36,7 +36,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, con
 		return nil, err
 	}
 	defer past.Close()
-	round, err := keeper.New(client, configs, withHistory(past, keeper.Options{})).Round(ctx)
+	round, err := keeper.New(client, configs, past.With(keeper.Options{})).Round(ctx)
 	if err != nil && len(round.Changes) == 0 {
 		return nil, err
 	}

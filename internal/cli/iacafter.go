@@ -50,7 +50,7 @@ func introduced(before, after *network.Snapshot, configs []v1alpha1.ClusterRoute
 	var out []finding.Finding
 	c.Snapshot = after
 	for _, f := range diagnose.Check(c) {
-		if f.Code == finding.AzureSilent || f.Code == finding.ReadFailed {
+		if f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed {
 			continue // what the plan does not show is not there to be read
 		}
 		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] && slices.Contains(following, f.Code)) {

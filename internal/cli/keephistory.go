@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/history"
-	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
 // keepOptions are the flags of a command that keeps a history.
@@ -40,18 +37,25 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 // open opens the history of a config. Nil, which keeps nothing: for a dry run, where it is off, and where the config comes from standard
 // input and no file is named.
 func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*history.Log, error) {
+	options, err := o.options()
+	path := o.file(configs)
+	if err != nil || path == "" || dryRun {
+		return nil, err
+	}
+	options.Log = log
+	return history.Open(path, options), nil
+}
+
+// options are what the flags say about the history, but for its log.
+func (o *keepOptions) options() (history.Options, error) {
 	age, err := parseAge(o.age)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("--history-age: %w", err)
+		return history.Options{}, fmt.Errorf("--history-age: %w", err)
 	case o.sizes < 0:
-		return nil, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
+		return history.Options{}, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
 	}
-	path := o.file(configs)
-	if path == "" || dryRun {
-		return nil, nil
-	}
-	return history.Open(path, history.Options{Age: age, Size: int64(o.sizes) << 20, Log: log}), nil
+	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
 }
 
 // file is where the history of a config is, "" where none is kept.
@@ -66,37 +70,6 @@ func (o *keepOptions) file(configs []string) string {
 		return ""
 	}
 	return o.path
-}
-
-// shown is the file of the history, "" where it is not open.
-func (o *keepOptions) shown(configs []string, l *history.Log) string {
-	if l == nil {
-		return ""
-	}
-	return o.file(configs)
-}
-
-// withHistory adds a history, if there is one, to what a keeper works with.
-func withHistory(l *history.Log, o keeper.Options) keeper.Options {
-	if l != nil { // a nil Log in an interface would not be nil
-		o.Recorder, o.Shelf = l, l
-	}
-	return o
-}
-
-// askWriters fills in who made what was repaired, until the context ends.
-func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
-	if l == nil {
-		return
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Minute):
-			l.Ask(ctx, client, time.Now())
-		}
-	}
 }
 
 // parseAge reads a span of time, also in days: 90d, 36h, 30m; 0.

@@ -79,7 +79,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(30 * time.Second)
-	for n > 0 && a.e.Faults()[0].Fired == 0 || n == 0 && !whole(t, a) {
+	for n > 0 && a.e.Faults()[0].Fired == 0 || n == 0 && !whole(t, a, 6) {
 		if time.Now().After(deadline) {
 			run.Process.Kill()
 			text, _ := os.ReadFile(log.Name())
@@ -99,7 +99,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	}
 	a.e.ClearFaults()
 	routekeeper(t, "--emulator", az, "run", "-f", config, "--once")
-	if !whole(t, a) {
+	if !whole(t, a, 6) {
 		t.Error("not everything is as it should be")
 	}
 	onceInHistory(t, config, 8, n > 0)
@@ -110,13 +110,13 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	return state, writes
 }
 
-// whole reports whether the gateway's table has six pod routes and both subnets have their tables.
-func whole(t *testing.T, a *azureOf) bool {
+// whole reports whether the gateway's table has the pod routes of so many nodes, and both subnets have their tables.
+func whole(t *testing.T, a *azureOf, nodes int) bool {
 	routes, err := a.routes(a.demo.GatewayTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(routes) == 7 && strings.Contains(a.document(t, a.demo.NodeSubnet), `"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
+	return len(routes) == nodes+1 && strings.Contains(a.document(t, a.demo.NodeSubnet), `"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
 }
 
 // onceInHistory checks that the history tells of so many different changes, each made once, and that nothing is left open. Where the

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/serve"
-	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // listenOptions are the flags of run --listen.
@@ -40,8 +37,8 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.keyFile, "tls-key", "", "`file` with its key")
 }
 
-// listen starts to listen. The server is nil where nobody asked for one.
-func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, own func(string, []string, network.ID) bool, metrics *serve.Metrics, board *page.Board, pages page.Options, log *slog.Logger) (*serve.Server, error) {
+// server says how to listen, as far as flags say it. Nil where nobody asked to listen.
+func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, error) {
 	if o.address == "" {
 		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
 			return nil, errors.New("--listen is missing: the flags for callers, actions and certificates are of no use without it")
@@ -66,12 +63,9 @@ func (a *app) listen(ctx context.Context, o listenOptions, waker serve.Waker, ow
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
 		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
 	}
-	server, err := serve.Start(serve.Options{Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile, Metrics: metrics, Own: own, Board: board, Page: pages, Log: log}, waker)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	log.Info("listening", "address", server.Address(), "tls", o.certFile != "")
-	return server, nil
+	return &serve.Options{
+		Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile,
+	}, nil
 }
 
 // shortestSecret keeps secrets from being guessed.

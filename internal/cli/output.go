@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -19,6 +20,7 @@ type app struct {
 	piped    []byte // what has come from standard input, once it was read
 	in       io.Reader
 	out, err io.Writer
+	lines    *daemon.Lines // what err writes through, nil where that may wait
 
 	emulatorDir string
 	cloudName   string

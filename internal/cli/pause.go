@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/history"
 )
-
-// pauseExtension is of the file that pauses the keeper of a config: the time at which it ends.
-const pauseExtension = ".paused"
 
 // longestPause keeps a pause from being forgotten.
 const longestPause = 7 * 24 * time.Hour
@@ -47,7 +44,7 @@ the config of the only history in the current folder.`,
 			}
 			until := time.Now().Add(length).Truncate(time.Second)
 			for i, file := range files {
-				if err := writePause(file, until); err != nil {
+				if err := daemon.WritePause(file, until); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n", until.Format(time.RFC3339), paths[i], file)
@@ -113,7 +110,7 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 		if _, err := os.Stat(config); err != nil {
 			return nil, nil, err
 		}
-		files = append(files, pauseFile(config))
+		files = append(files, daemon.PauseFile(config))
 	}
 	return configs, files, nil
 }
@@ -145,56 +142,4 @@ func orNone(names string) string {
 		return "no config in this folder"
 	}
 	return names
-}
-
-// pauseFile is where the pause of a config stands: beside a file, or in the folder.
-func pauseFile(config string) string {
-	if info, err := os.Stat(config); err == nil && info.IsDir() {
-		return filepath.Join(config, "routekeeper"+pauseExtension)
-	}
-	return strings.TrimSuffix(config, filepath.Ext(config)) + pauseExtension
-}
-
-// writePause writes until when: whole or not at all, because a keeper may read it at any time, and so that keepers of other users can,
-// whatever the umask.
-func writePause(file string, until time.Time) error {
-	if err := os.WriteFile(file+".new", []byte(until.UTC().Format(time.RFC3339)+"\n"), 0o644); err != nil {
-		return err
-	}
-	if err := os.Chmod(file+".new", 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
-
-// paused says until when the keeper of configs is paused, "" where it is not: while one of them is.
-func paused(configs []string) string {
-	for _, config := range configs {
-		if config == "-" {
-			continue
-		}
-		if until := pausedBy(pauseFile(config)); until != "" {
-			return until
-		}
-	}
-	return ""
-}
-
-// pausedBy says until when a file pauses. What cannot be read pauses, because somebody wanted that.
-func pausedBy(file string) string {
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	if err != nil {
-		return "until " + file + " can be read or is removed"
-	}
-	until, err := time.Parse(time.RFC3339, strings.TrimSpace(string(raw)))
-	switch {
-	case err != nil:
-		return "until " + file + " says until when, or is removed"
-	case time.Now().Before(until):
-		return "until " + until.Format(time.RFC3339) + " (" + file + ")"
-	}
-	return ""
 }

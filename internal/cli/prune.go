@@ -93,7 +93,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, nil, withHistory(past, keeper.Options{DryRun: !o.yes, Log: progress.logger()}))
+	k := keeper.New(client, nil, past.With(keeper.Options{DryRun: !o.yes, Log: progress.logger()}))
 	clusters := 0
 	round, err := k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
 		s, configs, err := orphanage(ctx, client, scope, one)

@@ -46,6 +46,11 @@ const attention = exitCode(2)
 
 // run executes one command line. An error always wins over changes and findings.
 func (a *app) run(ctx context.Context, args []string) int {
+	defer func() {
+		if a.lines != nil {
+			a.lines.Flush(lastWords)
+		}
+	}()
 	root := a.newRoot()
 	root.SetArgs(args)
 	started := false

@@ -1,29 +1,24 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"runtime/debug"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
-	"routekeeper.dev/routekeeper/internal/serve"
-	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 const defaultClusterInterval = 5 * time.Minute
-
-// garbage is how much of it a keeper lets lie before it collects, in percent of what is in use: half of what is usual in Go. It has
-// little to do and runs for years beside others, so memory counts for more than the processor's time.
-const garbage = 50
 
 type runOptions struct {
 	paths           []string
@@ -59,8 +54,8 @@ was made.
 
 Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 		Example: `  routekeeper run -f routes.yaml
-  routekeeper run -f clusters/ --interval 30s -o json
-  routekeeper run -f routes.yaml --interval 5m --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
+  routekeeper run -f clusters/ -o json
+  routekeeper run -f routes.yaml --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
   routekeeper run -f routes.yaml --once --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },
@@ -102,109 +97,72 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
-	}
-	log := logger(a.err, o.verbose)
-	metrics := serve.NewMetrics()
-	client, err := a.connectTelling(ctx, log, metrics.Call)
+	past, err := o.history.options()
 	if err != nil {
 		return err
 	}
-	past, err := o.history.open(o.paths, o.dryRun && !o.listen.actions, log)
+	listen, err := o.listen.server(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer past.Close()
-	interrupted := ctx
-	said := make(chan struct{})
-	tells := context.AfterFunc(interrupted, func() {
-		log.Info("stopping: " + leaving)
-		notify(log, "STOPPING=1")
-		close(said)
+	log := a.logWithoutWaiting(o.verbose)
+	options := daemon.Options{
+		Paths: o.paths, Configs: configs,
+		Files: daemon.ConfigFiles{
+			Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) },
+		},
+		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
+		Connect: a.connectTelling, HistoryFile: o.history.file(o.paths), History: past,
+		Listen: listen, Actions: o.listen.actions, Version: version(),
+		Log: log, LogDropped: a.lines.Dropped,
+	}
+	if !slices.Contains(o.paths, "-") { // standard input is read once
+		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
+	}
+	if o.dryRun && !o.listen.actions {
+		options.HistoryFile = ""
+	}
+	if format == report.Text && a.outFile == nil {
+		return daemon.Run(ctx, options) // standard output would only repeat the log
+	}
+	out := daemon.NewLines(w, func(dropped int64) {
+		log.Warn("reports were dropped, because they were not read", "reports", dropped)
 	})
-	defer tells() // the context ends with the program, too
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	log.Info("started", "version", version(), "clusters", len(configs), "interval", o.interval.String(), "dryRun", o.dryRun)
-	news := newsOf(log)
-	board := page.NewBoard()
-	board.Expect(o.interval)
-	k := keeper.New(client, configs, withHistory(past, keeper.Options{
-		DryRun: o.dryRun, ClusterInterval: o.clusterInterval, Log: log, Paused: func() string { return paused(o.paths) }, Planned: board.Planned,
-	}))
-	server, err := a.listen(ctx, o.listen, k, client.Own, metrics, board, page.Options{
-		History: o.history.shown(o.paths, past), Version: version(), Mode: o.mode, Keeper: k, Actions: o.listen.actions,
-	}, log)
-	if err != nil {
+	options.News = func(r keeper.Round) error {
+		var text bytes.Buffer
+		if err := roundReport(r, len(r.Kept)).Write(&text, format, style); err != nil {
+			return err
+		}
+		_, err := out.Write(text.Bytes())
 		return err
 	}
-	broken := make(chan error, 1)
-	if server != nil {
-		defer server.Close()
-		go func() {
-			if err := <-server.Ended(); err != nil {
-				broken <- fmt.Errorf("listening: %w", err)
-				stop()
-			}
-		}()
-	}
-	go a.watchConfig(ctx, o.paths, configs, log, k.Reload, func(wrong error) {
-		metrics.Config(wrong == nil)
-		if wrong != nil {
-			board.Say("The config as it is now is not taken, and the one before is kept: " + report.Plain(wrong.Error()))
-		} else {
-			board.Say("")
-		}
-	})
-	go askWriters(ctx, past, client)
-	// On standard output the text of a round would only repeat the log.
-	show := format != report.Text || a.outFile != nil
-	var unwritten error
-	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
-	err = k.Run(ctx, o.interval, func(r keeper.Round) {
-		metrics.Round(r)
-		if server != nil {
-			board.Round(r)
-			server.Ready()
-		}
-		ready()
-		if news.round(r) && show && unwritten == nil {
-			if unwritten = roundReport(r, len(r.Kept)).Write(w, format, style); unwritten != nil {
-				stop()
-			}
-		}
-	})
-	if interrupted.Err() != nil { // the keeper may hear of it, and leave, before the log has said so
-		<-said
-	}
-	log.Info("stopped")
-	select {
-	case ended := <-broken:
-		err = errors.Join(err, ended)
-	default:
-	}
-	return errors.Join(unwritten, err)
+	err = daemon.Run(ctx, options)
+	out.Flush(lastWords)
+	return errors.Join(err, out.Failed())
 }
 
-// mode says what the keeper does not do at the moment, "" where it does everything.
-func (o runOptions) mode() string {
-	if o.dryRun {
-		return "dry run"
-	}
-	if until := paused(o.paths); until != "" {
-		return "paused " + until
-	}
-	return ""
+// lastWords is how long the end of a run waits for a log, or reports, that nobody reads.
+const lastWords = time.Second
+
+// logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while it is
+// not read. What else goes to standard error goes the same way from then on.
+func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
+	direct, person := a.err, terminal(a.err)
+	a.lines = daemon.NewLines(direct, func(dropped int64) {
+		logger(direct, verbose, person).
+			Warn("log lines were dropped, because the log was not read", "lines", dropped)
+	})
+	a.err = a.lines
+	return logger(a.lines, verbose, person)
 }
 
 // logger makes the log of a daemon: text for a person, JSON for a program.
-func logger(w io.Writer, verbose bool) *slog.Logger {
+func logger(w io.Writer, verbose, person bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if verbose {
 		o.Level = slog.LevelDebug
 	}
-	if !terminal(w) {
+	if !person {
 		return slog.New(slog.NewJSONHandler(report.Safe(w, report.JSON, report.Style{}), o))
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {

@@ -56,7 +56,7 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, configs, withHistory(past, keeper.Options{DryRun: dryRun, Log: progress.logger()}))
+	k := keeper.New(client, configs, past.With(keeper.Options{DryRun: dryRun, Log: progress.logger()}))
 	round, err := k.Round(ctx)
 	progress.stop()
 	if err != nil && len(round.Changes) == 0 {

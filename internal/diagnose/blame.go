@@ -47,7 +47,7 @@ func unseen(s *network.Snapshot, said []finding.Finding) []finding.Finding {
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		u := s.Unread[key]
 		spoken := slices.ContainsFunc(said, func(f finding.Finding) bool {
-			return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureSilent
+			return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureUnreachable
 		})
 		if u.Absent || spoken {
 			continue

@@ -21,7 +21,7 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.AssociationLost: {finding.FilterBlocksPods},
 
 	finding.NetworkManagerTable: {finding.SourceEmpty},
-	finding.AzureSilent:         {finding.ReadFailed, finding.RightsUnread},
+	finding.AzureUnreachable:    {finding.ReadFailed, finding.RightsUnread},
 }
 
 // knockOnThere says the same of findings of one and the same resource; and the same part of it, where the cause speaks of a part.

@@ -37,15 +37,15 @@ const (
 	ForeignShadow   Code = "foreign-shadow"
 	ClustersOverlap Code = "clusters-overlap"
 
-	AzureSilent  Code = "azure-silent"
-	ReadFailed   Code = "read-failed"
-	WriteRefused Code = "write-refused"
-	WriteFailed  Code = "write-failed"
-	WriteUndone  Code = "write-undone"
-	WriteDropped Code = "write-dropped-fields"
-	Unsettled    Code = "last-operation-failed"
-	Fight        Code = "fight"
-	Paused       Code = "paused"
+	AzureUnreachable Code = "azure-unreachable"
+	ReadFailed       Code = "read-failed"
+	WriteRefused     Code = "write-refused"
+	WriteFailed      Code = "write-failed"
+	WriteUndone      Code = "write-undone"
+	WriteDropped     Code = "write-dropped-fields"
+	Unsettled        Code = "last-operation-failed"
+	Fight            Code = "fight"
+	Paused           Code = "paused"
 )
 
 // Description is what is known of a code without looking at any network: the docs page of findings is made from it.
@@ -140,9 +140,9 @@ var keeping = []Description{
 		"Their pod CIDRs overlap, so one table cannot hold the routes of both: for a prefix that both have, the route that is there stays.",
 		"Give each cluster a target of its own, or recreate one with another pod CIDR."},
 
-	{AzureSilent, Error, "Azure gives no answer",
-		"What is not seen is not changed: everything stays as it is until Azure can be reached again.",
-		"See to the network between this program and Azure Resource Manager; a proxy is taken from HTTPS_PROXY."},
+	{AzureUnreachable, Error, "Azure does not answer",
+		"Nothing that was asked for a cluster was answered: there was no connection, no answer in time, or an error of Azure's own (408, 5xx). What is not seen is not changed: everything stays as it is until Azure answers again. However many clusters are concerned, it is one finding.",
+		"Check the network between this program and Azure Resource Manager (a proxy is taken from HTTPS_PROXY), and https://azure.status.microsoft."},
 	{ReadFailed, Error, "A resource could not be read",
 		"What is not seen is not changed: everything that depends on this resource is left as it is. All other work goes on.",
 		"Where Azure refuses, give the identity read access at the scope the message names; otherwise see the message."},

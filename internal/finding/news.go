@@ -6,7 +6,7 @@ import (
 )
 
 // blind are the codes that keep other things of their cluster from being looked at.
-var blind = []Code{ReadFailed, AzureSilent, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing}
+var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing}
 
 // ByKey is what News compares the next findings with.
 func ByKey(findings []Finding) map[string]Finding {
@@ -21,10 +21,12 @@ func ByKey(findings []Finding) map[string]Finding {
 // something that is found now keeps them from it. What is not looked at has not resolved itself.
 func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Finding) {
 	still, unseen := ByKey(now), map[string]bool{}
+	outage := false // any cluster may be unseen
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true
 		}
+		outage = outage || f.Code == AzureUnreachable && f.Cluster == ""
 		if _, old := known[f.Key()]; !old {
 			appeared = append(appeared, f)
 		}
@@ -33,7 +35,7 @@ func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Fin
 		f := known[key]
 		switch _, there := still[key]; {
 		case there:
-		case unseen[f.Cluster] && !slices.Contains(blind, f.Code):
+		case (outage || unseen[f.Cluster]) && !slices.Contains(blind, f.Code):
 			hidden = append(hidden, f)
 		default:
 			gone = append(gone, f)

@@ -76,6 +76,14 @@ func Open(path string, opts Options) *Log {
 	return l
 }
 
+// With adds the history, if there is one, to what a keeper works with.
+func (l *Log) With(o keeper.Options) keeper.Options {
+	if l != nil { // a nil Log in an interface would not be nil
+		o.Recorder, o.Shelf = l, l
+	}
+	return o
+}
+
 // Close writes what waits, and closes the file. A nil Log has none.
 func (l *Log) Close() error {
 	if l == nil {

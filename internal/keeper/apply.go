@@ -276,7 +276,7 @@ func (x *write) apply(ctx context.Context) {
 			state = plan.Done
 			k.log.Info("changed", ChangeAttrs(change)...)
 		}
-		x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: state})
+		x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: state, Ended: ended(state)})
 	}
 	for _, change := range x.planned {
 		if !contains(x.edit.made, change) {
@@ -284,6 +284,14 @@ func (x *write) apply(ctx context.Context) {
 		}
 	}
 	x.findings = append(x.edit.findings, dropped(x.id, written, x.planned)...)
+}
+
+// ended is when an outcome was seen: now, where it is done.
+func ended(state plan.OutcomeState) time.Time {
+	if state == plan.Done {
+		return time.Now()
+	}
+	return time.Time{}
 }
 
 // ChangeAttrs are a change for a log.
@@ -334,7 +342,7 @@ func (x *write) failed(ctx context.Context, written azure.Written, err error) {
 		case !seen(change):
 			missed++
 		case x.edit.sent(change, written): // it was made all the same
-			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Done}
+			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by somebody else
 			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
 		}

@@ -42,6 +42,10 @@ type Options struct {
 	ClusterInterval time.Duration
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
+	// Progress is called at the end of every check, also of one that ends in an error and is not told:
+	// with the end of the last check of the group that waits longest for its next one. It must not
+	// wait. Nil: nobody is told.
+	Progress func(oldest time.Time)
 	// Planned is told of a check that is about to change something, with its changes as planned. Nil:
 	// nobody is.
 	Planned func(Round)
@@ -75,6 +79,7 @@ type Keeper struct {
 	unknown  map[network.ID]trigger
 	requests []*request
 	findings standing
+	outages  outages
 	serial   int64
 
 	// of Run
@@ -100,7 +105,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), unknown: map[network.ID]trigger{}, seen: map[string][]string{},
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Shelf != nil {
 		k.kept = opts.Shelf.Recall()

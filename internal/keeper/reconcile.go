@@ -84,11 +84,13 @@ func (w *worker) reconcile(ctx context.Context, c *check) error {
 		c.fresh = w.mem.wrote
 	}
 	err := c.reconcile(ctx)
-	if err != nil && len(c.order) == 0 {
-		return err
+	if err == nil || len(c.order) > 0 {
+		c.decided, c.first = true, err
+		c.end(w)
 	}
-	c.decided, c.first = true, err
-	c.end(w)
+	if ctx.Err() == nil {
+		w.k.progress(w)
+	}
 	return err
 }
 
@@ -206,7 +208,7 @@ func (c *check) end(w *worker) {
 		r.Seen = c.after
 	}
 	r.Changes = c.told()
-	r.Findings = c.k.stand(w, w.findings())
+	r.Findings = c.k.stand(w, c.began, w.findings())
 	if c.troubled() {
 		w.mem.retry(c.k.interval)
 	} else {

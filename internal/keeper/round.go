@@ -84,7 +84,7 @@ func (c *check) name(round *Round) {
 }
 
 // stand notes what stands of a worker's group, and returns what stands of all.
-func (k *Keeper) stand(w *worker, found []finding.Finding) []finding.Finding {
+func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []finding.Finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool { // others have it now
@@ -93,7 +93,15 @@ func (k *Keeper) stand(w *worker, found []finding.Finding) []finding.Finding {
 	if len(w.configs) == 0 {
 		return found
 	}
-	return k.findings.set(group, found)
+	all := k.findings.set(group, found)
+	k.outages.keep(nameSet(k.configs))
+	for _, c := range group {
+		name := c.Metadata.Name
+		k.outages.note(name, began, !slices.ContainsFunc(found, func(f finding.Finding) bool {
+			return f.Code == finding.AzureUnreachable && f.Cluster == name
+		}))
+	}
+	return k.outages.fold(all)
 }
 
 // ofNames are the findings that are of named clusters, or of none.

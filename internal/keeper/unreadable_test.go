@@ -106,7 +106,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 		w.expect(w.round(k), "3 done create appgw-rt")
 		w.inject(emulator.Fault{Count: -1, Cut: "before"})
 		r := w.round(k)
-		if !slices.Equal(codes(r), []finding.Code{finding.AzureSilent}) || r.Complete {
+		if !slices.Equal(codes(r), []finding.Code{finding.AzureUnreachable}) || r.Complete {
 			t.Errorf("%v, complete %v", codes(r), r.Complete)
 		}
 	})
@@ -124,7 +124,7 @@ func TestOutage(t *testing.T) {
 		if took := time.Since(start); took > 20*time.Second || len(since()) > 8 {
 			t.Errorf("the round took %s and %d calls", took, len(since()))
 		}
-		if got := codes(r); !slices.Equal(got, []finding.Code{finding.AzureSilent}) {
+		if got := codes(r); !slices.Equal(got, []finding.Code{finding.AzureUnreachable}) {
 			t.Errorf("findings %v", got)
 		}
 		remove()
@@ -132,7 +132,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestClustersSilent: only AKS gives no answer. What is known of the cluster goes on counting.
+// TestClustersSilent: only AKS gives no answer, which is no outage of Azure. What is known of the cluster goes on counting.
 func TestClustersSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -141,7 +141,7 @@ func TestClustersSilent(t *testing.T) {
 		w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Cut: "before"})
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(6 * time.Minute)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.AzureSilent)
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
 	})
 }
 

@@ -29,8 +29,9 @@ type worker struct {
 
 	// guarded by the keeper's lock
 	pending trigger
-	ended   bool   // it takes nothing any more
-	reading func() // breaks off the poll that is reading, since when; nil where none is
+	ended   bool      // it takes nothing any more
+	checked time.Time // when its last check ended; at first when it was made
+	reading func()    // breaks off the poll that is reading, since when; nil where none is
 	since   time.Time
 }
 
@@ -46,7 +47,7 @@ const (
 
 // newWorker makes the worker of a group. The keeper's lock is held.
 func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
-	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(), done: make(chan struct{}), wake: make(chan struct{}, 1), checked: time.Now()}
 	ctx := k.ctx
 	if ctx == nil {
 		ctx = context.Background()
@@ -261,6 +262,22 @@ func (w *worker) yield(cancel func()) {
 func (w *worker) breakOff() {
 	if w.reading != nil {
 		time.AfterFunc(time.Until(w.since.Add(eventSpacing)), w.reading)
+	}
+}
+
+// progress notes that a check of a worker has ended.
+func (k *Keeper) progress(w *worker) {
+	k.mu.Lock()
+	w.checked = time.Now()
+	oldest := w.checked
+	for _, o := range k.workers {
+		if o.checked.Before(oldest) {
+			oldest = o.checked
+		}
+	}
+	k.mu.Unlock()
+	if k.opts.Progress != nil {
+		k.opts.Progress(oldest)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -65,6 +66,8 @@ type Outcome struct {
 	State OutcomeState `json:"state"`
 	// Error says why it failed.
 	Error string `json:"error,omitempty"`
+	// Ended is when it was seen done; zero where it is not, or the time is not known.
+	Ended time.Time `json:"-"`
 }
 
 // OutcomeState is what became of a Change: nothing because it was a dry run (planned), it was written and seen when read

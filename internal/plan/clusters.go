@@ -187,9 +187,9 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 		// It was read; or it was not asked for, because of something else that is reported.
 	case u.Absent:
 		add(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what).WithFix("%s", fix))
-	case u.Status == 0 && !u.Late && len(p.configs) == p.taken.clusters: // of some clusters it says nothing about Azure
-		add(finding.New(finding.AzureSilent, "", "", "Azure gives no answer: %s", u.Message).
-			WithFix("see to the network between here and Azure; nothing is changed meanwhile"))
+	case p.unanswered():
+		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "", "cluster %s was not checked: Azure gives no answer", c.Metadata.Name).
+			With(u.Reason()))
 	default:
 		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id), "%s could not be read: %s", what, u.Reason())
 		if u.Status == 401 || u.Status == 403 {
@@ -197,4 +197,28 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 		}
 		add(f)
 	}
+}
+
+// unanswered reports whether Azure answered nothing at all that was asked for these clusters: not a
+// single resource of theirs was read or refused. What is remembered of clusters is no answer.
+func (p *Planner) unanswered() bool {
+	if len(p.s.Tables)+len(p.s.Subnets) > 0 {
+		return false
+	}
+	silent := false
+	for _, u := range p.s.Unread {
+		switch {
+		case noAnswer(u):
+			silent = true
+		case !u.ID.Is(network.TypeCluster):
+			return false
+		}
+	}
+	return silent
+}
+
+// noAnswer reports whether Azure itself failed to answer for a resource: there was no answer, a
+// timeout (408), or an error of the server's (5xx).
+func noAnswer(u network.Unread) bool {
+	return !u.Absent && (u.Status == 0 || u.Status == 408 || u.Status >= 500)
 }

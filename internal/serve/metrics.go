@@ -23,18 +23,18 @@ type Metrics struct {
 	registry *prometheus.Registry
 	kept     []string // names of clusters, as of the last round
 
-	findings      *prometheus.GaugeVec     // code, severity, cluster
-	changes       *prometheus.CounterVec   // verb, outcome, cluster
-	unmade        *prometheus.GaugeVec     // verb, cluster
-	latency       *prometheus.HistogramVec // kind
-	rounds        *prometheus.CounterVec   // cause
-	last          *prometheus.GaugeVec     // cluster
-	routes        *prometheus.GaugeVec     // table
-	limit         *prometheus.GaugeVec     // table
-	free          *prometheus.GaugeVec     // subnet
-	surge         *prometheus.GaugeVec     // subnet
-	looked        map[string]time.Time     // tables and subnets, and when they were looked at last
-	calls         *prometheus.CounterVec   // method, status
+	findings      *prometheus.GaugeVec   // code, severity, cluster
+	changes       *prometheus.CounterVec // verb, outcome, cluster
+	unmade        *prometheus.GaugeVec   // verb, cluster
+	waits         *waits
+	rounds        *prometheus.CounterVec // cause
+	last          *prometheus.GaugeVec   // cluster
+	routes        *prometheus.GaugeVec   // table
+	limit         *prometheus.GaugeVec   // table
+	free          *prometheus.GaugeVec   // subnet
+	surge         *prometheus.GaugeVec   // subnet
+	looked        map[string]time.Time   // tables and subnets, and when they were checked last
+	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
 	refusedConfig prometheus.Gauge
@@ -73,11 +73,8 @@ func NewMetrics() *Metrics {
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
-	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "routekeeper_change_seconds", Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
-		Help: "From the event, or the start of the polled round, to the end of the round that made changes: repair for what was put back, sync for routes that came, went or moved.",
-	}, []string{"kind"})
-	m.registry.MustRegister(m.latency, m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	m.waits = newWaits(m.registry)
+	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
@@ -87,9 +84,6 @@ func NewMetrics() *Metrics {
 	}
 	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent, keeper.ByPerson} {
 		m.rounds.WithLabelValues(cause)
-	}
-	for _, kind := range []string{"repair", "sync"} {
-		m.latency.WithLabelValues(kind)
 	}
 	return m
 }
@@ -108,6 +102,13 @@ func (m *Metrics) Config(taken bool) {
 	if !taken {
 		m.refusedConfig.Set(1)
 	}
+}
+
+// LogDropped adds how many lines of the log were dropped.
+func (m *Metrics) LogDropped(count func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "routekeeper_log_lines_dropped_total", Help: "Lines of the log that were dropped, because it was not read.",
+	}, func() float64 { return float64(count()) }))
 }
 
 // Call notes an answer of Azure.
@@ -132,28 +133,14 @@ func (m *Metrics) Round(r keeper.Round) {
 	for _, f := range r.Findings {
 		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
 	}
-	made := map[string]bool{}
 	for _, c := range r.Changes {
 		if slices.Contains(r.Kept, c.Cluster) {
 			m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
 		}
-		if c.State != plan.Done {
-			continue
-		}
-		if c.Verb == plan.Associate || c.Repair {
-			made["repair"] = true
-		} else {
-			made["sync"] = true
-		}
 	}
 	end := r.Started.Add(r.Elapsed)
-	for kind := range made {
-		m.latency.WithLabelValues(kind).Observe(end.Sub(began).Seconds())
-	}
-	looked := r.Kept
-	if r.Of != nil { // a round that was writing while its cluster left the config ends afterwards
-		looked = slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
-	}
+	looked := checked(r)
+	m.waits.round(r, looked, began)
 	m.left(r, looked)
 	m.keep(r.Kept)
 	for _, cluster := range looked {
@@ -162,6 +149,15 @@ func (m *Metrics) Round(r keeper.Round) {
 		}
 	}
 	m.fill(r, looked, end)
+}
+
+// checked are the clusters that a round checked, and that are still configured: a round may end after
+// its cluster has left the config.
+func checked(r keeper.Round) []string {
+	if r.Of == nil {
+		return r.Kept
+	}
+	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
 }
 
 // keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look
@@ -229,7 +225,7 @@ func (m *Metrics) fill(r keeper.Round, looked []string, now time.Time) {
 // left notes what a round left unmade. Of a cluster that was not seen it stays what it was.
 func (m *Metrics) left(r keeper.Round, looked []string) {
 	for _, cluster := range looked {
-		if has(r, cluster, finding.ReadFailed, finding.AzureSilent) {
+		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}
 		m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
@@ -243,7 +239,7 @@ func (m *Metrics) left(r keeper.Round, looked []string) {
 
 // unsuccessful are the findings that say that not all of a cluster was seen, or not all made.
 var unsuccessful = []finding.Code{
-	finding.ReadFailed, finding.AzureSilent, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
+	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
@@ -252,6 +248,9 @@ func successful(r keeper.Round, cluster string) bool { return !has(r, cluster, u
 // has reports whether one of these was found of a cluster, or of all.
 func has(r keeper.Round, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+		if f.Code == finding.AzureUnreachable && r.Complete {
+			return false // it is about other clusters
+		}
 		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(codes, f.Code)
 	})
 }

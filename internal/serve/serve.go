@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -40,6 +39,8 @@ type Options struct {
 	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
+	// Health answers /livez and /readyz. Nil: they always say ok.
+	Health *Health
 	// Own knows the changes that need not wake anybody: those which the waker itself has made, by the call and whose identity it was. Nil:
 	// there are none.
 	Own func(call string, identities []string, resource network.ID) bool
@@ -57,9 +58,9 @@ type Server struct {
 	waker    Waker
 	own      func(call string, identities []string, resource network.ID) bool
 	metrics  *Metrics
+	health   *Health
 	log      *slog.Logger
 	pages    http.Handler
-	ready    atomic.Bool
 	ended    chan error
 }
 
@@ -75,7 +76,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	if o.Auth.none() && !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, log: o.Log, ended: make(chan error, 1)}
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, health: o.Health, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
 		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
 			return nil, err
@@ -125,9 +126,6 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Ended gives an error where listening ends by itself.
 func (s *Server) Ended() <-chan error { return s.ended }
 
-// Ready says that a first round was made.
-func (s *Server) Ready() { s.ready.Store(true) }
-
 // Close stops listening, and waits a while for the answers under way.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -140,14 +138,8 @@ func (s *Server) Close() error {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.ready.Load() {
-			http.Error(w, "the first round is not over", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	mux.HandleFunc("GET /livez", s.healthy((*Health).Live))
+	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
 	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
 	if s.pages != nil {
 		mux.Handle("/", s.guarded(s.pages, mayLook))
@@ -161,6 +153,19 @@ func (s *Server) handler() http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// healthy answers 200, or 503 with one line.
+func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if s.health != nil {
+			if err := check(s.health); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	}
 }
 
 // What callers may do: who knows the secret may send events and read metrics; people, and programs with a token, may look at pages.

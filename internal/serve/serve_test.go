@@ -161,7 +161,8 @@ func TestEvents(t *testing.T) {
 // TestWhoMayCall: which paths are open to whom.
 func TestWhoMayCall(t *testing.T) {
 	const secret = "a-long-enough-secret"
-	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}})
+	health := NewHealth(time.Minute)
+	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}, Health: health})
 	alert := fixture(t, "alert-common-schema.json")
 	for _, c := range []struct {
 		method, path, bearer string
@@ -185,7 +186,7 @@ func TestWhoMayCall(t *testing.T) {
 	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
 		t.Errorf("want 4 events refused:\n%s", text)
 	}
-	s.Ready()
+	health.Round(keeper.Round{Kept: []string{"shop"}})
 	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 || text != "ok\n" {
 		t.Errorf("after the first round: %d %q", status, text)
 	}
@@ -296,7 +297,11 @@ func TestMetrics(t *testing.T) {
 	m := s.metrics
 	at := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{Change: plan.Change{Verb: verb, Cluster: "shop"}, State: state}
+		c := plan.Change{Verb: verb, Cluster: "shop"}
+		if verb != plan.Delete {
+			c.New = &plan.Value{}
+		}
+		return plan.Outcome{Change: c, State: state}
 	}
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
@@ -310,7 +315,7 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{
 		`routekeeper_findings{cluster="play",code="read-failed",severity="error"} 1`,
 		`routekeeper_changes_total{cluster="shop",outcome="done",verb="create"} 2`, `routekeeper_changes_total{cluster="shop",outcome="failed",verb="delete"} 1`,
-		`routekeeper_change_seconds_sum{kind="repair"} 5`, `routekeeper_change_seconds_count{kind="sync"} 1`,
+		`routekeeper_repair_seconds_sum{kind="node-subnet"} 5`, `routekeeper_repair_seconds_count{kind="guarded-subnet"} 0`, `routekeeper_node_routed_seconds_count 2`,
 		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
 		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`, `routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
 		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,

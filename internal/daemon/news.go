@@ -1,4 +1,4 @@
-package cli
+package daemon
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// news tells what is new in a round: changes, and findings and unmade changes that were not there before or are gone. What
-// only stays as it is would fill a log without saying anything.
+// news tells what is new in a round: changes, and findings and unmade changes that were not there
+// before or are gone. What only stays as it is would fill a log without saying anything.
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding

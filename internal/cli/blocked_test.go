@@ -1,0 +1,185 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// TestBlockedLog: standard error is a pipe that nobody reads and that fills up in mid-life, as of a
+// log shipper that hangs. Strips are repaired all the same, the keeper counts as live, it leaves
+// when told to, and what it had to say comes out when the pipe is read.
+func TestBlockedLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	az := filepath.Join(dir, "az")
+	a, server, err := startAzure(az, true, emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.e.Close()
+	defer server.Close()
+	config := filepath.Join(dir, "routes.yaml")
+	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	address := freeAddress(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s", "-v",
+		"-o", "json", "--listen", address)
+	run.Stdout, run.Stderr = w, w
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	t.Cleanup(func() { _ = run.Process.Kill() }) // where it has ended already, it has no effect
+	eventually(t, "the first check", func() bool { return whole(t, a, 3) })
+	fill(t, w)
+	for range 3 {
+		if err := a.strip(a.demo.NodeSubnet); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the repair while the log is blocked", func() bool { return whole(t, a, 3) })
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		response, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, response.Status)
+		}
+	}
+	text := make(chan string, 1)
+	w.Close()
+	go func() {
+		raw, _ := io.ReadAll(r)
+		text <- string(raw)
+	}()
+	time.Sleep(time.Second)
+	if err := run.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(<-text, `"msg":"changed","verb":"associate"`); n < 3 {
+		t.Errorf("the log tells of %d repairs, want 3 or more", n)
+	}
+}
+
+// TestBlockedLogAtExit: a keeper whose log is blocked for good leaves all the same, also with an
+// error.
+func TestBlockedLogAtExit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	az := filepath.Join(dir, "az")
+	a, server, err := startAzure(az, true, emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.e.Close()
+	defer server.Close()
+	config := filepath.Join(dir, "routes.yaml")
+	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	for name, c := range map[string]struct {
+		args    []string
+		settled bool
+		want    int
+	}{
+		"interrupted": {[]string{"-o", "json"}, true, 0},
+		"an error":    {[]string{"--listen", "192.0.2.1:1"}, false, 1},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		if !c.settled {
+			fill(t, w)
+		}
+		run := exec.Command("routekeeper", append([]string{"--emulator", az, "run", "-f", config, "--interval", "1s"}, c.args...)...)
+		run.Stdout, run.Stderr = w, w
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if c.settled {
+			eventually(t, "the first check", func() bool { return whole(t, a, 3) })
+			fill(t, w)
+			if err := run.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hangs := time.AfterFunc(10*time.Second, func() { _ = run.Process.Kill() })
+		err = run.Wait()
+		if !hangs.Stop() {
+			t.Errorf("%s: it did not leave", name)
+			continue
+		}
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if code := run.ProcessState.ExitCode(); code != c.want {
+			t.Errorf("%s: exit code %d, want %d", name, code, c.want)
+		}
+	}
+}
+
+// fill writes into a pipe until nothing fits.
+func fill(t *testing.T, w *os.File) {
+	t.Helper()
+	fd := int(w.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{4096, 64, 1} {
+		for {
+			if _, err := syscall.Write(fd, []byte(strings.Repeat("x", size))); errors.Is(err, syscall.EAGAIN) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := syscall.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually waits ten seconds for something.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come within ten seconds", what)
+		}
+	}
+}

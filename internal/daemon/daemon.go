@@ -1,0 +1,191 @@
+// Package daemon is what `routekeeper run` is made of: a keeper, its history, the listener, the
+// config that is read again, the pause file, and a log that says what is new.
+//
+// Run puts these together and stays until it is told to stop. It decides nothing about routes, and
+// it knows no flags.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// garbage is how much of it Run leaves before the collector runs, in percent of what is in use:
+// half of Go's default. The program has little to do and runs for years beside others, so memory
+// counts for more than processor time.
+const garbage = 50
+
+// Options say what to run.
+type Options struct {
+	// Paths name the config, as in -f: their pause files pause the keeper.
+	Paths []string
+	// Configs are what Files held at the start.
+	Configs []v1alpha1.ClusterRoutes
+	Files   ConfigFiles
+	// Interval is the time between two checks, ClusterInterval that between two reads of the
+	// clusters' own documents.
+	Interval, ClusterInterval time.Duration
+	DryRun                    bool
+	// Connect makes the client, which hands each call to called.
+	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
+	// HistoryFile is where the history is, "" for none.
+	HistoryFile string
+	History     history.Options
+	// Listen says where to listen and who may call; Run fills in the rest. Nil: it does not listen.
+	Listen *serve.Options
+	// Actions lets people sync and repair on the pages.
+	Actions bool
+	Version string
+	// News receives each round that brought something new. An error ends Run. Nil: none is asked.
+	News func(keeper.Round) error
+	// Log must not wait: see Lines. LogDropped is how many of its lines were dropped.
+	Log        *slog.Logger
+	LogDropped func() int64
+}
+
+// Run keeps the configured clusters until the context ends, which is no error.
+func Run(ctx context.Context, o Options) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+	log := o.Log
+	metrics := serve.NewMetrics()
+	metrics.LogDropped(o.LogDropped)
+	client, err := o.Connect(ctx, log, metrics.Call)
+	if err != nil {
+		return err
+	}
+	var past *history.Log
+	if o.HistoryFile != "" {
+		o.History.Log = log
+		past = history.Open(o.HistoryFile, o.History)
+	}
+	defer past.Close()
+	interrupted := ctx
+	said := make(chan struct{})
+	tells := context.AfterFunc(interrupted, func() {
+		log.Info("stopping: finishing the write in flight; Ctrl-C again to leave at once")
+		notify(log, "STOPPING=1")
+		close(said)
+	})
+	defer tells() // the context ends with the program, too
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log.Info("started", "version", o.Version, "clusters", len(o.Configs),
+		"interval", o.Interval.String(), "dryRun", o.DryRun)
+	board := page.NewBoard()
+	board.Expect(o.Interval)
+	health := serve.NewHealth(o.Interval)
+	pauses := newPauses(o.Paths, log)
+	k := keeper.New(client, o.Configs, past.With(keeper.Options{
+		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
+		Paused: pauses.until, Progress: health.Progress,
+		Planned: func(r keeper.Round) {
+			board.Planned(r)
+		},
+	}))
+	var server *serve.Server
+	broken := make(chan error, 1)
+	if o.Listen != nil {
+		listen := *o.Listen
+		listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
+		listen.Board, listen.Log = board, log
+		listen.Page = page.Options{
+			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
+			Mode: func() string { return mode(o.DryRun, pauses.until()) },
+		}
+		if server, err = serve.Start(listen, k); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+		log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
+		defer server.Close()
+		go func() {
+			if err := <-server.Ended(); err != nil {
+				broken <- fmt.Errorf("listening: %w", err)
+				stop()
+			}
+		}()
+	}
+	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload}
+	watch.tell = func(wrong error) {
+		metrics.Config(wrong == nil)
+		if wrong != nil {
+			board.Say("The config as it is now is not taken, and the one before is kept: " +
+				report.Plain(wrong.Error()))
+		} else {
+			board.Say("")
+		}
+	}
+	go watch.run(ctx)
+	// The watchdog is fed until the end, also while the write in flight is finished.
+	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
+	defer dead()
+	go feedWatchdog(alive, log, health.Live)
+	go askWriters(ctx, past, client)
+	news := newsOf(log)
+	var unwritten error
+	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
+	err = k.Run(ctx, o.Interval, func(r keeper.Round) {
+		metrics.Round(r)
+		health.Round(r)
+		if server != nil {
+			board.Round(r)
+		}
+		ready()
+		if news.round(r) && o.News != nil && unwritten == nil {
+			if unwritten = o.News(r); unwritten != nil {
+				stop()
+			}
+		}
+	})
+	if interrupted.Err() != nil { // the keeper may leave before the log has said why
+		<-said
+	}
+	log.Info("stopped")
+	select {
+	case ended := <-broken:
+		err = errors.Join(err, ended)
+	default:
+	}
+	return errors.Join(unwritten, err)
+}
+
+// mode says what the keeper does not do at the moment, "" where it does everything.
+func mode(dryRun bool, paused string) string {
+	switch {
+	case dryRun:
+		return "dry run"
+	case paused != "":
+		return "paused " + paused
+	}
+	return ""
+}
+
+// askWriters fills in who made what was repaired, until the context ends.
+func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
+	if l == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
+			l.Ask(ctx, client, time.Now())
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"bytes"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// keptLines is how many lines wait for a reader that hangs: hours of a keeper at rest.
+const keptLines = 1000
+
+// Lines is a writer that never waits, for a log or a stream of reports, so that a reader that hangs
+// holds up nothing. What is written waits in memory until it can be. Where too much waits, the
+// newest is dropped and counted. Each Write is a line, or a report, of its own.
+type Lines struct {
+	w       io.Writer
+	queue   chan line
+	say     func(dropped int64)
+	unsaid  atomic.Int64 // dropped since say was called
+	dropped atomic.Int64
+	failed  atomic.Pointer[error]
+}
+
+// line is what Write was given, or the end of what is to be flushed.
+type line struct {
+	text    []byte
+	flushed chan struct{}
+}
+
+// NewLines makes a Lines that writes to w. When lines were dropped and the log is read again, it
+// calls say with their number; say may write to w itself.
+func NewLines(w io.Writer, say func(dropped int64)) *Lines {
+	l := &Lines{w: w, queue: make(chan line, keptLines), say: say}
+	go l.run()
+	return l
+}
+
+func (l *Lines) run() {
+	for next := range l.queue {
+		if next.text != nil {
+			if _, err := l.w.Write(next.text); err != nil {
+				l.failed.Store(&err)
+			}
+		}
+		if len(l.queue) == 0 {
+			if n := l.unsaid.Swap(0); n > 0 {
+				l.say(n)
+			}
+		}
+		if next.flushed != nil {
+			close(next.flushed)
+		}
+	}
+}
+
+// Write takes one line, or drops it. The error is of an earlier line, and is told once.
+func (l *Lines) Write(text []byte) (int, error) {
+	if err := l.Failed(); err != nil {
+		return 0, err
+	}
+	select {
+	case l.queue <- line{text: bytes.Clone(text)}:
+	default:
+		l.unsaid.Add(1)
+		l.dropped.Add(1)
+	}
+	return len(text), nil
+}
+
+// Failed is the last error of a write that was not told yet.
+func (l *Lines) Failed() error {
+	if err := l.failed.Swap(nil); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Dropped is how many lines were dropped.
+func (l *Lines) Dropped() int64 { return l.dropped.Load() }
+
+// Flush waits until all is written that was given so far, but no longer than that.
+func (l *Lines) Flush(longest time.Duration) {
+	over := time.After(longest)
+	flushed := make(chan struct{})
+	select {
+	case l.queue <- line{flushed: flushed}:
+	case <-over:
+		return
+	}
+	select {
+	case <-flushed:
+	case <-over:
+	}
+}

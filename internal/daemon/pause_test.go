@@ -1,0 +1,102 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPauseUnreadable: only a pause file that is there and can be read is a pause. Where it cannot
+// be looked at, what it said last goes on to count, and the log says so once.
+func TestPauseUnreadable(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "routes.yaml")
+	file := PauseFile(config)
+	var log bytes.Buffer
+	p := newPauses([]string{config, "-"}, slog.New(slog.NewTextHandler(&log, nil)))
+	noFiles := func() (restore func()) {
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(want, when string) {
+		t.Helper()
+		if until := p.until(); !strings.HasPrefix(until, want) || (until == "") != (want == "") {
+			t.Errorf("%s: paused %q, want %q", when, until, want)
+		}
+	}
+	restore := noFiles()
+	expect("", "no file descriptor is left, and there never was a pause")
+	expect("", "still none is left")
+	restore()
+	if n := strings.Count(log.String(), "too many open files"); n != 1 {
+		t.Errorf("the log says %d times that there are too many open files, want once:\n%s", n, log.String())
+	}
+	expect("", "all is well")
+
+	if err := WritePause(file, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	expect("until 20", "paused")
+	restore = noFiles()
+	expect("until 20", "paused, and no file descriptor is left")
+	restore()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	expect("", "resumed")
+
+	if err := os.Symlink(file, file); err != nil { // a loop
+		t.Fatal(err)
+	}
+	expect("", "a file that leads nowhere")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("soon\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect("until "+file+" says until when", "a file without a time")
+	restore = noFiles()
+	expect("until "+file+" says until when", "a file without a time, and no file descriptor is left")
+	restore()
+}
+
+// TestPauseEnds: a pause ends at its time, also while its file cannot be read.
+func TestPauseEnds(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "routes.yaml")
+	file := PauseFile(config)
+	p := newPauses([]string{config}, slog.New(slog.DiscardHandler))
+	if err := WritePause(file, time.Now().Add(2100*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if p.until() == "" {
+		t.Error("not paused")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, file); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); p.until() != ""; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the pause did not end")
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"syscall"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// watchEvery is how often the files of a config are checked. Files that change are read once they
+// have stayed the same for as long: an editor may still be writing them.
+const watchEvery = time.Second
+
+// ConfigFiles read the config of a daemon from files.
+type ConfigFiles struct {
+	// Read returns all of the config, or the error that makes it invalid.
+	Read func() ([]v1alpha1.ClusterRoutes, error)
+	// Fingerprint differs where the files differ. Nil: the config cannot be read twice.
+	Fingerprint func() string
+}
+
+// reload reads a config again when its files change, or at a SIGHUP, until the context ends.
+type reload struct {
+	files   ConfigFiles
+	current []v1alpha1.ClusterRoutes
+	log     *slog.Logger
+	// take receives a config that differs from the current one and is valid as a whole.
+	take func([]v1alpha1.ClusterRoutes)
+	// tell receives what is wrong with the files each time they were read, nil where they are
+	// valid.
+	tell func(error)
+}
+
+func (r *reload) run(ctx context.Context) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	if r.files.Fingerprint == nil {
+		<-ctx.Done() // a SIGHUP does not end the program
+		return
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	read := r.files.Fingerprint()
+	last := read
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			asked = true
+		case <-tick.C:
+		}
+		now := r.files.Fingerprint()
+		settled := now == last
+		last = now
+		if !asked && (now == read || !settled) {
+			continue
+		}
+		read = now
+		r.readAgain()
+	}
+}
+
+func (r *reload) readAgain() {
+	configs, err := r.files.Read()
+	r.tell(err)
+	switch {
+	case err != nil:
+		r.log.Error("the config is not taken; the old one stays", "error", err.Error())
+	case reflect.DeepEqual(configs, r.current):
+		r.log.Info("the config was read again and says the same")
+	default:
+		r.current = configs
+		r.log.Info("the config was read again", "clusters", len(configs))
+		r.take(configs)
+	}
+}

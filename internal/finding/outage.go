@@ -1,0 +1,52 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// namedClusters is how many clusters the evidence of an outage names.
+const namedClusters = 10
+
+// Outage folds all azure-unreachable findings into one that concerns no cluster in particular: for
+// one cluster or a thousand, an outage of Azure is one thing to know. since is when the first of
+// them was not answered. The other findings stay as they are.
+func Outage(findings []Finding, since time.Time) []Finding {
+	var others []Finding
+	var clusters, reasons []string
+	for _, f := range findings {
+		if f.Code != AzureUnreachable {
+			others = append(others, f)
+			continue
+		}
+		if f.Cluster != "" {
+			clusters = append(clusters, f.Cluster)
+		}
+		reasons = append(reasons, f.Evidence...)
+	}
+	if len(others) == len(findings) {
+		return findings
+	}
+	slices.Sort(clusters)
+	clusters = slices.Compact(clusters)
+	concerned := fmt.Sprintf("%d clusters are", len(clusters))
+	if len(clusters) == 1 {
+		concerned = "cluster " + clusters[0] + " is"
+	}
+	names := clusters
+	if more := len(clusters) - namedClusters; more > 0 {
+		names = append(slices.Clone(clusters[:namedClusters]), fmt.Sprintf("and %d more", more))
+	}
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	one := New(AzureUnreachable, "", "",
+		"Azure has not answered since %s: %s not checked, and nothing is changed meanwhile",
+		since.Format(time.TimeOnly), concerned).
+		With("since "+since.Format(time.RFC3339), "clusters: "+strings.Join(names, ", ")).
+		With(reasons[:min(len(reasons), 3)]...).
+		WithFix("check the network between here and Azure Resource Manager, " +
+			"and https://azure.status.microsoft")
+	return Sort(append(others, one))
+}

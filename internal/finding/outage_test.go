@@ -1,0 +1,67 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func unreachable(cluster, reason string) Finding {
+	return New(AzureUnreachable, cluster, "", "no answer").With(reason)
+}
+
+// TestOutage: however many clusters are not answered, it is one finding, and the others stay.
+func TestOutage(t *testing.T) {
+	since := time.Date(2026, 5, 4, 9, 12, 44, 0, time.UTC)
+	other := New(PrefixTaken, "shop", "/subscriptions/s", "taken")
+	if got := Outage([]Finding{other}, since); len(got) != 1 || got[0].Code != PrefixTaken {
+		t.Errorf("no outage: %v", got)
+	}
+	if got := Outage(nil, since); got != nil {
+		t.Errorf("nothing: %v", got)
+	}
+	for _, n := range []int{1, 2, 300} {
+		findings := []Finding{other}
+		for i := range n {
+			findings = append(findings, unreachable(fmt.Sprintf("c%03d", i), fmt.Sprintf("reason %d", i%5)))
+		}
+		before := slices.Clone(findings)
+		got := Outage(findings, since)
+		if len(got) != 2 || got[0].Code != AzureUnreachable || got[1].Code != PrefixTaken {
+			t.Fatalf("%d clusters: %v", n, got)
+		}
+		f := got[0]
+		concerned := fmt.Sprintf("%d clusters are", n)
+		if n == 1 {
+			concerned = "cluster c000 is"
+		}
+		if want := "Azure has not answered since 09:12:44: " + concerned + " not checked, and nothing is changed meanwhile"; f.Message != want {
+			t.Errorf("%q, want %q", f.Message, want)
+		}
+		if f.Key() != (Finding{Code: AzureUnreachable}).Key() {
+			t.Error("its key depends on who is concerned, so it would be news each time")
+		}
+		text := strings.Join(f.Evidence, "\n")
+		if !strings.HasPrefix(text, "since 2026-05-04T09:12:44Z\nclusters: c000") || len(f.Evidence) > 5 || strings.Count(text, "reason") != min(n, 3) {
+			t.Errorf("%d clusters: %s", n, text)
+		}
+		if n == 300 && !strings.Contains(text, "c009, and 290 more") {
+			t.Error(text)
+		}
+		if !slices.EqualFunc(findings, before, func(a, b Finding) bool { return a.Key() == b.Key() }) {
+			t.Error("the caller's findings are changed")
+		}
+	}
+}
+
+// TestOutageNews: what is not seen in an outage has not resolved itself, of no cluster.
+func TestOutageNews(t *testing.T) {
+	before := []Finding{New(PrefixTaken, "shop", "", "taken"), New(PrefixTaken, "play", "", "taken")}
+	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
+	appeared, gone, hidden := News(ByKey(before), now)
+	if len(appeared) != 1 || len(gone) != 0 || len(hidden) != 2 {
+		t.Errorf("%d appear, %d are gone, %d are hidden", len(appeared), len(gone), len(hidden))
+	}
+}

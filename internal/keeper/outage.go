@@ -1,0 +1,68 @@
+package keeper
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// outages tell an outage of Azure from the trouble of a few clusters. Checks of clusters end one by
+// one, so nobody sees an outage as a whole: it is one as long as no check is answered that began
+// after it did. A cluster that is not answered again after others were has trouble of its own.
+type outages struct {
+	silent   map[string]silence // by the cluster's name
+	answered time.Time          // when the last check began that was answered
+}
+
+// silence is of a cluster that Azure does not answer for.
+type silence struct {
+	since time.Time // when the first check began that was not answered
+	own   bool      // others were answered meanwhile
+}
+
+// note takes in the check of a cluster, and whether Azure answered it.
+func (o *outages) note(cluster string, began time.Time, answered bool) {
+	if answered {
+		delete(o.silent, cluster)
+		if began.After(o.answered) {
+			o.answered = began
+		}
+		return
+	}
+	s, before := o.silent[cluster]
+	if !before {
+		s.since = began
+	}
+	s.own = s.own || before && o.answered.After(s.since)
+	o.silent[cluster] = s
+}
+
+// fold makes one finding of an outage, however many clusters it concerns.
+func (o *outages) fold(findings []finding.Finding) []finding.Finding {
+	if len(o.silent) == 0 {
+		return findings
+	}
+	var own, others []finding.Finding
+	var since time.Time
+	for _, f := range findings {
+		s := o.silent[f.Cluster]
+		switch {
+		case f.Code == finding.AzureUnreachable && s.own:
+			own = append(own, f)
+			continue
+		case f.Code == finding.AzureUnreachable && (since.IsZero() || s.since.Before(since)):
+			since = s.since
+		}
+		others = append(others, f)
+	}
+	return finding.Sort(append(finding.Outage(others, since), own...))
+}
+
+// keep forgets clusters that are not configured any more.
+func (o *outages) keep(names map[string]bool) {
+	for cluster := range o.silent {
+		if !names[cluster] {
+			delete(o.silent, cluster)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package serve
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// What is repaired: the association of a node subnet, or of a further subnet in spec.guard.subnets,
+// or a route in a target.
+const (
+	nodeSubnet    = "node-subnet"
+	guardedSubnet = "guarded-subnet"
+	targetRoute   = "target"
+)
+
+// waits measures how long changes wait to be made: from the event or check that first found them
+// necessary to the moment they were seen in Azure, however many checks lie between.
+type waits struct {
+	repair *prometheus.HistogramVec // kind
+	node   prometheus.Histogram
+	since  map[wait]time.Time // changes that are not made yet
+}
+
+// wait is a change that is to be made. The name of a route may change meanwhile.
+type wait struct{ cluster, resource, prefix string }
+
+func newWaits(registry *prometheus.Registry) *waits {
+	buckets := []float64{.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600}
+	w := &waits{since: map[wait]time.Time{}}
+	w.repair = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "routekeeper_repair_seconds", Buckets: buckets,
+		Help: "From the event or check that saw a loss to its repair: of the association of a node " +
+			"subnet or guarded subnet, or of a route in a target.",
+	}, []string{"kind"})
+	w.node = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "routekeeper_node_routed_seconds", Buckets: buckets,
+		Help: "From the event or check that saw a node's new route in the cluster's table to the " +
+			"route in a target.",
+	})
+	for _, kind := range []string{nodeSubnet, guardedSubnet, targetRoute} {
+		// Without a 0 at the start, Prometheus would not see the first increase.
+		w.repair.WithLabelValues(kind)
+	}
+	registry.MustRegister(w.repair, w.node)
+	return w
+}
+
+// round notes what a check left to be made, and what it made. began is when the check, or the event
+// that led to it, did.
+func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
+	if has(r, "", finding.Paused) {
+		clear(w.since) // a person wants them to wait
+		return
+	}
+	open := map[wait]bool{}
+	for _, c := range r.Changes {
+		if c.New == nil {
+			continue // nobody waits for a delete
+		}
+		key := wait{c.Cluster, c.Resource.Key(), c.New.AddressPrefix}
+		since, waited := w.since[key]
+		if !waited {
+			since = began
+		}
+		delete(w.since, key)
+		switch c.State {
+		case plan.Done:
+			end := c.Ended
+			if end.IsZero() {
+				end = r.Started.Add(r.Elapsed)
+			}
+			w.observe(c.Change, r.Configs, end.Sub(since))
+		case plan.Obsolete:
+		default:
+			w.since[key], open[key] = since, true
+		}
+	}
+	for key := range w.since {
+		switch {
+		case open[key]:
+		case !slices.Contains(r.Kept, key.cluster):
+			delete(w.since, key)
+		case !slices.Contains(checked, key.cluster):
+		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable): // not seen: it waits on
+		default:
+			delete(w.since, key) // made, or not wanted any more
+		}
+	}
+}
+
+func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took time.Duration) {
+	switch {
+	case c.Verb == plan.Associate && guards(configs, c):
+		w.repair.WithLabelValues(guardedSubnet).Observe(took.Seconds())
+	case c.Verb == plan.Associate:
+		w.repair.WithLabelValues(nodeSubnet).Observe(took.Seconds())
+	case c.Repair:
+		w.repair.WithLabelValues(targetRoute).Observe(took.Seconds())
+	default:
+		w.node.Observe(took.Seconds())
+	}
+}
+
+// guards reports whether a change's subnet is one that its config names, beside the node subnets.
+func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
+	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
+		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(network.ID(g.SubnetID)) }
+		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets, names)
+	})
+}
