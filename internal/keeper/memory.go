@@ -258,11 +258,11 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 }
 
-// complete makes a memory for every cluster of the group.
-func (m *groupMemory) complete(w *worker) {
+// complete makes a memory for every cluster of the group, with what was kept over a restart.
+func (m *groupMemory) complete(w *worker, kept map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: w.k.lasting(keyOf(c))}
+			m.clusters[keyOf(c)] = &memory{laid: kept[keyOf(c)]}
 		}
 	}
 }
