@@ -187,6 +187,11 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
+	case <-c.done: // before all else: what has come is taken
+		return false, c.err
+	default:
+	}
+	select {
 	case <-c.done:
 		return false, c.err
 	case <-ctx.Done():

@@ -35,6 +35,17 @@ const (
 	undoneLimit = 3                // accepted writes that were gone when read back
 )
 
+// A write that hangs is given up soon, and begun again by the next check: its connection may be dead, and
+// nothing is gained by waiting for it. putWithin is how long the answer to a PUT is waited for; the
+// operation that it begins has longer.
+const putWithin = 20 * time.Second
+
+var (
+	firstRead = policy.RetryOptions{MaxRetries: -1, TryTimeout: answerWithin}
+	readBack  = policy.RetryOptions{MaxRetries: readRetries.MaxRetries, RetryDelay: readRetries.RetryDelay, MaxRetryDelay: readRetries.MaxRetryDelay,
+		TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
+)
+
 // Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's polls, and a GET that
 // shows it. On a 412, and after a wait on anything transient, it starts again from fresh state; a PUT whose answer was lost
 // is found done by that, or sent again. What does not end within patience is left to the next round. A context that
@@ -59,10 +70,10 @@ type writing struct {
 func (w *writing) run(ctx context.Context) error {
 	for attempt := range attempts {
 		// Once something was sent, it has to be known how it went.
-		finish := ctx
+		finish := policy.WithRetryOptions(ctx, firstRead)
 		if w.Sent != nil {
 			var cancel context.CancelFunc
-			finish, cancel = context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+			finish, cancel = context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), readBack), tryTimeout)
 			defer cancel()
 		}
 		doc, err := w.c.getResource(finish, w.id)
@@ -116,7 +127,7 @@ func (w *writing) sent(body []byte) { w.Sent, w.All = body, append(w.All, body) 
 
 // put sends a document, follows its operation, and tells whether to look again.
 func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool, err error) {
-	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
+	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), putWithin)
 	defer cancel()
 	a, err := w.c.send(sent, http.MethodPut, w.c.address(w.id, "", apiVersion(w.id)), body, etag)
 	var fault *Error

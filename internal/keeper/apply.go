@@ -36,10 +36,16 @@ type write struct {
 // writes are those of a keeper.
 type writes struct {
 	mu     sync.Mutex
-	under  map[string]chan struct{} // resources being written, closed at the end, by ID.Key()
+	under  map[string]underWay      // resources being written, by ID.Key()
 	missed map[string]bool          // and those that a check would have written
 	lanes  map[string]chan struct{} // of virtual networks: Azure takes one write of a network at a time
 	slots  chan struct{}            // holds one for each table that is being written
+}
+
+// underWay is a write that is under way: since when, and what is closed when it ends.
+type underWay struct {
+	since time.Time
+	ended chan struct{}
 }
 
 const (
@@ -51,24 +57,27 @@ const (
 )
 
 func newWrites() *writes {
-	return &writes{under: map[string]chan struct{}{}, missed: map[string]bool{}, lanes: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
+	return &writes{under: map[string]underWay{}, missed: map[string]bool{}, lanes: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
 }
 
-func (w *writes) busy(resource string) bool {
+func (w *writes) busy(resource string) bool { return !w.since(resource).IsZero() }
+
+// since is when the write of a resource began, zero where none is under way.
+func (w *writes) since(resource string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.under[resource] != nil
+	return w.under[resource].since
 }
 
 // begin claims a resource. Where it is claimed already, it returns what is closed when that is over.
 func (w *writes) begin(resource string) (busy chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if busy := w.under[resource]; busy != nil {
+	if now := w.under[resource]; now.ended != nil {
 		w.missed[resource] = true
-		return busy
+		return now.ended
 	}
-	w.under[resource] = make(chan struct{})
+	w.under[resource] = underWay{time.Now(), make(chan struct{})}
 	return nil
 }
 
@@ -76,7 +85,7 @@ func (w *writes) begin(resource string) (busy chan struct{}) {
 func (w *writes) end(resource string) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.under[resource])
+	close(w.under[resource].ended)
 	missed = w.missed[resource]
 	delete(w.under, resource)
 	delete(w.missed, resource)

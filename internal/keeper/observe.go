@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -221,13 +222,34 @@ func (c *check) discover(ctx context.Context) ([]network.ID, error) {
 	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want network.Wanted) error {
 		err := c.read(ctx, c.s, want)
 		for _, id := range slices.Concat(want.Written, want.Managed) {
-			if err == nil {
+			if err == nil && !c.unanswered(id) {
 				m := c.mem.clusters[id.Key()]
 				m.asked, m.found = time.Now(), c.s.Known(id)
 			}
 		}
 		return err
 	})
+}
+
+// unanswered reports whether the activity log, or the list of managed tables, gave no answer for a reason
+// that passes: it is asked again by the next check, and not believed to show nothing.
+func (c *check) unanswered(cluster network.ID) bool {
+	scopes := []network.ID{network.ID("/subscriptions/" + cluster.Subscription())}
+	if doc := c.s.Cluster(cluster); doc != nil {
+		scopes = append(scopes, doc.NodeGroup())
+		for _, subnet := range c.s.NodeSubnetIDs(doc) {
+			scopes = append(scopes, network.ID("/subscriptions/"+subnet.Subscription()))
+		}
+	}
+	return slices.ContainsFunc(scopes, func(id network.ID) bool {
+		u, unread := c.s.Unread[id.Key()]
+		return unread && passes(u)
+	})
+}
+
+// passes reports whether what could not be read may be readable in a moment.
+func passes(u network.Unread) bool {
+	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
 // outdated are the findings that an old document of the cluster can explain: a pool was added since, or the cluster has left

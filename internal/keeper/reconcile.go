@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -128,6 +127,7 @@ func (c *check) reconcile(ctx context.Context) error {
 			WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
 	c.forgetFailures()
+	c.mem.planned = append(c.mem.planned, c.unfinished(p.Changes)...)
 	c.write(ctx, p, chosen, c.s, planner)
 	c.whole, c.mem.last = true, c.s
 	return nil
@@ -196,6 +196,29 @@ func (c *check) forgetFailures() {
 	}
 }
 
+// unfinished says of changes that their write began with an earlier check, and has not ended yet: what
+// came of it is told when it has, and until then nothing else would be said of it.
+func (c *check) unfinished(changes []plan.Change) []finding.Finding {
+	var found []finding.Finding
+	told := map[string]bool{}
+	for _, change := range changes {
+		key := change.Resource.Key()
+		since := c.k.writes.since(key)
+		if since.IsZero() || !since.Before(c.began) || told[key] {
+			continue
+		}
+		told[key] = true
+		code, what := finding.WriteFailed, "is not as it should be"
+		if change.Verb == plan.Associate {
+			code, what = finding.AssociationLost, "has lost its route table"
+		}
+		found = append(found, finding.New(code, change.Cluster, string(change.Resource), "%s %s; its repair began at %s, and Azure has not finished it",
+			change.Resource.Short(), what, since.UTC().Format("15:04:05 UTC")).
+			WithFix("az monitor activity-log list --resource-id %s --offset 1h -o table", change.Resource))
+	}
+	return found
+}
+
 // finished reports whether nothing of the check is under way any more.
 func (c *check) finished() bool { return c.decided && c.open == 0 }
 
@@ -228,7 +251,7 @@ func (c *check) end(w *worker) {
 // troubled reports whether something could not be read, or written, for a reason that passes.
 func (c *check) troubled() bool {
 	for _, u := range c.s.Unread {
-		if u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500 {
+		if passes(u) {
 			return true
 		}
 	}
