@@ -35,13 +35,13 @@ const (
 	undoneLimit = 3                // accepted writes that were gone when read back
 )
 
-// A write that hangs is given up soon, and begun again by the next check: its connection may be dead, and
-// nothing is gained by waiting for it. putWithin is how long the answer to a PUT is waited for; the
+// A call of a write that hangs is given up soon, and made again: its connection may be dead, and nothing is
+// gained by waiting for it. putWithin is how long the answer to a PUT is waited for; the
 // operation that it begins has longer.
 const putWithin = 20 * time.Second
 
 var (
-	firstRead = policy.RetryOptions{MaxRetries: -1, TryTimeout: answerWithin}
+	firstRead = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second, MaxRetryDelay: answerWithin, TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
 	readBack  = policy.RetryOptions{MaxRetries: readRetries.MaxRetries, RetryDelay: readRetries.RetryDelay, MaxRetryDelay: readRetries.MaxRetryDelay,
 		TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
 )
