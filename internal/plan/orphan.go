@@ -108,13 +108,21 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 	return p.ownOfSomebody(table)
 }
 
-// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and not be seen: it is on a subnet in which its
-// own next hops are. Subnets that were not read say nothing.
+// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and
+// not be seen: it is on a subnet in which its own next hops are; or, where it has no pod route (yet),
+// on one with the nodes of such a cluster. Subnets that were not read say nothing.
 func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
+	empty := !slices.ContainsFunc(table.Routes, podRouteStyle)
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
-		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+		if subnet == nil {
+			continue
+		}
+		if slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
+		}
+		if node := p.strangeNode(subnet); empty && node != "" {
+			return fmt.Sprintf("%s is on %s, where a node of another cluster is (%s): it may be the own table of that cluster, still empty", table.ID.Short(), id.Short(), node)
 		}
 	}
 	return ""
@@ -125,7 +133,7 @@ func (p *Planner) needSubnets(changes []Change) []network.ID {
 	var ids []network.ID
 	for _, c := range changes {
 		table := p.s.Table(c.Resource)
-		if table == nil || !slices.ContainsFunc(table.Routes, podRouteStyle) {
+		if table == nil {
 			continue
 		}
 		for _, id := range table.Subnets {
