@@ -124,9 +124,9 @@ func TestClusterGone(t *testing.T) {
 // TestClusterNotGone: something answers 404 for a cluster that is there, once or on and on.
 func TestClusterNotGone(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"nodes are there":     {Method: "GET", Path: "managedClusters/play$", Status: 404, Code: "ResourceNotFound", Count: -1},
-		"once, it is stopped": {Method: "GET", Path: "managedClusters/play$", Status: 404, Code: "ResourceNotFound", Count: 1},
-		"not by Azure":        {Method: "GET", Path: "managedClusters/play$", Status: 404, Code: "NotFound", Count: -1},
+		"nodes are there":     {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "ResourceNotFound", Count: -1},
+		"once, it is stopped": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "ResourceNotFound", Count: 2},
+		"not by Azure":        {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "NotFound", Count: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
