@@ -36,7 +36,19 @@ type Spec struct {
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
 	Guard    Guard    `json:"guard,omitzero"`
 	Targets  []Target `json:"targets,omitempty"`
+	// OnRemoval says what becomes of the cluster's routes in the targets once the cluster is gone from
+	// Azure, or a person removes this document from the config of a running keeper.
+	OnRemoval OnRemoval `json:"onRemoval,omitempty"`
 }
+
+// OnRemoval is what becomes of routes whose cluster or config is gone.
+type OnRemoval string
+
+// RemovalKeep leaves them, with a finding; RemovalPrune deletes them from targets of policy Sync.
+const (
+	RemovalKeep  OnRemoval = "Keep"
+	RemovalPrune OnRemoval = "Prune"
+)
 
 // Source is where the pod routes are read.
 type Source string
@@ -104,6 +116,7 @@ const (
 func (c *ClusterRoutes) SetDefaults() {
 	s := &c.Spec
 	fill(&s.Source, SourceRouteTable)
+	fill(&s.OnRemoval, RemovalKeep)
 	fill(&s.Guard.Mode, GuardEnforce)
 	fill(&s.Guard.OnOtherTable, OtherTableReport)
 	for i := range s.Targets {

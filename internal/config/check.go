@@ -56,6 +56,9 @@ func (d *document) check() error {
 			}
 			return d.checkID("spec.routeTableID", &s.RouteTableID, network.TypeRouteTable)
 		},
+		func() error {
+			return oneOf(d, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep, v1alpha1.RemovalPrune)
+		},
 		d.checkPodCIDRs,
 		d.checkGuard,
 		d.checkOwnTargets,

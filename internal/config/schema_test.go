@@ -71,6 +71,8 @@ func TestSchemaAgrees(t *testing.T) {
 		doc("a", "  routeTableID: \"\"\n  podCIDRs: [10.0.0.0/8, \"fd00::/64\"]\n"),
 		doc("a", "  guard:\n    mode: Off\n    onOtherTable: Replace\n    subnets: [{subnetID: "+subnets+"x, routeTableID: "+tables+"x}]\n"),
 		doc("a", "  targets: [{routeTableID: "+strings.ToUpper(tables)+"X/, policy: UpsertOnly, maxRoutes: 1000}]\n"),
+		doc("a", "  onRemoval: Prune\n"),
+		doc("a", "  onRemoval: Delete\n"),
 		doc("a", "  targts: []\n"),
 		doc("A", ""),
 		doc("a", "  guard: {mode: On}\n"),
@@ -103,7 +105,7 @@ func TestSchemaAgrees(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 10 {
-		t.Errorf("%d refused, want 10", refused)
+	if refused != 11 {
+		t.Errorf("%d refused, want 11", refused)
 	}
 }

@@ -64,8 +64,10 @@ var descriptions = slices.Concat(keeping, associations, routes, targets, sharing
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
-		"ARM answers 404 for the configured cluster. Its routes in the targets are left as they are.",
-		"Correct spec.clusterID, or remove the document if the cluster is gone for good."},
+		"ARM answers 404 for the configured cluster. Its routes stay in the targets; the finding says how many. " +
+			"With spec.onRemoval: Prune they are deleted, each once it is proven that nothing is behind it.",
+		"Correct spec.clusterID. If the cluster is gone for good, set spec.onRemoval: Prune, or see what routekeeper " +
+			"prune-orphans would remove; then remove the document."},
 	{ClusterNotKubenet, Error, "The cluster does not use kubenet",
 		"Only kubenet keeps pod routes in a route table. With any other network plugin there is nothing to copy from one; routes that were copied before a migration stay where they are.",
 		"Remove the document, or the routes left behind after a migration to overlay."},
@@ -116,7 +118,8 @@ var keeping = []Description{
 		"There is nothing to copy the routes to.",
 		"Create the table and associate it with its subnet, or remove the target."},
 	{TargetIsSource, Error, "A target is a cluster's own route table",
-		"A cluster's own table is never written: its cloud provider owns it, and a foreign write makes it fail for a while.",
+		"A cluster's own table is never written: its cloud provider owns it, and a foreign write makes it fail for a while. " +
+			"A table without pod routes counts as one where nodes of a cluster that no config names are in its subnet.",
 		"Remove the target."},
 	{TargetDrift, Warning, "A target differs, and is only watched",
 		"Pod routes are missing, stale or wrong in the target: from its subnets, packets to those pods are dropped or go to the wrong node.",

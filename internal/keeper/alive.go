@@ -72,3 +72,28 @@ func hasNodes(s *network.Snapshot, id network.ID, subnet *network.Subnet) bool {
 		})
 	})
 }
+
+// provenGone is a plan without the deletes of clusters that do not exist, unless Azure says so again,
+// now: a cluster that was made anew, or a 404 of something on the way, loses no route.
+func (c *check) provenGone(ctx context.Context, seen *network.Snapshot, p plan.Plan, table *network.RouteTable) plan.Plan {
+	doubted := map[string]bool{} // by name
+	for _, config := range c.configs {
+		id, name := idOf(config), config.Metadata.Name
+		deletes := func(change plan.Change) bool { return change.Verb == plan.Delete && change.Cluster == name }
+		if !seen.Unread[id.Key()].Absent || !slices.ContainsFunc(p.Changes, deletes) {
+			continue
+		}
+		s := network.NewSnapshot()
+		o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
+		err := c.k.azure.Read(context.WithoutCancel(ctx), s, network.Wanted{Clusters: []network.ID{id}}, o)
+		u := s.Unread[id.Key()]
+		if err != nil || !u.Absent || u.Code != "ResourceNotFound" && u.Code != "ResourceGroupNotFound" {
+			doubted[name] = true
+		}
+	}
+	if len(doubted) == 0 {
+		return p
+	}
+	return p.Only(func(change plan.Change) bool { return change.Verb != plan.Delete || !doubted[change.Cluster] },
+		func(network.ID) *network.RouteTable { return table })
+}

@@ -106,7 +106,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 		}
 		e.seen = now
 	}
-	p := e.table(table)
+	p := e.check.stillMeant(e.check.provenGone(ctx, e.snapshot, e.table(table), table), table)
 	if len(p.Changes) == 0 {
 		return nil, nil
 	}
@@ -119,6 +119,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 func (c *check) replanned(s *network.Snapshot, planner *plan.Planner) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
 		s := s.Fork()
+		s.VNets = map[string]*network.VNet{} // what was in them is old: it proves nothing now
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())

@@ -18,12 +18,14 @@ import (
 // writes under way go on to their end. It may be called at any time.
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	k.mu.Lock()
+	before, old := k.configs, k.workers
 	k.configure(configs)
 	switch {
 	case k.ctx == nil:
 		k.makeIdle()
 	case k.ctx.Err() == nil:
 		k.regroup()
+		k.removed(before, old)
 	}
 	requests := slices.Clone(k.requests)
 	k.mu.Unlock()

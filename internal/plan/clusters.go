@@ -37,7 +37,9 @@ func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 // checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
 func (p *Planner) checkCluster(v *view) bool {
 	id := network.ID(v.config.Spec.ClusterID)
-	p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.Command("correct spec.clusterID of %s, or remove it from the config", v.name))
+	if !p.vanished(v) { // see work.reportVanished
+		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.CommandLine{})
+	}
 	if v.cluster == nil {
 		return false
 	}

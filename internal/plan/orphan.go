@@ -66,7 +66,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 		case owner != nil && owner.Stopped:
 			o.lacks = fmt.Sprintf("cluster %s is stopped, and may have its nodes again", owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.hopGone(table, r, "")
+			o.proof, o.lacks = p.hopGone(table, r, beforehand{})
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -108,13 +108,21 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 	return p.ownOfSomebody(table)
 }
 
-// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and not be seen: it is on a subnet in which its
-// own next hops are. Subnets that were not read say nothing.
+// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and
+// not be seen: it is on a subnet in which its own next hops are; or, where it has no pod route (yet),
+// on one with the nodes of such a cluster. Subnets that were not read say nothing.
 func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
+	empty := !slices.ContainsFunc(table.Routes, podRouteStyle)
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
-		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+		if subnet == nil {
+			continue
+		}
+		if slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
+		}
+		if node := p.strangeNode(subnet); empty && node != "" {
+			return fmt.Sprintf("%s is on %s, where a node of another cluster is (%s): it may be the own table of that cluster, still empty", table.ID.Short(), id.Short(), node)
 		}
 	}
 	return ""
@@ -125,7 +133,7 @@ func (p *Planner) needSubnets(changes []Change) []network.ID {
 	var ids []network.ID
 	for _, c := range changes {
 		table := p.s.Table(c.Resource)
-		if table == nil || !slices.ContainsFunc(table.Routes, podRouteStyle) {
+		if table == nil {
 			continue
 		}
 		for _, id := range table.Subnets {
@@ -177,10 +185,16 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// beforehand is what is known of a route before its next hop is looked for.
+type beforehand struct {
+	group network.ID // a node resource group whose NICs are all known to have other addresses, or ""
+	alone bool       // NICs are not read: none may be in the subnet of the next hop
+	gone  bool       // its cluster is gone: the cluster's table, where it is left, proves nothing
+}
+
 // hopGone says why no node can have a next hop of a table, or what is missing to be sure. The address is one of the networks that the
 // table's subnets are in, or that these are directly peered with: others it could not reach.
-// Known is the node resource group whose NICs are all known to have other addresses, or "".
-func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known network.ID) (proof, lacks string) {
+func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known beforehand) (proof, lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
 		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its next hops are"
@@ -204,6 +218,10 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known netw
 				holders = append(holders, peering.Remote)
 			}
 		}
+		if len(holders) == 0 && known.gone {
+			proof = fmt.Sprintf("%s is in no network that %s reaches", hop, id.Short())
+			continue
+		}
 		if len(holders) == 0 {
 			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
 		}
@@ -218,8 +236,11 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known netw
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
 // network interfaces of clusters in other subscriptions are missed as well.
-func (p *Planner) goneFrom(vnet network.ID, r network.Route, known network.ID) (proof, lacks string) {
+func (p *Planner) goneFrom(vnet network.ID, r network.Route, known beforehand) (proof, lacks string) {
 	hop := r.Hop
+	if known.gone && p.s.Unread[vnet.Key()].Absent {
+		return fmt.Sprintf("virtual network %s, which had %s, does not exist", vnet.Name(), hop), ""
+	}
 	if p.s.VNets[vnet.Key()] == nil {
 		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
 	}
@@ -232,7 +253,7 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known network.ID) (
 	if subnet == nil {
 		return fmt.Sprintf("no subnet of %s has %s any more", vnet.Name(), hop), ""
 	}
-	if lacks := p.routedThere(subnet, r); lacks != "" {
+	if lacks := p.routedThere(subnet, r); lacks != "" && !known.gone {
 		return "", lacks
 	}
 	for _, nic := range p.s.Interfaces {
@@ -244,7 +265,7 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known network.ID) (
 	}
 	for _, id := range subnet.Configurations {
 		nic := p.s.Interfaces[id.Parent().Key()]
-		if known != "" && id.Group().Equal(known) {
+		if known.group != "" && id.Group().Equal(known.group) {
 			continue
 		}
 		if machine := id.Parent(); (machine.Is(network.TypeInterface) || machine.Is(network.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
@@ -252,7 +273,7 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known network.ID) (
 		}
 	}
 	whole := network.ID("/subscriptions/" + vnet.Subscription())
-	if known == "" && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
+	if known.group == "" && !known.alone && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read", vnet.Subscription())
 	}
 	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""

@@ -38,6 +38,7 @@ type Planner struct {
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
 	watching bool              // for a diagnosis
+	removing bool              // as Removal says
 
 	// by ID.Key()
 	parts     map[string][]part   // the clusters' parts in a target, in the order of their names
@@ -73,13 +74,16 @@ func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return N
 func (p *Planner) Plan() Plan {
 	w := p.work()
 	w.found = append(w.found, p.findings...)
-	w.missing()
+	if !p.removing {
+		w.missing()
+	}
 	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
 	for _, id := range p.targetIDs() {
 		if t := w.target(id, p.s.Table(id)); t != nil {
 			state.Tables = append(state.Tables, *t)
 		}
 	}
+	w.reportVanished()
 	return w.plan(state, Diff(p.s, state))
 }
 
@@ -143,10 +147,11 @@ type work struct {
 	need  network.Wanted
 	asked map[string]map[netip.Addr]bool
 	noted map[string]network.NodeRoutes // as Plan.Nodes
+	left  map[*view][]leftover          // by clusters that do not exist
 }
 
 func (p *Planner) work() work {
-	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]network.NodeRoutes{}}
+	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]network.NodeRoutes{}, left: map[*view][]leftover{}}
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }

@@ -161,7 +161,7 @@ func (t *target) leftBehind(r network.Route) *share {
 		if t.needNetworks(r.Hop) {
 			return nil
 		}
-		if _, lacks := t.w.hopGone(t.now, r, s.cluster.NodeGroup()); lacks != "" {
+		if _, lacks := t.w.hopGone(t.now, r, beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}
 		if p := t.noNIC(s, r.Hop); p.lacks == "" {

@@ -30,6 +30,7 @@ import (
 //	a cluster's, not wanted                    | proven stale                 | delete
 //	                                           | not proven                   | stays: deletes-withheld
 //	                                           | policy UpsertOnly            | stays: stale-routes-kept
+//	of a cluster that does not exist           |                              | see removal.go
 //	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
 //	                                           | not proven                   | unmanaged
 //	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
@@ -51,6 +52,7 @@ type share struct {
 	undeleted  []string // its stale routes that lack a proof, and what is missing
 	blindly    bool     // of one of them it is not known whether its node is there
 	unfollowed []string // its routes whose new next hop lacks a proof
+	left       []string // those that a cluster that does not exist has left, and that stay
 
 	hidden map[string]string // nodes whose addresses of a family the NIC lists do not show
 }
@@ -109,8 +111,11 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 	for _, r := range table.Routes {
 		t.place(r)
 	}
-	t.addMissing()
-	t.report()
+	if !w.removing {
+		t.addMissing()
+		t.report()
+		t.noteLeft()
+	}
 	if table.Failed {
 		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s", id)))
 	}
@@ -135,6 +140,10 @@ func (t *target) put(r network.Route, owner *share) {
 
 // place decides what becomes of one route that is in the table.
 func (t *target) place(r network.Route) {
+	if t.w.removing {
+		t.placeRemoved(r)
+		return
+	}
 	var owners []*share
 	var wants, agrees *share
 	unknown := false
@@ -158,6 +167,9 @@ func (t *target) place(r network.Route) {
 	if len(owners) == 0 {
 		if s := t.leftBehind(r); s != nil {
 			claim(s)
+		} else if s, remembered := t.ofVanished(r); s != nil {
+			t.placeVanished(r, s, remembered)
+			return
 		}
 	}
 	switch {

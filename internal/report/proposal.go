@@ -53,6 +53,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		for i, t := range c.Spec.Targets {
 			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s              # Sync, UpsertOnly (never deletes) or Observe (only reports)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
 		}
+		fmt.Fprintf(&b, "  onRemoval: %s               # the copies when the cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}
 	return b.String()
 }

@@ -1,0 +1,50 @@
+package keeper
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestEmptyTableOfUnconfiguredCluster: a target is the route table of a cluster that no config names,
+// before its cloud provider has written the first route. Only the nodes in its subnet tell so.
+func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		w.e.PauseRoutes(play.cluster, true)
+		w.edit(play.table, func(p object) { p["routes"] = []any{} })
+		time.Sleep(time.Minute)
+		k := w.keep(configure("shop", w.demo.Cluster, play.table, w.demo.GatewayTable))
+		since := w.mark()
+		for range 3 {
+			r := w.round(k)
+			if f := of(r, finding.TargetIsSource); f == nil || f.Resource != string(play.table) {
+				t.Errorf("findings %v", codes(r))
+			}
+			time.Sleep(time.Minute)
+		}
+		subnets := 0
+		for _, c := range calls(since()) {
+			if c == "PUT play-rt" {
+				t.Error("the table of the other cluster was written")
+			}
+			if c == "GET nodes" {
+				subnets++
+			}
+		}
+		if subnets > 4 { // the own node subnet three times, the target's once
+			t.Errorf("subnets were read %d times", subnets)
+		}
+		w.expectRoutes(play.table)
+		// The other target, with an Application Gateway in its subnet, is in sync.
+		w.expectRoutes(w.demo.GatewayTable, append(slices.Clone(threePods), "10.60.0.0/16>VirtualNetworkGateway")...)
+		w.e.PauseRoutes(play.cluster, false)
+		time.Sleep(5 * time.Minute)
+		w.round(k)
+		w.expectRoutes(play.table, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")
+	})
+}

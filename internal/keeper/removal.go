@@ -1,0 +1,137 @@
+package keeper
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Configs that a person removes while the keeper runs. With spec.onRemoval: Prune the routes of the
+// cluster leave its targets, once: by a worker of its own, which takes over what is remembered of the
+// cluster and ends then. That all configs go at once looks like a mistake, such as a folder that was
+// not mounted, and deletes nothing.
+
+// removed starts to delete the routes of clusters that are not configured any more. The keeper's lock
+// is held.
+func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
+	kept := keySet(k.configs)
+	gone := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.ClusterRoutes) bool { return kept[keyOf(c)] })
+	for _, c := range gone {
+		log := k.log.With("cluster", c.Metadata.Name, "clusterID", c.Spec.ClusterID)
+		switch {
+		case len(c.Spec.Targets) == 0:
+		case c.Spec.OnRemoval != v1alpha1.RemovalPrune:
+			log.Info("removed from the config: its routes stay in the targets", "onRemoval", string(c.Spec.OnRemoval))
+		case len(gone) == len(before):
+			log.Warn("removed from the config, as all clusters at once: that looks like a mistake, so its routes stay in the targets")
+		case k.opts.DryRun:
+			log.Info("removed from the config: this is a dry run, so its routes stay in the targets")
+		default:
+			w := k.newWorker([]v1alpha1.ClusterRoutes{c})
+			w.after = []*worker{old[keyOf(c)]}
+			k.running.Go(w.remove)
+		}
+	}
+}
+
+// remove deletes the routes of the worker's only cluster from its targets. Writes of those that had the
+// cluster before go first.
+func (w *worker) remove() {
+	defer w.end()
+	for _, before := range w.after {
+		<-before.done
+	}
+	w.inherit()
+	log := w.k.log.With("cluster", w.configs[0].Metadata.Name)
+	if pause := w.k.pause(); pause != "" {
+		log.Warn("removed from the config: the keeper is paused, so its routes stay in the targets", "paused", pause)
+		return
+	}
+	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
+	c.fresh, c.until = c.began, c.began.Add(readMost)
+	p, planner, err := c.planRemoval(w.ctx)
+	if err != nil {
+		log.Error("removed from the config: its routes stay in the targets", "error", err.Error())
+		return
+	}
+	for _, f := range p.Findings {
+		isTarget := func(t v1alpha1.Target) bool { return network.ID(f.Resource).Equal(network.ID(t.RouteTableID)) }
+		if slices.ContainsFunc(w.configs[0].Spec.Targets, isTarget) {
+			log.Warn("removed from the config: its routes stay in a target", "code", string(f.Code), "resource", f.Resource, "message", f.Message)
+		}
+	}
+	c.changes = p.Changes
+	if len(p.Changes) > 0 {
+		c.start(w.ctx, c.s, p.Changes, w.removing(planner))
+	}
+	c.whole, c.decided = true, true
+	w.finish(c)
+	done := 0
+	for _, o := range slices.Concat(slices.Collect(maps.Values(c.outcomes))...) {
+		if o.State == plan.Done || o.State == plan.Obsolete {
+			done++
+		}
+	}
+	log.Info("removed from the config: its routes were deleted from the targets", "routes", done)
+	if done < len(p.Changes) {
+		log.Error("removed from the config: routes stay in the targets that could not be deleted", "routes", len(p.Changes)-done)
+	}
+}
+
+// planRemoval reads the targets, and the subnets that tell whether one is a cluster's own table.
+func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, error) {
+	config := c.configs[0]
+	c.s = network.NewSnapshot()
+	c.s.Taken = time.Now()
+	c.recall()
+	delete(c.s.Unread, keyOf(config)) // that it does not exist, or could not be read, does not matter
+	want := network.Wanted{}
+	for _, t := range config.Spec.Targets {
+		want.Tables = append(want.Tables, network.ID(t.RouteTableID))
+	}
+	if cluster := c.s.Cluster(idOf(config)); cluster != nil {
+		want.Subnets = c.s.NodeSubnetIDs(cluster)
+	}
+	if err := c.read(ctx, c.s, want); err != nil {
+		return plan.Plan{}, nil, err
+	}
+	planner := plan.Removal(c.s, config, c.taken)
+	p, err := c.confirm(ctx, c.s, planner, planner.Plan())
+	return p, planner, err
+}
+
+// removing plans again for a target, as long as the cluster has not been configured again.
+func (w *worker) removing(planner *plan.Planner) replan {
+	again := replan{table: func(table *network.RouteTable) plan.Plan {
+		w.k.mu.Lock()
+		configured := keySet(w.k.configs)[keyOf(w.configs[0])]
+		w.k.mu.Unlock()
+		if configured {
+			return plan.Plan{}
+		}
+		return planner.Again(table)
+	}}
+	again.late = func(context.Context, network.ID) (replan, error) { return again, nil }
+	return again
+}
+
+// stillMeant is a plan without what adds or changes routes for clusters that a person has removed from
+// the config since it was begun. A write can wait for a long time for the one before it.
+func (c *check) stillMeant(p plan.Plan, table *network.RouteTable) plan.Plan {
+	c.k.mu.Lock()
+	kept := keySet(c.k.configs)
+	c.k.mu.Unlock()
+	meant := func(change plan.Change) bool {
+		key := c.keyNamed(change.Cluster)
+		return change.Verb == plan.Delete || key == "" || kept[key]
+	}
+	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !meant(change) }) {
+		return p
+	}
+	return p.Only(meant, func(network.ID) *network.RouteTable { return table })
+}

@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// How routes leave the targets together with their cluster. There are two ways, and both need
+// spec.onRemoval: Prune and a target of policy Sync.
+//
+// The cluster is gone: Azure answers 404 for it, and the config still names it. Nobody has said that
+// its routes may go, so each needs a proof:
+//
+//	the route                           | is deleted when
+//	------------------------------------|-----------------------------------------------------------
+//	the cluster's table had it, as this | no network interface can have its next hop: the networks
+//	  process remembers                 |   that the target reaches, and its subnet, show none
+//	it only looks like a pod route      | the same, and the table of that subnet lacks the route:
+//	  (nothing is remembered)           |   a stopped cluster has no machines either
+//
+// The config is gone: a person removed it from a running keeper. That is an order: the cluster's
+// routes leave its targets without further proof (Removal).
+
+// vanished reports whether Azure says that a cluster does not exist.
+func (p *Planner) vanished(v *view) bool {
+	return v.cluster == nil && p.s.Unread[network.ID(v.config.Spec.ClusterID).Key()].Absent
+}
+
+// leftover is what a cluster that does not exist has left in one target.
+type leftover struct {
+	table  network.ID
+	routes []string // those that stay
+}
+
+// ofVanished finds the cluster that does not exist and has left a route behind. Where nothing
+// remembers whose it is, a cluster whose routes are kept comes first.
+func (t *target) ofVanished(r network.Route) (s *share, remembered bool) {
+	for _, candidate := range t.shares {
+		if !t.w.vanished(candidate.view) {
+			continue
+		}
+		known := t.w.s.Known(network.ID(candidate.config.Spec.ClusterID))
+		if known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
+			return candidate, true
+		}
+		looks := podRouteStyle(r) && candidate.allows(r.Prefix) &&
+			(len(known.Subnets) == 0 || within(known.Subnets, r.Hop))
+		if looks && (s == nil || !candidate.prunes()) {
+			s = candidate
+		}
+	}
+	if s != nil {
+		if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+			return nil, false
+		}
+	}
+	return s, false
+}
+
+// allows reports whether spec.podCIDRs, where it is set, contains a prefix.
+func (s *share) allows(prefix netip.Prefix) bool {
+	allowed := s.config.Spec.PodCIDRs
+	return len(allowed) == 0 || slices.ContainsFunc(allowed, func(text string) bool {
+		cidr, err := netip.ParsePrefix(text)
+		return err == nil && cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr())
+	})
+}
+
+// prunes reports whether the routes of a cluster that is gone leave the target.
+func (s *share) prunes() bool {
+	return s.config.Spec.OnRemoval == v1alpha1.RemovalPrune && s.policy == v1alpha1.PolicySync
+}
+
+// placeVanished leaves out a route that a cluster has left behind, or keeps it and notes that.
+func (t *target) placeVanished(r network.Route, s *share, remembered bool) {
+	if s.prunes() && !t.needNetworks(r.Hop) {
+		known := beforehand{alone: true, gone: remembered}
+		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
+			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the cluster does not exist: " + proof}
+			return
+		}
+	}
+	s.left = append(s.left, routeLine(r))
+	t.reportUnmanaged(r)
+	t.put(r, nil)
+}
+
+// noteLeft notes what clusters that do not exist have left in the target.
+func (t *target) noteLeft() {
+	for _, s := range t.shares {
+		if len(s.left) > 0 {
+			t.w.left[s.view] = append(t.w.left[s.view], leftover{t.now.ID, s.left})
+		}
+	}
+}
+
+// reportVanished tells of clusters that do not exist, and of the routes that they have left.
+func (w *work) reportVanished() {
+	for _, v := range w.views {
+		if !w.vanished(v) {
+			continue
+		}
+		id := network.ID(v.config.Spec.ClusterID)
+		text := fmt.Sprintf("cluster %s does not exist", id.Short())
+		left := w.left[v]
+		if len(left) == 0 {
+			w.add(finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).
+				WithFix("correct spec.clusterID of %s, or remove it from the config", v.name))
+			continue
+		}
+		var lines []string
+		command := finding.Command("routekeeper prune-orphans --subscription %s", left[0].table.Subscription())
+		for i, l := range left {
+			word := ", and "
+			if i == 0 {
+				word = "; routes to its pods stay: "
+			}
+			text += fmt.Sprintf("%s%d in %s", word, len(l.routes), l.table.Short())
+			command = finding.Command("%s --table %s", command, l.table)
+			for _, line := range l.routes {
+				lines = append(lines, l.table.Short()+": "+line)
+			}
+		}
+		f := finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).With(lines...)
+		if v.config.Spec.OnRemoval == v1alpha1.RemovalPrune {
+			w.add(f.WithFix("%s says for each what is missing to prove that nothing is behind it", command))
+		} else {
+			w.add(f.WithFix("correct spec.clusterID of %s; or set spec.onRemoval: Prune; or %s, and then remove %s from the config", v.name, command, v.name))
+		}
+	}
+}
+
+// Removal looks at a cluster whose config a person has removed, by what is remembered of it. Its plan
+// deletes the cluster's routes from the targets that the config names, and does nothing else.
+func Removal(s *network.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
+	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
+		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+	p.makeViews()
+	return p
+}
+
+// placeRemoved leaves out a route of a cluster whose config a person has removed.
+func (t *target) placeRemoved(r network.Route) {
+	s := t.shares[0]
+	known := t.w.s.Known(network.ID(s.config.Spec.ClusterID))
+	its := known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
+	if !its || !s.prunes() {
+		t.put(r, nil)
+		return
+	}
+	t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the config of " + s.name + " was removed"}
+}
