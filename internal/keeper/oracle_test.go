@@ -221,6 +221,7 @@ func withoutRoutes(table []byte) (doc object) {
 	p, _ := doc["properties"].(object)
 	delete(p, "routes")
 	delete(p, "provisioningState")
+	delete(p, "subnets") // another write can have put it on one meanwhile
 	return doc
 }
 
