@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -170,4 +171,34 @@ func TestTwoKeepers(t *testing.T) {
 			t.Errorf("%d writes at rest: %v", len(puts), calls(puts))
 		}
 	})
+}
+
+// TestListsFail: with several clusters in a subscription the networks are read by lists. Where these
+// fail, in whatever way, single GETs take their place, and a strip is repaired at the next check.
+func TestListsFail(t *testing.T) {
+	for name, f := range map[string]emulator.Fault{
+		"cut": {Cut: "before"}, "cut late": {Cut: "after"}, "hang": {Hold: "before"},
+		"error": {Status: 503}, "busy": {Status: 429, Code: "RetryableError", RetryAfter: 20},
+		"refused": {Status: 403, Code: "AuthorizationFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				configs := []v1alpha1.ClusterRoutes{w.demoConfig()}
+				for i := range 4 {
+					c := w.addCluster(fmt.Sprintf("c%d", i), fmt.Sprint(12+i))
+					configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
+				}
+				k := w.run(30*time.Second, configs...)
+				k.since(2 * time.Minute)
+				f.Method, f.Path, f.Count = http.MethodGet, "(routeTables|virtualNetworks)$", -1
+				w.inject(f)
+				for i := range 2 {
+					w.strip(w.demo.NodeSubnet)
+					w.repaired(fmt.Sprintf("strip %d", i), k, 32*time.Second+operation)
+					k.since(67 * time.Second)
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -201,11 +202,11 @@ func (d *everything) judgeTable(id network.ID, now, body []byte) {
 		if stays && next == hop {
 			continue
 		}
-		if m := d.living(hop); m != nil && d.needs(m, prefix, hop) {
+		if m := d.living(prefix, hop); m != nil && d.needs(m, prefix, hop) {
 			d.t.Errorf("at %s the route %s to %s, a living node of %s, leaves %s (now %v)", time.Now(), prefix,
 				hop, m.name, id.Short(), next)
 		}
-		if stays && d.living(next) == nil {
+		if stays && d.living(prefix, next) == nil {
 			d.t.Errorf("at %s the route %s in %s gets the next hop %s, which no node has", time.Now(), prefix,
 				id.Short(), next)
 		}
@@ -225,10 +226,13 @@ func withoutRoutes(table []byte) (doc object) {
 	return doc
 }
 
-// living finds the cluster one of whose nodes has an address.
-func (d *everything) living(address netip.Addr) *member {
-	for _, m := range d.members {
-		if m.gone.IsZero() && d.addresses(m)[address] {
+// living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks that
+// AKS made have the same addresses.
+func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
+	for i, m := range d.members {
+		its := strings.HasPrefix(prefix.String(), fmt.Sprintf("10.1%d.", 50+i)) ||
+			strings.HasPrefix(prefix.String(), fmt.Sprintf("fd12:3456:789%d:", i))
+		if its && m.gone.IsZero() && d.addresses(m)[address] {
 			return m
 		}
 	}
