@@ -36,7 +36,7 @@ func TestEverything(t *testing.T) {
 		}
 		return otherwise
 	}
-	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 3)
+	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 2)
 	if os.Getenv("ROUTEKEEPER_SEED") != "" {
 		days = 1
 	}
@@ -134,7 +134,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 		theirs: map[network.ID]map[string]string{}, shelf: &shelf{of: paper{}},
 		lost: map[network.ID]*takenAway{}, lacks: map[network.ID]time.Time{},
 		hands: map[network.ID][]time.Time{}}
-	d.interval = []time.Duration{10, 30, 60, 120}[d.by.IntN(4)] * time.Second
+	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
 	for i := range 1 + d.by.IntN(5) {
 		m := d.build(i, opts.Subscriptions[d.by.IntN(2)])
 		if i > 0 && d.by.IntN(3) == 0 {
