@@ -158,7 +158,8 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 		}
 		cost++
 		if fault != nil {
-			if fault.late && fault.Status == 0 && mannerOf(ctx).answer > 0 { // it hangs, and GETs may not
+			// It hangs, or its connection is cut, and GETs may work.
+			if fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0 {
 				c.learnFor(scope, resourceType, never, hungMemory)
 				return c.readEach(ctx, slices.Collect(maps.Values(missing)), tell)
 			}

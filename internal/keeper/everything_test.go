@@ -1,0 +1,411 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// TestEverything plays days of one to five clusters, in which everything goes wrong that can:
+// throttling, refusals, errors, lost and late answers, stale reads, cut connections, slow and failing
+// operations, keepers that are killed and start again hours later, two keepers at once, other writers,
+// lost routes, pools that replace each other, clusters that are deleted and made again, pauses and
+// other configs. An oracle that knows nothing of the keeper looks at each write before Azure takes it
+// (oracle_test.go), and at what is broken, and for how long (overdue_test.go).
+//
+// ROUTEKEEPER_DAYS is how many days are played, ROUTEKEEPER_SEED plays one again, ROUTEKEEPER_HOURS
+// is how long a day is.
+func TestEverything(t *testing.T) {
+	number := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 2)
+	if os.Getenv("ROUTEKEEPER_SEED") != "" {
+		days = 1
+	}
+	long := time.Duration(number("ROUTEKEEPER_HOURS", 24)) * time.Hour
+	for seed := first; seed < first+days; seed++ {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newEverything(t, uint64(seed)).play(long) })
+			if t.Failed() {
+				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays it again",
+					seed)
+			}
+		})
+	}
+}
+
+// everything is a day in which everything goes wrong.
+type everything struct {
+	*world
+	by       *rand.Rand
+	interval time.Duration
+	members  []*member
+	theirs   map[network.ID]map[string]string // unmanaged routes as they should be, by table
+	faults   []*fault
+	shelf    *shelf
+	lives    []*life // keepers that run: none, one or two
+	n        int     // of the next thing that somebody makes
+	story    []string
+
+	lost   map[network.ID]*takenAway  // associations that were taken away
+	hands  map[network.ID][]time.Time // when somebody took associations away
+	lacks  map[network.ID]time.Time   // since when a target lacks routes of nodes
+	latest time.Duration              // the longest repair beyond an interval
+
+	mu     sync.Mutex
+	paused time.Time // since when; zero where it is not
+}
+
+// member is a cluster of the day.
+type member struct {
+	name    string
+	kind    int
+	cluster network.ID
+	vnet    network.ID
+	table   network.ID
+	gateway network.ID   // a guarded subnet
+	nodes   []network.ID // its node subnets
+	spare   network.ID   // another subnet for nodes; "" where AKS made the network
+	targets []network.ID
+	pool    string
+	body    object // with which it is made again
+
+	gone    time.Time // since when it is deleted; zero while it is there
+	left    time.Time // since when it is not configured; zero while it is
+	excused time.Time // until when its associations may stay lost
+	excuse  string
+}
+
+const (
+	brought = iota
+	dualStack
+	madeByAKS
+	kinds
+)
+
+// fault is something that goes wrong for some time.
+type fault struct {
+	until time.Time
+	mend  func()
+	// excuses are the clusters whose associations cannot be put back while it lasts, and grace how
+	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
+	excuses []*member
+	grace   time.Duration
+	what    string
+}
+
+// life is a keeper from its start to its end.
+type life struct {
+	d       *everything
+	ctx     context.Context
+	kill    context.CancelFunc
+	done    chan struct{}
+	started time.Time
+
+	mu       sync.Mutex
+	k        *Keeper
+	said     []finding.Finding // what stands
+	knows    map[string]bool   // clusters that it has read in full
+	lastTold time.Time
+}
+
+func newEverything(t *testing.T, seed uint64) *everything {
+	opts := slow
+	opts.Subscriptions = []string{emulator.DefaultSubscription, "5ab00000-0000-4000-8000-00000000000b"}
+	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
+		theirs: map[network.ID]map[string]string{}, shelf: &shelf{of: paper{}},
+		lost: map[network.ID]*takenAway{}, lacks: map[network.ID]time.Time{},
+		hands: map[network.ID][]time.Time{}}
+	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
+	for i := range 1 + d.by.IntN(5) {
+		m := d.build(i, opts.Subscriptions[d.by.IntN(2)])
+		if i > 0 && d.by.IntN(3) == 0 {
+			m.targets = append(m.targets, d.members[i-1].targets[0])
+		}
+		d.members = append(d.members, m)
+	}
+	return d
+}
+
+// build makes a cluster with a gateway's subnet beside it.
+func (d *everything) build(i int, sub string) *member {
+	name, net := fmt.Sprintf("c%d", i), strconv.Itoa(50+i)
+	id := func(kind, name string) network.ID { return network.ResourceID(sub, name[:2]+"-rg", kind, name) }
+	m := &member{name: name, kind: d.by.IntN(kinds), cluster: id(network.TypeCluster, name), pool: "np"}
+	m.vnet, m.table = id(network.TypeVNet, name+"-vnet"), id(network.TypeRouteTable, name+"-rt")
+	m.targets = []network.ID{id(network.TypeRouteTable, name+"-target")}
+	m.gateway = m.vnet.Child("subnets", "gateway")
+	d.put(m.cluster.Group(), object{})
+	space, pods := []any{"10." + net + ".0.0/16"}, object{"networkPlugin": "kubenet",
+		"podCidr": "10.1" + net + ".0.0/16"}
+	subnet := func(name string, n int, table network.ID) object {
+		prefixes := []any{fmt.Sprintf("10.%s.%d.0/24", net, n)}
+		if m.kind == dualStack {
+			prefixes = append(prefixes, fmt.Sprintf("fd00:%s:0:%d::/64", net, n))
+		}
+		return object{"name": name, "properties": object{"addressPrefixes": prefixes,
+			"routeTable": object{"id": string(table)}, "unknown": object{"to": "us", "n": i}}}
+	}
+	pool := object{"name": m.pool, "count": 2, "mode": "System"}
+	if m.kind == dualStack {
+		space = append(space, "fd00:"+net+"::/48")
+		pods = object{"networkPlugin": "kubenet", "ipFamilies": []any{"IPv4", "IPv6"},
+			"podCidrs": []any{"10.1" + net + ".0.0/16", fmt.Sprintf("fd12:3456:789%d::/64", i)}}
+	}
+	own := object{"name": "theirs-first", "properties": object{"addressPrefix": "172.31." + net + ".0/24",
+		"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.9.9.9", "unknown": object{"n": i}}}
+	d.put(m.targets[0], object{"tags": object{"team": "network"}, "properties": object{
+		"routes": []any{own}, "unknown": "stays"}})
+	subnets := []any{subnet("gateway", 2, m.targets[0])}
+	if m.kind != madeByAKS {
+		d.putTable(m.table, "egress 0.0.0.0/0 10.9.9.9")
+		subnets = append(subnets, subnet("nodes", 1, m.table), subnet("spare", 3, m.table))
+		m.nodes = []network.ID{m.vnet.Child("subnets", "nodes")}
+		m.spare = m.vnet.Child("subnets", "spare")
+		pool["vnetSubnetID"] = string(m.nodes[0])
+	}
+	d.put(m.vnet, object{"properties": object{
+		"addressSpace": object{"addressPrefixes": space}, "subnets": subnets}})
+	m.body = object{"properties": object{"networkProfile": pods, "agentPoolProfiles": []any{pool}}}
+	d.put(m.cluster, m.body)
+	time.Sleep(time.Minute)
+	d.find(m)
+	d.noteTheirs(m.targets[0])
+	return m
+}
+
+// find finds the subnet and the table that AKS made.
+func (d *everything) find(m *member) {
+	if m.kind != madeByAKS {
+		return
+	}
+	list := d.get(d.nodeGroup(m) + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any)
+	subnets := list[0].(object)["properties"].(object)["subnets"].([]any)
+	m.nodes = []network.ID{network.ID(subnets[0].(object)["id"].(string))}
+	m.table = d.tableOf(m.nodes[0])
+}
+
+func (d *everything) nodeGroup(m *member) network.ID {
+	name := fmt.Sprintf("MC_%s-rg_%s_westeurope", m.name, m.name)
+	return network.GroupID(m.cluster.Subscription(), name)
+}
+
+// subnets are those that the keeper keeps, each with its table.
+func (m *member) subnets() map[network.ID]network.ID {
+	all := map[network.ID]network.ID{m.gateway: m.targets[0]}
+	for _, id := range m.nodes {
+		all[id] = m.table
+	}
+	return all
+}
+
+// configs are those of the clusters that are configured.
+func (d *everything) configs() (configs []v1alpha1.ClusterRoutes) {
+	for _, m := range d.members {
+		if !m.left.IsZero() {
+			continue
+		}
+		c := configure(m.name, m.cluster, m.targets...)
+		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+			{SubnetID: string(m.gateway), RouteTableID: string(m.targets[0])}}
+		configs = append(configs, c)
+	}
+	return configs
+}
+
+// start starts a keeper, which somebody starts again when it ends by itself.
+func (d *everything) start() {
+	l := &life{d: d, done: make(chan struct{}), started: time.Now(), knows: map[string]bool{}}
+	l.ctx, l.kill = context.WithCancel(context.Background())
+	client := emulatortest.ClientOver(d.t, cut{l, emulatortest.Transport(d.t, oracle{d, d.e})}, d.e,
+		emulatortest.Keeper)
+	configs := d.configs()
+	o := Options{Paused: d.pause, Shelf: mortal{l, d.shelf}}
+	l.k = New(client, configs, o)
+	go func() {
+		defer close(l.done)
+		for {
+			if err := l.k.Run(l.ctx, d.interval, l.hear); err == nil || l.ctx.Err() != nil {
+				return
+			}
+			time.Sleep(5 * time.Second)
+			l.mu.Lock()
+			l.k = New(client, d.configs(), o)
+			l.mu.Unlock()
+		}
+	}()
+	d.lives = append(d.lives, l)
+}
+
+// hear is told of every check.
+func (l *life) hear(r Round) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said, l.lastTold = r.Findings, time.Now()
+	for _, name := range cmpOr(r.Of, r.Kept) {
+		blind := slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
+				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown, finding.ClusterMissing}, f.Code)
+		})
+		if r.Seen != nil && !blind {
+			l.knows[name] = true
+		}
+	}
+}
+
+func cmpOr(a, b []string) []string {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// keeper is the first one that runs; nil where none does.
+func (d *everything) keeper() *Keeper {
+	if len(d.lives) == 0 {
+		return nil
+	}
+	l := d.lives[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.k
+}
+
+// end kills a keeper: its calls are cut, and nothing it does has an effect any more.
+func (d *everything) end(l *life) {
+	l.kill()
+	<-l.done
+	d.lives = slices.DeleteFunc(d.lives, func(o *life) bool { return o == l })
+}
+
+func (d *everything) pause() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused.IsZero() {
+		return ""
+	}
+	return "for a while"
+}
+
+// shelf survives the keepers; a dead one writes nothing on it.
+type shelf struct {
+	mu sync.Mutex
+	of paper
+}
+
+type mortal struct {
+	l *life
+	*shelf
+}
+
+func (m mortal) Recall() map[string]Lasting {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of.Recall()
+}
+
+func (m mortal) Keep(clusters map[string]Lasting) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.l.ctx.Err() == nil {
+		m.of.Keep(clusters)
+	}
+}
+
+// play plays a day, ends all trouble, and looks at what is left.
+func (d *everything) play(long time.Duration) {
+	d.start()
+	for begin := time.Now(); time.Since(begin) < long && !d.t.Failed(); {
+		d.happens()
+		d.pass(time.Second + time.Duration(d.by.Int64N(int64(15*time.Minute))))
+	}
+	if !d.t.Failed() {
+		d.calm()
+	}
+	for _, l := range slices.Clone(d.lives) {
+		d.end(l)
+	}
+	if d.t.Failed() {
+		for _, line := range d.story[max(0, len(d.story)-40):] {
+			d.t.Log(line)
+		}
+	}
+	d.t.Logf("%d clusters, every %s, %d things happened, the latest repair took %s more", len(d.members),
+		d.interval, d.n, d.latest)
+}
+
+// tell notes what happens, for who reads of a failure.
+func (d *everything) tell(format string, args ...any) {
+	d.story = append(d.story, time.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// calm ends all trouble, waits, and checks that everything is as it should be.
+func (d *everything) calm() {
+	for _, f := range d.faults {
+		f.mend()
+		f.until = time.Now()
+	}
+	d.mu.Lock()
+	d.paused = time.Time{}
+	d.mu.Unlock()
+	for _, m := range d.members {
+		m.left = time.Time{}
+		d.e.PauseRoutes(m.cluster, false)
+		if !m.gone.IsZero() {
+			d.makeAgain(m)
+		}
+	}
+	if len(d.lives) == 0 {
+		d.start()
+	}
+	for _, l := range d.lives {
+		l.k.Reload(d.configs())
+	}
+	d.tell("calm")
+	d.pass(30 * time.Minute)
+	for target, want := range d.wanted() {
+		d.expectRoutes(target, want...)
+	}
+	for _, m := range d.members {
+		for subnet, table := range m.subnets() {
+			if got := d.tableOf(subnet); !got.Equal(table) {
+				d.t.Errorf("%s has the table %q in the end, want %q", subnet.Short(), got, table.Short())
+			}
+		}
+	}
+}
+
+// raw is an object as JSON.
+func raw(o any) string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// later is the later one of two moments.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,281 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// oracle looks at each write of a keeper before Azure takes it. It reads with its own eyes what there
+// is, and knows what each write may change.
+type oracle struct {
+	d     *everything
+	under http.Handler
+}
+
+func (o oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the caller has gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		o.d.judge(r.Method, network.ID(r.URL.Path), r.Header.Get("If-Match"), body)
+	}
+	o.under.ServeHTTP(w, r)
+}
+
+// cut is a way to Azure that ends with its keeper.
+type cut struct {
+	l     *life
+	under http.RoundTripper
+}
+
+var errCut = errors.New("this keeper is dead")
+
+func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.l.ctx.Err() != nil {
+		return nil, errCut
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	context.AfterFunc(c.l.ctx, cancel)
+	return c.under.RoundTrip(r.WithContext(ctx))
+}
+
+// raw reads a resource as it is; nil where it does not exist.
+func (d *everything) raw(id network.ID) []byte {
+	status, body := d.op.Do(http.MethodGet, id, api(id), nil)
+	if status != http.StatusOK {
+		return nil
+	}
+	return body
+}
+
+const (
+	// underway is how long a write may go on after it was decided.
+	underway = 3 * time.Minute
+	// trusted is how old what a keeper knows of a cluster's life may be when it writes.
+	trusted = 5 * time.Second
+)
+
+// judge checks that a write changes only what it may.
+func (d *everything) judge(method string, id network.ID, etag string, body []byte) {
+	d.mu.Lock()
+	paused := d.paused
+	d.mu.Unlock()
+	m, kept := d.keeps(id)
+	now := d.raw(id)
+	switch {
+	case method != http.MethodPut || m == nil || !kept:
+		d.t.Errorf("at %s a keeper does %s %s, which is none of its business", time.Now(), method, id)
+		return
+	case !paused.IsZero() && time.Since(paused) > underway:
+		d.t.Errorf("at %s %s is written, in the pause since %s", time.Now(), id.Short(), paused)
+	case etag == "":
+		d.t.Errorf("%s is written without If-Match", id.Short())
+	}
+	if now == nil || etag != etagIn(now) {
+		return // Azure refuses it
+	}
+	if id.Is(network.TypeSubnet) {
+		d.judgeSubnet(m, id, now, body)
+	} else {
+		d.judgeTable(id, now, body)
+	}
+}
+
+// keeps finds the cluster for which a resource may be written, if one is configured, or was a moment ago.
+func (d *everything) keeps(id network.ID) (m *member, kept bool) {
+	for _, o := range d.members {
+		if o.left.IsZero() || time.Since(o.left) < underway {
+			for subnet := range o.subnets() {
+				if subnet.Equal(id) {
+					return o, true
+				}
+			}
+			if slices.ContainsFunc(o.targets, id.Equal) {
+				return o, true
+			}
+			if o.spare.Equal(id) { // a pool can have left it
+				return o, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (d *everything) judgeSubnet(m *member, id network.ID, now, body []byte) {
+	paths, err := network.Differences(now, body)
+	if err != nil || len(paths) > 0 && !slices.Equal(paths, []string{"properties.routeTable"}) {
+		d.t.Errorf("at %s the PUT of %s changes %v, %v", time.Now(), id.Short(), paths, err)
+	}
+	subnet, err := network.DecodeSubnet(body)
+	want := m.table
+	if id.Equal(m.gateway) {
+		want = m.targets[0]
+	}
+	if err != nil || !subnet.RouteTable.Equal(want) {
+		d.t.Errorf("at %s %s gets the table %q, %v", time.Now(), id.Short(), subnet.RouteTable, err)
+	}
+	if len(paths) > 0 && !m.gone.IsZero() && time.Since(m.gone) > trusted && m.left.IsZero() {
+		d.t.Errorf("at %s the table is put back on %s, whose cluster is gone since %s", time.Now(), id.Short(), m.gone)
+	}
+}
+
+// volatile is what changes with every write of a route.
+var volatile = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
+
+// routesIn are the routes of a table by their names, as they read.
+func routesIn(table []byte) map[string]string {
+	var doc struct {
+		Properties struct {
+			Routes []json.RawMessage `json:"routes"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(table, &doc) != nil {
+		return nil
+	}
+	all := map[string]string{}
+	for _, r := range doc.Properties.Routes {
+		var name struct{ Name string }
+		_ = json.Unmarshal(r, &name) // one that is no object has no name
+		all[name.Name] = strings.ReplaceAll(volatile.ReplaceAllString(string(r), ""), ",}", "}")
+	}
+	return all
+}
+
+// nodeRoutes are a table's routes that a cloud provider names: next hops by prefix.
+func nodeRoutes(table []byte) map[netip.Prefix]netip.Addr {
+	all := map[netip.Prefix]netip.Addr{}
+	if table == nil {
+		return all
+	}
+	if t, err := network.DecodeRouteTable(table); err == nil {
+		for _, r := range t.Routes {
+			if strings.Contains(r.Name, "____") {
+				all[r.Prefix] = r.Hop
+			}
+		}
+	}
+	return all
+}
+
+func etagIn(doc []byte) string {
+	var head struct{ ETag string }
+	_ = json.Unmarshal(doc, &head) // a document without one has none
+	return head.ETag
+}
+
+// theirsIn are the routes that no cloud provider named.
+func theirsIn(table []byte) map[string]string {
+	all := routesIn(table)
+	for name := range all {
+		if strings.Contains(name, "____") {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+func (d *everything) judgeTable(id network.ID, now, body []byte) {
+	if !reflect.DeepEqual(withoutRoutes(now), withoutRoutes(body)) {
+		d.t.Errorf("at %s the PUT of %s changes more than routes:\n%s\n%s", time.Now(), id.Short(), now, body)
+	}
+	if was, is := theirsIn(now), theirsIn(body); !reflect.DeepEqual(was, is) {
+		d.t.Errorf("at %s the PUT of %s changes unmanaged routes:\n%v\n%v", time.Now(), id.Short(), was, is)
+	}
+	after := nodeRoutes(body)
+	for prefix, hop := range nodeRoutes(now) {
+		next, stays := after[prefix]
+		if stays && next == hop {
+			continue
+		}
+		if m := d.living(prefix, hop); m != nil && d.needs(m, prefix, hop) {
+			d.t.Errorf("at %s the route %s to %s, a living node of %s, leaves %s (now %v)", time.Now(), prefix,
+				hop, m.name, id.Short(), next)
+		}
+		if stays && d.living(prefix, next) == nil {
+			d.t.Errorf("at %s the route %s in %s gets the next hop %s, which no node has", time.Now(), prefix,
+				id.Short(), next)
+		}
+	}
+}
+
+// withoutRoutes is a table without what a write of routes changes.
+func withoutRoutes(table []byte) (doc object) {
+	if json.Unmarshal(table, &doc) != nil {
+		return nil
+	}
+	delete(doc, "etag")
+	p, _ := doc["properties"].(object)
+	delete(p, "routes")
+	delete(p, "provisioningState")
+	delete(p, "subnets") // another write can have put it on one meanwhile
+	return doc
+}
+
+// living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks that
+// AKS made have the same addresses.
+func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
+	for i, m := range d.members {
+		its := strings.HasPrefix(prefix.String(), fmt.Sprintf("10.1%d.", 50+i)) ||
+			strings.HasPrefix(prefix.String(), fmt.Sprintf("fd12:3456:789%d:", i))
+		if its && m.gone.IsZero() && d.addresses(m)[address] {
+			return m
+		}
+	}
+	return nil
+}
+
+// addresses are those of a cluster's nodes: what the network interfaces of its scale sets have.
+func (d *everything) addresses(m *member) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	list := func(id network.ID, version string) []any {
+		status, body := d.op.Do(http.MethodGet, id, version, nil)
+		var doc struct{ Value []any }
+		if status != http.StatusOK || json.Unmarshal(body, &doc) != nil {
+			return nil // it is gone
+		}
+		return doc.Value
+	}
+	group := d.nodeGroup(m)
+	for _, set := range list(group+"/providers/Microsoft.Compute/virtualMachineScaleSets", "2024-07-01") {
+		id := network.ID(set.(object)["id"].(string))
+		for _, nic := range list(id+"/networkInterfaces", "2018-10-01") {
+			for _, c := range nic.(object)["properties"].(object)["ipConfigurations"].([]any) {
+				text, _ := c.(object)["properties"].(object)["privateIPAddress"].(string)
+				if a, err := netip.ParseAddr(text); err == nil {
+					all[a] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// needs reports whether a node with this address needs a route for this prefix: not where the cluster's
+// table shows that it has another one now.
+func (d *everything) needs(m *member, prefix netip.Prefix, hop netip.Addr) bool {
+	own := nodeRoutes(d.raw(m.table))
+	if own[prefix] == hop {
+		return true
+	}
+	for other, led := range own {
+		if led == hop && other.Addr().Is4() == prefix.Addr().Is4() {
+			return false
+		}
+	}
+	return own[prefix] == netip.Addr{} // another node has the prefix now
+}

@@ -1,0 +1,202 @@
+package keeper
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// takenAway is an association that somebody took away.
+type takenAway struct {
+	m      *member
+	since  time.Time
+	could  time.Time // since when nothing keeps it from being put back
+	excuse string    // what did last
+}
+
+// pass lets time pass, and looks at what is broken: every few seconds while something is.
+func (d *everything) pass(long time.Duration) {
+	for end := time.Now().Add(long); time.Now().Before(end) && !d.t.Failed(); {
+		step := time.Minute
+		if len(d.lost) > 0 {
+			step = time.Second
+		} else if len(d.faults) > 0 {
+			step = 10 * time.Second
+		}
+		time.Sleep(min(step, time.Until(end)))
+		synctest.Wait()
+		d.look()
+	}
+}
+
+// look holds what is against what should be.
+func (d *everything) look() {
+	now := time.Now()
+	d.faults = slices.DeleteFunc(d.faults, func(f *fault) bool {
+		over := !now.Before(f.until)
+		if over {
+			f.mend()
+		}
+		for _, m := range f.excuses {
+			d.excuse(m, f.grace, f.what)
+		}
+		return over
+	})
+	d.lookAtLost(now)
+	if len(d.lost) == 0 || now.Second()%10 == 0 {
+		d.lookAtTargets(now)
+		for table, want := range d.theirs {
+			if got := theirsIn(d.raw(table)); !reflect.DeepEqual(got, want) {
+				d.t.Errorf("at %s the unmanaged routes of %s are\n%v\nwant\n%v", now, table.Short(), got, want)
+			}
+		}
+	}
+}
+
+// excuse notes that a cluster's associations may stay lost for some time from now.
+func (d *everything) excuse(m *member, grace time.Duration, what string) {
+	if until := time.Now().Add(grace); until.After(m.excused) {
+		m.excused, m.excuse = until, what
+	}
+}
+
+// quick is how long beyond an interval a repair may take: what the design promises, and the time that
+// the operation takes.
+const quick = 2*time.Second + 4*time.Second
+
+// unsaidFor is how long something may be broken before a finding says so: a write that hangs is told
+// of when it is given up, after four calls of a minute each.
+const unsaidFor = 5 * time.Minute
+
+func (d *everything) lookAtLost(now time.Time) {
+	for subnet, l := range d.lost {
+		if d.tableOf(subnet) != "" {
+			d.latest = max(d.latest, now.Sub(l.could)-d.interval)
+			delete(d.lost, subnet)
+			continue
+		}
+		switch why := d.excused(l.m, now); {
+		case why != "":
+			if l.could, l.excuse = now, why; strings.HasPrefix(why, "stale") {
+				l.since = now // nobody can see it
+			}
+		case now.Sub(l.could) > d.interval+quick:
+			d.t.Errorf("at %s %s is not repaired, %s after it could have been; lost since %s; before: %s",
+				now, subnet.Short(), now.Sub(l.could), l.since, l.excuse)
+		}
+		if d.watches(l.m, now) && now.Sub(l.since) > d.interval+unsaidFor && d.findings(l.m) == nil {
+			d.t.Errorf("at %s %s is lost since %s, and nothing says so", now, subnet.Short(), l.since)
+		}
+	}
+}
+
+// excused says what keeps a cluster's associations from being put back; "" where nothing does.
+func (d *everything) excused(m *member, now time.Time) string {
+	switch {
+	case len(d.lives) == 0:
+		return "no keeper"
+	case d.pause() != "":
+		return "a pause"
+	case !m.left.IsZero():
+		return "no config"
+	case !m.gone.IsZero():
+		return "no cluster"
+	case now.Before(m.excused):
+		return m.excuse
+	case len(d.faults) > 0 && !d.known(m):
+		return "not known since the start"
+	}
+	return ""
+}
+
+// known reports whether a keeper that runs has seen all of a cluster.
+func (d *everything) known(m *member) bool {
+	return slices.ContainsFunc(d.lives, func(l *life) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.knows[m.name]
+	})
+}
+
+// watches reports whether a keeper has had the time to say what is wrong with a cluster.
+func (d *everything) watches(m *member, now time.Time) bool {
+	return len(d.lives) > 0 && m.left.IsZero() && now.Sub(d.lives[0].started) > d.interval+unsaidFor
+}
+
+// findings are what the first keeper says of a cluster, or of everything.
+func (d *everything) findings(m *member) []finding.Finding {
+	l := d.lives[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var of []finding.Finding
+	for _, f := range l.said {
+		if f.Cluster == m.name || f.Cluster == "" {
+			of = append(of, f)
+		}
+	}
+	return of
+}
+
+// wanted are the routes that each target should hold, as routes() reads them.
+func (d *everything) wanted() map[network.ID][]string {
+	want := map[network.ID]map[string]bool{}
+	for _, m := range d.members {
+		own := nodeRoutes(d.raw(m.table))
+		for _, target := range m.targets {
+			if want[target] == nil {
+				want[target] = map[string]bool{}
+			}
+			for prefix, hop := range own {
+				want[target][fmt.Sprintf("%s>%s", prefix, hop)] = true
+			}
+		}
+	}
+	out := map[network.ID][]string{}
+	for target, routes := range want {
+		for _, r := range d.routes(target) {
+			if strings.HasPrefix(r, "172.") {
+				routes[r] = true
+			}
+		}
+		out[target] = slices.Sorted(maps.Keys(routes))
+	}
+	return out
+}
+
+// lookAtTargets checks that a keeper says when a target lacks routes for long.
+func (d *everything) lookAtTargets(now time.Time) {
+	for target, want := range d.wanted() {
+		var of []*member
+		for _, m := range d.members {
+			if slices.ContainsFunc(m.targets, target.Equal) {
+				of = append(of, m)
+			}
+		}
+		got := d.routes(target)
+		lacks := slices.ContainsFunc(want, func(r string) bool { return !slices.Contains(got, r) })
+		if !lacks {
+			delete(d.lacks, target)
+			continue
+		}
+		if d.lacks[target].IsZero() {
+			d.lacks[target] = now
+		}
+		// A cluster that is not configured, or not there, has nothing to say.
+		quiet := slices.ContainsFunc(of, func(m *member) bool { return !d.watches(m, now) || !m.gone.IsZero() })
+		said := slices.ContainsFunc(of, func(m *member) bool { return !quiet && d.findings(m) != nil })
+		if quiet || said {
+			d.lacks[target] = now
+		}
+		if now.Sub(d.lacks[target]) > d.interval+2*unsaidFor {
+			d.t.Errorf("at %s %s lacks routes since %s, and nothing says so:\n%v\nwant\n%v", now,
+				target.Short(), d.lacks[target], got, want)
+		}
+	}
+}
