@@ -99,7 +99,7 @@ func (t *target) reportUnmanaged(r network.Route) {
 			case r.Prefix.Bits() < s.masks[cidr]:
 				t.w.add(tell(finding.ForeignOverlap,
 					"which covers pods of cluster %s that have no route of their own"))
-			case s.wanted[r.Prefix].Name == "":
+			case !s.wants(r.Prefix):
 				t.w.add(tell(finding.ForeignOverlap, "a prefix that a node of cluster %s can get"))
 			}
 		}

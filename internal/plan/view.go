@@ -25,9 +25,9 @@ type view struct {
 	source           network.ID
 	how              string
 	proven, doubtful bool
-	// wanted are the pod routes of the source by prefix; nil when they could not be read, and then nothing in a target is
+	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in a target is
 	// believed to be stale.
-	wanted map[netip.Prefix]network.Route
+	wanted podRoutes
 }
 
 func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cluster) *view {
@@ -86,13 +86,42 @@ func (v *view) isNodeHop(r network.Route) bool {
 	return r.Hop.IsValid() && (v.anyHop || slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
-// podRoutes returns the cluster's routes in its own table by prefix.
-func (v *view) podRoutes(table *network.RouteTable) map[netip.Prefix]network.Route {
+// podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix once.
+// They are the table's own, not copies.
+type podRoutes []*network.Route
+
+// at returns the route with a prefix.
+func (p podRoutes) at(prefix netip.Prefix) (r network.Route, found bool) {
+	i, found := slices.BinarySearchFunc(p, prefix, func(r *network.Route, prefix netip.Prefix) int {
+		return r.Prefix.Compare(prefix)
+	})
+	if !found {
+		return network.Route{}, false
+	}
+	return *p[i], true
+}
+
+// byPrefix returns the routes by their prefixes; nil where they are not known.
+func (p podRoutes) byPrefix() map[netip.Prefix]network.Route {
+	if p == nil {
+		return nil
+	}
+	routes := make(map[netip.Prefix]network.Route, len(p))
+	for _, r := range p {
+		routes[r.Prefix] = *r
+	}
+	return routes
+}
+
+// podRoutes returns the cluster's routes in its own table.
+func (v *view) podRoutes(table *network.RouteTable) podRoutes {
 	v.learnMasks(table)
-	routes := make(map[netip.Prefix]network.Route, len(table.Routes))
-	for _, r := range table.Routes {
-		if _, twice := routes[r.Prefix]; !twice && v.owns(r) {
-			routes[r.Prefix] = r
+	routes := make(podRoutes, 0, len(table.Routes))
+	for _, i := range table.ByPrefix() {
+		r := &table.Routes[i]
+		twice := len(routes) > 0 && routes[len(routes)-1].Prefix == r.Prefix
+		if !twice && v.owns(*r) {
+			routes = append(routes, r)
 		}
 	}
 	return routes
