@@ -19,7 +19,7 @@ type view struct {
 	anyHop  bool
 	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
 	blind bool
-	masks map[netip.Prefix]int // length of node prefixes, for each of cidrs
+	masks []int // length of node prefixes, for each of cidrs
 
 	// of the Discovery of the cluster's own table; source is "" when it is unknown
 	source           network.ID
@@ -31,7 +31,7 @@ type view struct {
 }
 
 func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cluster) *view {
-	v := &view{config: c, name: c.Metadata.Name, cluster: cluster, masks: map[netip.Prefix]int{}}
+	v := &view{config: c, name: c.Metadata.Name, cluster: cluster}
 	if cluster == nil {
 		return v
 	}
@@ -39,7 +39,7 @@ func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cl
 	v.anyHop = s.Known(cluster.ID).AnyHop
 	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
 	for _, cidr := range v.cidrs {
-		v.masks[cidr] = network.NodeMask(cidr)
+		v.masks = append(v.masks, network.NodeMask(cidr))
 	}
 	return v
 }
@@ -74,8 +74,8 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
-	for _, cidr := range v.cidrs {
-		if p.IsValid() && p.Bits() == v.masks[cidr] && cidr.Contains(p.Addr()) {
+	for i, cidr := range v.cidrs {
+		if p.IsValid() && p.Bits() == v.masks[i] && cidr.Contains(p.Addr()) {
 			return true
 		}
 	}
@@ -130,7 +130,7 @@ func (v *view) podRoutes(table *network.RouteTable) podRoutes {
 // learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure documents it by an
 // example only (configure-kubenet-dual-stack).
 func (v *view) learnMasks(table *network.RouteTable) {
-	for _, cidr := range v.cidrs {
+	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
 			continue
 		}
@@ -142,7 +142,7 @@ func (v *view) learnMasks(table *network.RouteTable) {
 		}
 		if len(seen) == 1 {
 			for bits := range seen {
-				v.masks[cidr] = bits
+				v.masks[i] = bits
 			}
 		}
 	}
