@@ -113,7 +113,7 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
-		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+		if subnet != nil && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return within(subnet.Prefixes, r.Hop) && podRouteStyle(r) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
 		}
 	}
