@@ -8,7 +8,6 @@ package azure
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -24,6 +23,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/network"
 )
@@ -251,17 +251,15 @@ func (c *Client) getResource(ctx context.Context, id network.ID) (network.Docume
 
 // document makes a Document of an answer. The ETag stands in the body; where it does not, the header has it.
 func document(id network.ID, a answer) (network.Document, error) {
-	var head struct {
-		ID   network.ID `json:"id"`
-		ETag string     `json:"etag"`
-	}
-	if err := json.Unmarshal(a.body, &head); err != nil || head.ID == "" {
+	head := gjson.GetManyBytes(a.body, "id", "etag")
+	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
 		return network.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
 	}
-	if head.ETag == "" {
-		head.ETag = a.header.Get("ETag")
+	doc := network.Document{ID: network.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
+	if doc.ETag == "" {
+		doc.ETag = a.header.Get("ETag")
 	}
-	return network.Document{ID: head.ID, ETag: head.ETag, Raw: a.body}, nil
+	return doc, nil
 }
 
 // address makes the URL of a resource or of something below it.

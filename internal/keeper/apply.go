@@ -247,10 +247,19 @@ func (w *worker) wrote(x *write) {
 		if c.after == nil {
 			c.after = c.s.Fork()
 		}
-		_ = c.after.Add(x.now.Raw) // it was read: what is wrong with it was said
+		x.addTo(c.after)
 	}
 	c.open--
 	c.end(w)
+}
+
+// addTo puts the resource into a snapshot as it was read last. What is wrong with it was said then.
+func (x *write) addTo(s *network.Snapshot) {
+	if !x.id.Is(network.TypeRouteTable) {
+		_ = s.Add(x.now.Raw)
+	} else if table, err := x.edit.decode(x.now); err == nil {
+		s.Tables[table.ID.Key()] = table
+	}
 }
 
 // keepFailure notes what the last write of a resource ran into.
@@ -278,17 +287,18 @@ func (x *write) apply(ctx context.Context) {
 		return
 	}
 	x.refusal = nil
-	seen := sight(written)
+	seen, sent := x.edit.sight(written), x.edit.sent(written)
 	for _, change := range x.edit.made {
 		state := plan.Obsolete // it was sent and refused, and is not wanted any more
-		if seen(change) && x.edit.sent(change, written) {
+		if seen(change) && sent[keyOfChange(change)] {
 			state = plan.Done
 			k.log.Info("changed", ChangeAttrs(change)...)
 		}
 		x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: state, Ended: ended(state)})
 	}
+	made := keysOf(x.edit.made)
 	for _, change := range x.planned {
-		if !contains(x.edit.made, change) {
+		if !made[keyOfChange(change)] {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Obsolete})
 		}
 	}
@@ -314,27 +324,34 @@ func ChangeAttrs(c plan.Change) []any {
 
 // sight returns what tells whether a change is true of a resource as it was read after a write, and in effect. Of what was never sent
 // nothing is.
-func sight(written azure.Written) func(plan.Change) bool {
+func (e *editor) sight(written azure.Written) func(plan.Change) bool {
 	doc := written.After
 	if written.Sent != nil && doc.ID.Is(network.TypeSubnet) {
 		if subnet, err := network.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
 			return func(c plan.Change) bool { return c.SeenInSubnet(subnet) }
 		}
 	} else if written.Sent != nil {
-		if table, err := network.DecodeRouteTable(doc.Raw); err == nil && !table.Failed {
+		if table, err := e.decode(doc); err == nil && !table.Failed {
 			return func(c plan.Change) bool { return c.SeenInTable(table) }
 		}
 	}
 	return func(plan.Change) bool { return false }
 }
 
-func contains(changes []plan.Change, c plan.Change) bool {
-	for _, have := range changes {
-		if have.Resource.Equal(c.Resource) && have.Verb == c.Verb && have.Route == c.Route {
-			return true
-		}
+// changeKey tells the changes of one resource apart.
+type changeKey struct {
+	verb  plan.Verb
+	route string
+}
+
+func keyOfChange(c plan.Change) changeKey { return changeKey{c.Verb, c.Route} }
+
+func keysOf(changes []plan.Change) map[changeKey]bool {
+	keys := make(map[changeKey]bool, len(changes))
+	for _, c := range changes {
+		keys[keyOfChange(c)] = true
 	}
-	return false
+	return keys
 }
 
 // failed tells of changes that were not made.
@@ -344,13 +361,13 @@ func (x *write) failed(ctx context.Context, written azure.Written, err error) {
 		state, text = plan.Skipped, ""
 	}
 	x.outcomes = make([]plan.Outcome, len(x.planned))
-	seen, missed := sight(written), 0
+	seen, sent, missed := x.edit.sight(written), x.edit.sent(written), 0
 	for i, change := range x.planned {
 		x.outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
 		switch {
 		case !seen(change):
 			missed++
-		case x.edit.sent(change, written): // it was made all the same
+		case sent[keyOfChange(change)]: // it was made all the same
 			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by somebody else
 			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}

@@ -23,6 +23,7 @@ func BenchmarkSync(b *testing.B) {
 	const nodes = 400
 	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
 		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
 	}})
 	sub := emulator.DefaultSubscription
 	cluster := network.ResourceID(sub, "rg", network.TypeCluster, "big")
@@ -150,6 +151,7 @@ func BenchmarkRest(b *testing.B) {
 	subscriptions := emulatortest.Subscriptions(10)
 	w := emptyWorld(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1, Buckets: emulator.Buckets{
 		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
 	}})
 	var configs []v1alpha1.ClusterRoutes
 	for _, m := range emulatortest.BuildFleet(b, w.e, subscriptions, 1000, 20) {

@@ -45,6 +45,7 @@ type editor struct {
 	intend   func([]plan.Change) // is told what the next document changes, before it is sent
 	made     []plan.Change       // by the documents that were to be sent, the last word on each
 	drafts   []draft
+	read     *network.RouteTable // as it was read last
 }
 
 // draft is a document that was to be sent, and what it changes.
@@ -54,7 +55,8 @@ type draft struct {
 }
 
 func (e *editor) note(changes []plan.Change) {
-	e.made = slices.DeleteFunc(e.made, func(c plan.Change) bool { return contains(changes, c) })
+	now := keysOf(changes)
+	e.made = slices.DeleteFunc(e.made, func(c plan.Change) bool { return now[keyOfChange(c)] })
 	e.made = append(e.made, changes...)
 	e.intend(changes)
 }
@@ -65,12 +67,28 @@ func (e *editor) draw(changes []plan.Change, body []byte, err error) ([]byte, er
 	return body, err
 }
 
-// sent reports whether a change was in a document that may have taken effect. What was only in others, which were refused, is nothing
+// sent are the changes in documents that may have taken effect. What was only in others, which were refused, is nothing
 // that this program did, even where it has become true since.
-func (e *editor) sent(c plan.Change, written azure.Written) bool {
-	return slices.ContainsFunc(e.drafts, func(d draft) bool {
-		return contains(d.changes, c) && slices.ContainsFunc(written.All, func(body []byte) bool { return bytes.Equal(body, d.body) })
-	})
+func (e *editor) sent(written azure.Written) map[changeKey]bool {
+	var changes []plan.Change
+	for _, d := range e.drafts {
+		if slices.ContainsFunc(written.All, func(body []byte) bool { return bytes.Equal(body, d.body) }) {
+			changes = append(changes, d.changes...)
+		}
+	}
+	return keysOf(changes)
+}
+
+// decode reads the table, or takes it as it was read last, where the document is the same.
+func (e *editor) decode(doc network.Document) (*network.RouteTable, error) {
+	if e.read != nil && bytes.Equal(e.read.Raw, doc.Raw) {
+		return e.read, nil
+	}
+	table, err := network.DecodeRouteTable(doc.Raw)
+	if err == nil {
+		e.read = table
+	}
+	return table, err
 }
 
 // believed is how old what a plan stands on may be when a table is written: a slow look, and waiting for a turn, can take a while.
@@ -96,7 +114,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 		body, err := network.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
 		return e.draw(p.Changes, body, err)
 	}
-	table, err := network.DecodeRouteTable(doc.Raw)
+	table, err := e.decode(doc)
 	if err != nil {
 		return nil, err
 	}

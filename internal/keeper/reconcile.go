@@ -73,11 +73,9 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 // The first two steps wait for nothing but the subnets, because a lost association breaks traffic now,
 // and the ID of the table is all it takes. Writes go on by themselves; the worker is told of their end.
 func (w *worker) reconcile(ctx context.Context, c *check) error {
-	c.fresh = c.began
+	c.fresh = c.began // of several events the last may have come just now
 	if c.poll {
 		c.fresh = c.began.Add(-min(w.k.interval/2, sharedFor))
-	} else if !c.asked.IsZero() {
-		c.fresh = c.asked
 	}
 	if !c.asked.IsZero() {
 		for _, r := range w.mem.refused {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,30 @@ type RouteTable struct {
 	NoLearned bool
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
+
+	byPrefix []int // of ByPrefix
+}
+
+// ByPrefix returns where the routes with prefixes are in Routes, in the order of their prefixes. That
+// is worked out once, when the table is decoded: tables are read again and again, and rarely change.
+func (t *RouteTable) ByPrefix() []int {
+	if t.byPrefix == nil {
+		return sortRoutes(t.Routes)
+	}
+	return t.byPrefix
+}
+
+func sortRoutes(routes []Route) []int {
+	order := make([]int, 0, len(routes))
+	for i, r := range routes {
+		if r.Prefix.IsValid() {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return routes[i].Prefix.Compare(routes[j].Prefix)
+	})
+	return order
 }
 
 // Route is one user-defined route. Raw holds all of it, also what the other fields do not say.
@@ -107,6 +132,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	for _, s := range p.Subnets {
 		t.Subnets = append(t.Subnets, s.id())
 	}
+	t.byPrefix = sortRoutes(t.Routes)
 	return t, nil
 }
 

@@ -1,10 +1,11 @@
 package network
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Subnet is a subnet of a virtual network.
@@ -113,13 +114,8 @@ func gatewayOf(configuration ID) ID {
 
 // ProvisioningState returns what a document says of the last operation on it: Succeeded, Updating, Failed, Deleting.
 func ProvisioningState(raw []byte) string {
-	var doc struct {
-		Properties struct {
-			ProvisioningState string `json:"provisioningState"`
-		} `json:"properties"`
-	}
-	_ = json.Unmarshal(raw, &doc) // a document without one has no state: ""
-	return doc.Properties.ProvisioningState
+	// It stands near the front of a long document; without one there is no state: "".
+	return gjson.GetBytes(raw, "properties.provisioningState").String()
 }
 
 // Settled reports whether no operation is running on the document's resource.

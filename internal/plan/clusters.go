@@ -173,7 +173,7 @@ func (p *Planner) noteOwnTables(v *view) {
 func (p *Planner) Source(cluster network.ID) map[netip.Prefix]network.Route {
 	for _, v := range p.views {
 		if v.wanted != nil && cluster.Equal(network.ID(v.config.Spec.ClusterID)) {
-			return v.wanted
+			return v.wanted.byPrefix()
 		}
 	}
 	return nil

@@ -65,14 +65,20 @@ func familyName(v4 bool) string {
 // routedNodes counts the nodes that pod routes lead to: the next hops of the family that has
 // fewest.
 func routedNodes(hops map[netip.Addr]string, families []bool) int {
-	count := map[bool]int{}
+	ipv4 := 0
 	for hop := range hops {
-		count[hop.Is4()]++
+		if hop.Is4() {
+			ipv4++
+		}
 	}
 	least := -1
 	for _, v4 := range families {
-		if least < 0 || count[v4] < least {
-			least = count[v4]
+		count := ipv4
+		if !v4 {
+			count = len(hops) - ipv4
+		}
+		if least < 0 || count < least {
+			least = count
 		}
 	}
 	return least

@@ -53,7 +53,7 @@ func (w *work) missing() {
 
 // whole returns the pod routes of a cluster's table by all of the cluster's pod CIDRs, also those
 // that the config excludes.
-func (w *work) whole(v *view) (*view, map[netip.Prefix]network.Route) {
+func (w *work) whole(v *view) (*view, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
 	}
@@ -70,9 +70,9 @@ func (w *work) excluded(v *view) {
 	}
 	var out []network.Route
 	_, all := w.whole(v)
-	for _, prefix := range sortedPrefixes(all) {
-		if _, copied := v.wanted[prefix]; !copied {
-			out = append(out, all[prefix])
+	for _, r := range all {
+		if _, copied := v.wanted.at(r.Prefix); !copied {
+			out = append(out, *r)
 		}
 	}
 	if len(out) > 0 {
@@ -103,11 +103,8 @@ func (w *work) nodes(v *view) {
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := network.NodeRoutes{ETag: table.ETag, Hops: map[netip.Addr]string{},
+	now := network.NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
 		Lacks: map[string]network.Lack{}}
-	for _, prefix := range sortedPrefixes(routes) {
-		now.Hops[routes[prefix].Hop] = network.RouteNode(routes[prefix].Name)
-	}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
@@ -140,6 +137,23 @@ func (w *work) nodes(v *view) {
 	case len(reported) > 0:
 		w.reportLone(v, table, now, reported, routed)
 	}
+}
+
+// hops are the nodes that the routes name, by next hop. Nobody changes what the check before found, so
+// it is used again where the table is the same.
+func (p podRoutes) hops(table *network.RouteTable, before network.NodeRoutes) map[netip.Addr]string {
+	if before.Hops != nil && before.ETag == table.ETag && len(before.Hops) == len(p) &&
+		!slices.ContainsFunc(p, func(r *network.Route) bool {
+			node, known := before.Hops[r.Hop]
+			return !known || node != network.RouteNode(r.Name)
+		}) {
+		return before.Hops
+	}
+	now := make(map[netip.Addr]string, len(p))
+	for _, r := range p {
+		now[r.Hop] = network.RouteNode(r.Name)
+	}
+	return now
 }
 
 // judge decides by the rules above whether a node without a route is reported, and notes it.

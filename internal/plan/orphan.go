@@ -118,7 +118,7 @@ func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
 		if subnet == nil {
 			continue
 		}
-		if slices.ContainsFunc(table.Routes, func(r network.Route) bool { return podRouteStyle(r) && within(subnet.Prefixes, r.Hop) }) {
+		if slices.ContainsFunc(table.Routes, func(r network.Route) bool { return within(subnet.Prefixes, r.Hop) && podRouteStyle(r) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
 		}
 		if node := p.strangeNode(subnet); empty && node != "" {

@@ -52,7 +52,10 @@ func (t *target) proveStale(r network.Route, owners []*share) (p proof) {
 func (t *target) nodeGone(s *share, r network.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Known(s.cluster.ID).Settled {
-		if hop == r.Hop && s.wanted[prefix].Hop == hop && prefix.Addr().Is4() == r.Prefix.Addr().Is4() {
+		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
+			continue
+		}
+		if want, _ := s.wanted.at(prefix); want.Hop == hop {
 			now = append(now, prefix)
 		}
 	}

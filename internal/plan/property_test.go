@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
@@ -291,5 +292,73 @@ func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
 				t.Fatalf("%s to %s stays, and no NIC has it", r.Prefix, r.NextHop())
 			}
 		}
+	}
+}
+
+// TestSettled: the short way, which finds that a target is as it should be, agrees with the long one,
+// which decides about each route. It must not be taken where the long one would report anything.
+func TestSettled(t *testing.T) {
+	settled := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := randomWorld(t)
+		if rapid.Bool().Draw(t, "in sync") { // most random worlds are not
+			for _, desired := range Make(w.s, w.configs).Desired.Tables {
+				raw, err := network.SetRoutes(w.s.Table(desired.ID).Raw, desired.Routes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.rawTable(string(raw))
+			}
+		}
+		p := New(w.s, w.configs)
+		for _, id := range p.targetIDs() {
+			plan := func(look func(*target)) (*target, work) {
+				w := p.work()
+				target := &target{w: &w, now: p.s.Table(id), limit: network.DefaultRouteLimit}
+				for _, part := range p.parts[id.Key()] {
+					target.shares = append(target.shares, &share{part: part})
+					target.limit = min(target.limit, part.maxRoutes)
+				}
+				look(target)
+				return target, w
+			}
+			short := false
+			if plan(func(t *target) { short = t.settled() }); !short {
+				continue
+			}
+			settled++
+			long, found := plan((*target).decide)
+			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes, func(a, b network.Route) bool {
+				return reflect.DeepEqual(a, b)
+			})
+			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) + len(found.asked)
+			for _, s := range long.shares {
+				noted += len(s.drift) + len(s.kept) + len(s.undeleted) + len(s.unfollowed)
+			}
+			if !same || noted > 0 || !found.need.Empty() {
+				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long, found.found, found.need)
+			}
+		}
+	})
+	if settled == 0 {
+		t.Error("no target was settled")
+	}
+}
+
+// TestSettledShared: a route that two clusters want alike is reported, although nothing is to be done.
+func TestSettledShared(t *testing.T) {
+	w := &world{t: t, s: network.NewSnapshot()}
+	route := "n1 10.244.1.0/24 10.240.0.4"
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA).table(tableA, route)
+	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24", tableB).table(tableB, route)
+	w.table(gateway, route)
+	w.config("shop", clusterA, gateway)
+	w.config("play", clusterB, gateway)
+	p := Make(w.s, w.configs)
+	reported := slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
+		return f.Code == finding.ClustersOverlap && f.Severity == finding.Error && len(f.Evidence) == 1
+	})
+	if len(p.Changes) > 0 || !reported {
+		t.Errorf("%+v, %+v", p.Changes, p.Findings)
 	}
 }

@@ -90,16 +90,16 @@ func (t *target) reportUnmanaged(r network.Route) {
 			return t.finding(code, s, "the unmanaged route %s in %s sends %s to %s, "+format,
 				r.Name, t.now.ID.Short(), r.Prefix, r.NextHop(), s.cluster.ID.Short()).About(r.Name)
 		}
-		for _, cidr := range s.cidrs {
+		for i, cidr := range s.cidrs {
 			switch {
 			case !cidr.Overlaps(r.Prefix):
-			case r.Prefix.Bits() > s.masks[cidr]:
+			case r.Prefix.Bits() > s.masks[i]:
 				t.w.add(tell(finding.ForeignShadow, "past the nodes of cluster %s").
 					WithFix("if it is not meant: %s", deleteCommand(t.now.ID, r.Name)))
-			case r.Prefix.Bits() < s.masks[cidr]:
+			case r.Prefix.Bits() < s.masks[i]:
 				t.w.add(tell(finding.ForeignOverlap,
 					"which covers pods of cluster %s that have no route of their own"))
-			case s.wanted[r.Prefix].Name == "":
+			case !s.wants(r.Prefix):
 				t.w.add(tell(finding.ForeignOverlap, "a prefix that a node of cluster %s can get"))
 			}
 		}

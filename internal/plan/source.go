@@ -270,12 +270,16 @@ func (c candidates) carrying(ids []network.ID) []network.ID {
 
 // Carries reports whether a table holds a route to one of the cluster's nodes.
 func Carries(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) bool {
-	return len(PodRoutes(s, config, table)) > 0
+	return len(podRoutesOf(s, config, table)) > 0
 }
 
 // PodRoutes returns the routes of a table that are a cluster's, by prefix: to the pod CIDR of one node, by way of an address in
 // one of its node subnets.
 func PodRoutes(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) map[netip.Prefix]network.Route {
+	return podRoutesOf(s, config, table).byPrefix()
+}
+
+func podRoutesOf(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) podRoutes {
 	return newView(s, config, s.Cluster(network.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 

@@ -59,8 +59,13 @@ type share struct {
 
 // mayTouch reports whether the policy lets a route change.
 func (s *share) mayTouch(r network.Route) bool {
-	_, wanted := s.wanted[r.Prefix]
-	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly && wanted
+	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly && s.wants(r.Prefix)
+}
+
+// wants reports whether the cluster's table has a pod route with a prefix.
+func (s *share) wants(prefix netip.Prefix) bool {
+	_, wanted := s.wanted.at(prefix)
+	return wanted
 }
 
 // target is a route table being planned: the routes it will hold, in their order.
@@ -100,19 +105,19 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 			WithFix("remove the target from %s; if no cluster is there any more, take the table off that subnet", first.name))
 		return nil
 	}
-	room := len(table.Routes)
-	t := &target{w: w, now: table, reasons: map[string]Reason{}, gone: map[string]Reason{}, blocked: map[[2]string][]string{}}
-	for _, p := range parts {
+	t := &target{w: w, now: table, limit: network.DefaultRouteLimit}
+	for i, p := range parts {
 		t.shares = append(t.shares, &share{part: p})
-		room = max(room, len(p.wanted))
+		if i == 0 || p.maxRoutes < t.limit {
+			t.limit = p.maxRoutes
+		}
 	}
-	t.routes, t.byPrefix, t.byName = make([]network.Route, 0, room), make(map[netip.Prefix]int, room), make(map[string]int, room)
-	t.owner = make(map[string]*share, room)
-	for _, r := range table.Routes {
-		t.place(r)
+	if !w.removing && t.settled() {
+		t.routes = slices.Clip(table.Routes)
+	} else {
+		t.decide()
 	}
 	if !w.removing {
-		t.addMissing()
 		t.report()
 		t.noteLeft()
 	}
@@ -120,6 +125,63 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s", id)))
 	}
 	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
+}
+
+// settled reports whether the target is as it should be, which is what nearly every check finds. Then
+// all that decide would do is to leave each route where it is: those that one cluster wants, with the
+// next hop that it wants, and those that have nothing to do with pod addresses. Both tables are walked
+// once, in the order of the prefixes.
+func (t *target) settled() bool {
+	next := make([]int, len(t.shares)) // of the routes that each cluster wants
+	for _, i := range t.now.ByPrefix() {
+		r := &t.now.Routes[i]
+		wanted, near := 0, false
+		for n, s := range t.shares {
+			if s.wanted == nil {
+				return false
+			}
+			if next[n] < len(s.wanted) && s.wanted[next[n]].Prefix == r.Prefix {
+				if !s.wanted[next[n]].SameHop(*r) {
+					return false
+				}
+				next[n]++
+				wanted++
+			}
+			near = near || s.near(r.Prefix)
+		}
+		if wanted > 1 || wanted == 0 && near {
+			return false
+		}
+	}
+	for n, s := range t.shares {
+		if s.wanted == nil || next[n] < len(s.wanted) {
+			return false
+		}
+	}
+	return true
+}
+
+// near reports whether a prefix, but for that of a default route, has addresses of the cluster's pods.
+func (s *share) near(p netip.Prefix) bool {
+	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
+}
+
+// decide gives each route its place, and adds those that are missing.
+func (t *target) decide() {
+	room := len(t.now.Routes)
+	for _, s := range t.shares {
+		room = max(room, len(s.wanted))
+	}
+	t.routes, t.byPrefix = make([]network.Route, 0, room), make(map[netip.Prefix]int, room)
+	t.byName, t.owner = make(map[string]int, room), make(map[string]*share, room)
+	t.reasons, t.gone = map[string]Reason{}, map[string]Reason{}
+	t.blocked = map[[2]string][]string{}
+	for _, r := range t.now.Routes {
+		t.place(r)
+	}
+	if !t.w.removing {
+		t.addMissing()
+	}
 }
 
 // unsettled is the finding for a resource whose last operation failed.
@@ -150,7 +212,7 @@ func (t *target) place(r network.Route) {
 	claim := func(s *share) {
 		owners = append(owners, s)
 		unknown = unknown || s.wanted == nil
-		if want, ok := s.wanted[r.Prefix]; ok {
+		if want, ok := s.wanted.at(r.Prefix); ok {
 			if wants == nil {
 				wants = s
 			}
@@ -194,7 +256,7 @@ func (t *target) place(r network.Route) {
 
 // owns reports whether a route is a cluster's.
 func (t *target) owns(s *share, r network.Route) bool {
-	want, wanted := s.wanted[r.Prefix]
+	want, wanted := s.wanted.at(r.Prefix)
 	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
 	}
@@ -209,7 +271,8 @@ func (t *target) had(s *share, r network.Route) bool {
 
 // follow returns the route with the next hop that the cluster's table has for its prefix.
 func (t *target) follow(r network.Route, s *share) network.Route {
-	hop := s.wanted[r.Prefix].Hop
+	want, _ := s.wanted.at(r.Prefix)
+	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
 		s.drift = append(s.drift, fmt.Sprintf("%s would follow from %s to %s", r.Prefix, r.NextHop(), hop))
 		return r
@@ -254,18 +317,12 @@ func (t *target) placeStale(r network.Route, owners []*share) {
 // addMissing adds the routes that the clusters' tables have and the target has not, as many as fit.
 func (t *target) addMissing() {
 	kept := len(t.routes)
-	t.limit = network.DefaultRouteLimit
-	for i, s := range t.shares {
-		if i == 0 || s.maxRoutes < t.limit {
-			t.limit = s.maxRoutes
-		}
-	}
 	added, missing := 0, 0
 	var without []string // clusters that lack routes
 	for _, s := range t.shares {
 		before := missing
-		for _, prefix := range sortedPrefixes(s.wanted) {
-			switch want := s.wanted[prefix]; {
+		for _, want := range s.wanted {
+			switch want := *want; {
 			case t.taken(s, want):
 			case s.policy == v1alpha1.PolicyObserve:
 				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
@@ -328,13 +385,4 @@ func (t *target) freeName(want network.Route) string {
 
 func deleteCommand(table network.ID, route string) finding.CommandLine {
 	return finding.Command("az network route-table route delete --ids %s", table.Child("routes", route))
-}
-
-func sortedPrefixes(routes map[netip.Prefix]network.Route) []netip.Prefix {
-	prefixes := make([]netip.Prefix, 0, len(routes))
-	for p := range routes {
-		prefixes = append(prefixes, p)
-	}
-	slices.SortFunc(prefixes, netip.Prefix.Compare)
-	return prefixes
 }

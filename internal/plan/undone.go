@@ -38,13 +38,13 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 			}
 			routes := map[netip.Prefix]netip.Addr{}
 			for prefix, hop := range before[target] {
-				if part.wanted[prefix].Hop == hop && back[place{target, prefix.String()}] {
+				if want, _ := part.wanted.at(prefix); want.Hop == hop && back[place{target, prefix.String()}] {
 					routes[prefix] = hop
 				}
 			}
 			if table := p.s.Tables[target]; table != nil {
 				for _, r := range table.Routes {
-					if want, ours := part.wanted[r.Prefix]; ours && want.SameHop(r) {
+					if want, ours := part.wanted.at(r.Prefix); ours && want.SameHop(r) {
 						routes[r.Prefix] = want.Hop
 					}
 				}

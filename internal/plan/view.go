@@ -19,19 +19,19 @@ type view struct {
 	anyHop  bool
 	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
 	blind bool
-	masks map[netip.Prefix]int // length of node prefixes, for each of cidrs
+	masks []int // length of node prefixes, for each of cidrs
 
 	// of the Discovery of the cluster's own table; source is "" when it is unknown
 	source           network.ID
 	how              string
 	proven, doubtful bool
-	// wanted are the pod routes of the source by prefix; nil when they could not be read, and then nothing in a target is
+	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in a target is
 	// believed to be stale.
-	wanted map[netip.Prefix]network.Route
+	wanted podRoutes
 }
 
 func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cluster) *view {
-	v := &view{config: c, name: c.Metadata.Name, cluster: cluster, masks: map[netip.Prefix]int{}}
+	v := &view{config: c, name: c.Metadata.Name, cluster: cluster}
 	if cluster == nil {
 		return v
 	}
@@ -39,7 +39,7 @@ func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cl
 	v.anyHop = s.Known(cluster.ID).AnyHop
 	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
 	for _, cidr := range v.cidrs {
-		v.masks[cidr] = network.NodeMask(cidr)
+		v.masks = append(v.masks, network.NodeMask(cidr))
 	}
 	return v
 }
@@ -74,8 +74,8 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
-	for _, cidr := range v.cidrs {
-		if p.IsValid() && p.Bits() == v.masks[cidr] && cidr.Contains(p.Addr()) {
+	for i, cidr := range v.cidrs {
+		if p.IsValid() && p.Bits() == v.masks[i] && cidr.Contains(p.Addr()) {
 			return true
 		}
 	}
@@ -86,13 +86,42 @@ func (v *view) isNodeHop(r network.Route) bool {
 	return r.Hop.IsValid() && (v.anyHop || slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
-// podRoutes returns the cluster's routes in its own table by prefix.
-func (v *view) podRoutes(table *network.RouteTable) map[netip.Prefix]network.Route {
+// podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix once.
+// They are the table's own, not copies.
+type podRoutes []*network.Route
+
+// at returns the route with a prefix.
+func (p podRoutes) at(prefix netip.Prefix) (r network.Route, found bool) {
+	i, found := slices.BinarySearchFunc(p, prefix, func(r *network.Route, prefix netip.Prefix) int {
+		return r.Prefix.Compare(prefix)
+	})
+	if !found {
+		return network.Route{}, false
+	}
+	return *p[i], true
+}
+
+// byPrefix returns the routes by their prefixes; nil where they are not known.
+func (p podRoutes) byPrefix() map[netip.Prefix]network.Route {
+	if p == nil {
+		return nil
+	}
+	routes := make(map[netip.Prefix]network.Route, len(p))
+	for _, r := range p {
+		routes[r.Prefix] = *r
+	}
+	return routes
+}
+
+// podRoutes returns the cluster's routes in its own table.
+func (v *view) podRoutes(table *network.RouteTable) podRoutes {
 	v.learnMasks(table)
-	routes := make(map[netip.Prefix]network.Route, len(table.Routes))
-	for _, r := range table.Routes {
-		if _, twice := routes[r.Prefix]; !twice && v.owns(r) {
-			routes[r.Prefix] = r
+	routes := make(podRoutes, 0, len(table.Routes))
+	for _, i := range table.ByPrefix() {
+		r := &table.Routes[i]
+		twice := len(routes) > 0 && routes[len(routes)-1].Prefix == r.Prefix
+		if !twice && v.owns(*r) {
+			routes = append(routes, r)
 		}
 	}
 	return routes
@@ -101,7 +130,7 @@ func (v *view) podRoutes(table *network.RouteTable) map[netip.Prefix]network.Rou
 // learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure documents it by an
 // example only (configure-kubenet-dual-stack).
 func (v *view) learnMasks(table *network.RouteTable) {
-	for _, cidr := range v.cidrs {
+	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
 			continue
 		}
@@ -113,7 +142,7 @@ func (v *view) learnMasks(table *network.RouteTable) {
 		}
 		if len(seen) == 1 {
 			for bits := range seen {
-				v.masks[cidr] = bits
+				v.masks[i] = bits
 			}
 		}
 	}
