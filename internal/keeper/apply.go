@@ -144,6 +144,9 @@ func (c *check) started(id network.ID) bool {
 
 // start writes resources.
 func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.Change, again replan) {
+	if changes = c.withinLimit(s, changes); len(changes) == 0 {
+		return
+	}
 	if c.k.opts.Planned != nil {
 		about := c.round()
 		about.Changes = planned(changes, nil)
