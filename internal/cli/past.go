@@ -190,6 +190,8 @@ func changedBy(c history.Change) string {
 // outcome says what became of a change.
 func outcome(c history.Change) string {
 	switch {
+	case c.Note != "" && c.State == plan.Done && c.Settled != nil:
+		return fmt.Sprintf("%s at %s; %s", c.State, c.Settled.Local().Format(time.TimeOnly), c.Note)
 	case c.Note != "":
 		return fmt.Sprintf("%s (%s)", c.State, c.Note)
 	case c.State == history.Intended:

@@ -237,6 +237,7 @@ func (w *worker) wrote(x *write) {
 		delete(w.mem.failing, x.id.Key())
 	}
 	c.outcomes[x.id.Key()] = x.outcomes
+	w.askFabric(x)
 	if x.now.Raw != nil {
 		if c.after == nil {
 			c.after = c.s.Fork()

@@ -63,7 +63,8 @@ type Keeper struct {
 	opts     Options
 	log      *slog.Logger
 	writes   *writes
-	limit    *limiter   // nil for none
+	limit    *limiter // nil for none
+	fabric   *fabric
 	told     sync.Mutex // is held while a check is recorded and told
 	leftover sync.Mutex // is held while something is posted to a worker that has ended
 
@@ -108,7 +109,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Shelf != nil {
 		k.kept = opts.Shelf.Recall()
