@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -27,8 +28,8 @@ func (h Hop) String() string {
 	return h.Type
 }
 
-// Interface reads a network interface, of a machine or of an instance of a scale set. One of a scale
-// set is looked for in the scale set's list, which takes no right beyond those of other reads.
+// Interface reads a network interface, of a machine or of an instance of a scale set. One of a
+// scale set is looked for in the scale set's list, which takes no further right.
 func (c *Client) Interface(ctx context.Context, id network.ID) (*network.Interface, error) {
 	if !id.Is(network.TypeScaleSetInterface) {
 		doc, err := c.getResource(ctx, id)
@@ -64,10 +65,10 @@ func (c *Client) Interface(ctx context.Context, id network.ID) (*network.Interfa
 // NextHop asks where Azure's network sends packets of a network interface to an address. It takes
 // some seconds, and a running machine.
 //
-// Of a virtual machine's interface it reads the effective routes ("Network Interfaces - Get Effective
-// Route Table"). There is no such call for interfaces of scale sets in Azure's reference: of these it
-// asks the Network Watcher of the region ("Network Watchers - Get Next Hop"), with the instance as the
-// machine. The reference says nothing about instances there, so a refusal has to be expected.
+// Of a virtual machine's interface it reads the effective routes ("Network Interfaces - Get
+// Effective Route Table"). Azure's reference has no such call for interfaces of scale sets: of
+// these it asks the Network Watcher of the region ("Network Watchers - Get Next Hop"), with the instance
+// as the machine. The reference speaks of virtual machines only, so a refusal has to be expected.
 func (c *Client) NextHop(
 	ctx context.Context, nic *network.Interface, region string, to netip.Addr,
 ) (Hop, error) {
@@ -167,8 +168,7 @@ func (c *Client) watcher(ctx context.Context, subscription, region string) (netw
 		return found == ""
 	})
 	if err == nil && found == "" {
-		err = &Error{Method: http.MethodGet, ID: scope + watchers, Status: http.StatusNotFound,
-			Message: "there is no Network Watcher in " + region}
+		err = errors.New("there is no Network Watcher in " + region)
 	}
 	return found, err
 }

@@ -1,12 +1,10 @@
 package keeper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +16,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Fabric is what a keeper asks of Azure's network, the fabric, beyond ARM. An Azure need not have it.
+// Fabric is what a keeper asks of Azure's network, the fabric, beyond ARM. An Azure need not have
+// it.
 type Fabric interface {
 	Interface(context.Context, network.ID) (*network.Interface, error)
-	NextHop(ctx context.Context, nic *network.Interface, region string, to netip.Addr) (azure.Hop, error)
+	NextHop(
+		ctx context.Context, nic *network.Interface, region string, to netip.Addr,
+	) (azure.Hop, error)
 }
 
 // Noter is a Recorder that keeps notes on changes that are done.
@@ -31,13 +32,13 @@ type Noter interface {
 
 // fabric asks, after a write was seen in ARM, whether Azure's network follows it.
 //
-// How it works. A keeper that runs asks after an association of a node subnet was put back, and after
-// routes were written to a table: for one machine in the subnet, and one route of the table that
-// leads to another machine. It asks in the background, once for a write, and again while the answer
-// is another one, for a minute. The answer is logged, and noted on the change in the history: that
-// the fabric follows, or "ARM only" with the reason why nothing more is known. An answer that differs
-// after a minute, while ARM still reads as written, is a finding. It is asked for again every few
-// minutes, and goes with the first answer that does not differ.
+// How it works. A keeper that runs asks after an association of a node subnet was put back, and
+// after routes were written to a table: for one machine in the subnet, and one route of the table
+// that leads to another machine. It asks in the background, once for a write, and again while the
+// answer is another one, for a minute. The answer is logged, and noted on the change in history:
+// that the fabric follows, or "ARM only" with the reason why nothing more is known. An answer that
+// differs after a minute, while ARM still reads as written, is a finding. It is asked for again
+// every few minutes, and goes with the first answer that does not differ.
 type fabric struct {
 	limit *rate.Limiter
 
@@ -74,21 +75,10 @@ const (
 )
 
 func newFabric() *fabric {
-	return &fabric{limit: rate.NewLimiter(rate.Every(questionEvery), questionBurst), asking: map[string]bool{},
-		refused: map[string]refusedAsk{}, differs: map[string]differing{}}
-}
-
-// question is what is asked after a write.
-type question struct {
-	written network.Document
-	changes []plan.Change  // that were made
-	cluster string         // ID.Key()
-	nodes   network.ID     // the resource group that the machine has to be in, or ""
-	hops    []netip.Prefix // what the next hop has to be in, where no change says which route is meant
-	table   network.ID
-	region  string
-	routes  []network.Route
-	subnets []*network.Subnet
+	return &fabric{
+		limit:  rate.NewLimiter(rate.Every(questionEvery), questionBurst),
+		asking: map[string]bool{}, refused: map[string]refusedAsk{}, differs: map[string]differing{},
+	}
 }
 
 // askFabric asks whether the fabric follows a write, in the background.
@@ -116,31 +106,6 @@ func (w *worker) askFabric(x *write) {
 	})
 }
 
-// question makes the question about a write, nil where there is none.
-func (x *write) question() *question {
-	c := x.check
-	q := &question{written: x.now, cluster: x.cluster}
-	for _, o := range x.outcomes {
-		if o.State == plan.Done && o.Verb != plan.Delete && (o.Verb != plan.Associate || c.isNodeSubnet(x.id)) {
-			q.changes = append(q.changes, o.Change)
-		}
-	}
-	if len(q.changes) == 0 {
-		return nil
-	}
-	q.table = x.id
-	if q.changes[0].Verb != plan.Associate {
-		return q
-	}
-	q.table = q.changes[0].New.RouteTable
-	for _, config := range c.configs {
-		if cluster := c.s.Cluster(idOf(config)); cluster != nil && keyOf(config) == x.cluster {
-			q.nodes, q.hops = cluster.NodeGroup(), c.s.NodePrefixes(cluster)
-		}
-	}
-	return q
-}
-
 // begin claims a resource: it is asked about once at a time.
 func (f *fabric) begin(resource network.ID) bool {
 	f.mu.Lock()
@@ -160,11 +125,15 @@ func (f *fabric) end(resource network.ID) {
 }
 
 // armOnly is the answer where nothing is known beyond ARM.
-func armOnly(format string, args ...any) string { return "ARM only: " + fmt.Sprintf(format, args...) }
+func armOnly(format string, args ...any) string {
+	return "ARM only: " + fmt.Sprintf(format, args...)
+}
 
-// follows asks until the fabric follows, or for a minute. The answer is "" where there is nothing to
-// ask about.
-func (k *Keeper) follows(life context.Context, asked Fabric, q *question) (answer string, differs bool) {
+// follows asks until the fabric follows, or for a minute. The answer is "" where there is nothing
+// to ask about.
+func (k *Keeper) follows(
+	life context.Context, asked Fabric, q *question,
+) (answer string, differs bool) {
 	ctx, cancel := context.WithTimeout(life, fabricFor)
 	defer cancel()
 	if why := k.fabric.refusal(q.table.Subscription()); why != "" {
@@ -211,110 +180,22 @@ func (k *Keeper) follows(life context.Context, asked Fabric, q *question) (answe
 		what, route.Prefix, said, q.table.Short(), route.Hop), true
 }
 
-// readFabric completes a question with the table that was put on a subnet, or the subnets of a table.
-func (k *Keeper) readFabric(ctx context.Context, q *question) error {
-	s := network.NewSnapshot()
-	if err := s.Add(q.written.Raw); err != nil {
-		return err
-	}
-	want := network.Wanted{}
-	if table := s.Table(q.written.ID); table != nil {
-		want.Subnets = table.Subnets
-	} else {
-		want.Tables = []network.ID{q.table}
-	}
-	if err := k.azure.Read(ctx, s, want, azure.ReadOptions{Wait: readMost, Poll: true}); err != nil {
-		return err
-	}
-	table := s.Table(q.table)
-	if table == nil {
-		return errors.New("the table could not be read: " + s.Unread[q.table.Key()].Reason())
-	}
-	q.region, q.routes, q.subnets = table.Location, table.Routes, nil
-	for _, subnet := range s.Subnets {
-		q.subnets = append(q.subnets, subnet)
-	}
-	slices.SortFunc(q.subnets, func(a, b *network.Subnet) int { return cmp.Compare(a.ID.Key(), b.ID.Key()) })
-	return nil
-}
-
-// choose finds a machine to ask about, and a route that leads to another one; nil where there is none.
-func (q *question) choose(ctx context.Context, asked Fabric) (*network.Interface, network.Route, error) {
-	tried := 0
-	for _, subnet := range q.subnets {
-		for _, configuration := range subnet.Configurations {
-			id := configuration.Parent()
-			if !id.Is(network.TypeInterface) && !id.Is(network.TypeScaleSetInterface) ||
-				q.nodes != "" && !id.Group().Equal(q.nodes) {
-				continue
-			}
-			if tried++; tried > mostMachines {
-				return nil, network.Route{}, nil
-			}
-			nic, err := asked.Interface(ctx, id)
-			if err != nil {
-				return nil, network.Route{}, err
-			}
-			if nic.Machine == "" { // such as a private endpoint's
-				continue
-			}
-			for _, route := range q.routes {
-				if q.means(route) && !holds(nic, route.Hop) {
-					return nic, route, nil
-				}
-			}
-		}
-	}
-	return nil, network.Route{}, nil
-}
-
-// means reports whether a route is one to ask about.
-func (q *question) means(route network.Route) bool {
-	if !route.Hop.IsValid() || !route.Prefix.IsValid() {
-		return false
-	}
-	return slices.ContainsFunc(q.hops, func(p netip.Prefix) bool { return p.Contains(route.Hop) }) ||
-		slices.ContainsFunc(q.changes, func(change plan.Change) bool { return change.Route == route.Name })
-}
-
-func holds(nic *network.Interface, address netip.Addr) bool {
-	return slices.ContainsFunc(nic.Configs, func(c network.IPConfig) bool { return c.Address == address })
-}
-
-// standsAsWritten reports whether ARM still reads as it did after the write, as far as it was asked about.
-func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route network.Route) bool {
-	s := network.NewSnapshot()
-	want := network.Wanted{Tables: []network.ID{q.table}}
-	if q.written.ID.Is(network.TypeSubnet) {
-		want.Subnets = []network.ID{q.written.ID}
-	}
-	o := azure.ReadOptions{NotBefore: time.Now(), Wait: readMost, Poll: true}
-	if err := k.azure.Read(ctx, s, want, o); err != nil || s.Table(q.table) == nil {
-		return false
-	}
-	if len(want.Subnets) > 0 {
-		subnet := s.Subnet(q.written.ID)
-		if subnet == nil || !subnet.RouteTable.Equal(q.table) {
-			return false
-		}
-	}
-	return slices.ContainsFunc(s.Table(q.table).Routes, func(r network.Route) bool {
-		return r.Prefix == route.Prefix && r.Hop == route.Hop
-	})
-}
-
 // fabricFailed is the answer where the question failed.
 func (k *Keeper) fabricFailed(ctx context.Context, q *question, err error) string {
 	if ctx.Err() != nil {
 		return armOnly("no answer within %s", fabricFor)
 	}
 	var fault *azure.Error
-	if errors.As(err, &fault) && fault.Refused() {
+	if !errors.As(err, &fault) {
+		return armOnly("%v", err)
+	}
+	if fault.Refused() {
 		k.fabric.mu.Lock()
 		defer k.fabric.mu.Unlock()
-		k.fabric.refused[q.table.Subscription()] = refusedAsk{fault.Error(), time.Now().Add(refusedFor)}
+		until := time.Now().Add(refusedFor)
+		k.fabric.refused[q.table.Subscription()] = refusedAsk{fault.Reason(), until}
 	}
-	return armOnly("%v", err)
+	return armOnly("%s", fault.Reason())
 }
 
 // refusal is why nothing is asked in a subscription, "" where it is.

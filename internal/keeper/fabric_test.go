@@ -40,7 +40,8 @@ func (n *notes) take() []string {
 func fabricWorld(t *testing.T, watcher bool) (*world, *running, *notes) {
 	w := newWorld(t, slow)
 	if watcher {
-		w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", "Microsoft.Network/networkWatchers", "watcher"), object{})
+		w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+			"Microsoft.Network/networkWatchers", "watcher"), object{})
 	}
 	said := &notes{}
 	k := w.runWith(Options{Recorder: said}, 10*time.Second, w.demoConfig())
@@ -77,7 +78,8 @@ func TestFabricFollows(t *testing.T) {
 		since := w.mark()
 		w.strip(w.demo.NodeSubnet)
 		k.since(30 * time.Second)
-		expectNote(t, said, "shop-vnet/nodes: the fabric follows (next hop of aks-nodepool1-", "10.244.", " -> 10.42.1.")
+		expectNote(t, said, "shop-vnet/nodes: the fabric follows (next hop of aks-nodepool1-",
+			": 10.244.", " -> 10.42.1.")
 		if n := asks(since()); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
@@ -105,15 +107,16 @@ func asks(requests []emulator.Request) (n int) {
 	return n
 }
 
-// TestFabricDiffers: an answer that contradicts for a minute is a finding, until it does not any more.
-// What somebody changed meanwhile is none.
+// TestFabricDiffers: an answer that contradicts for a minute is a finding, until it does not any
+// more. What somebody changed meanwhile is none.
 func TestFabricDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, true)
 		mend := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
 		w.strip(w.demo.NodeSubnet)
 		found := differs(k.since(100 * time.Second))
-		if len(found) != 1 || found[0].Cluster != "shop" || !strings.Contains(found[0].Message, " leads to None, and by shop-rt to 10.42.1.") {
+		if len(found) != 1 || found[0].Cluster != "shop" ||
+			!strings.Contains(found[0].Message, " leads to None, and by shop-rt to 10.42.1.") {
 			t.Fatalf("%+v", found)
 		}
 		expectNote(t, said, "differs")
@@ -148,11 +151,16 @@ func TestFabricARMOnly(t *testing.T) {
 		want    string
 		asks    int // for two repairs
 	}{
-		"no watcher": {false, emulator.Fault{Path: "nothing", Status: 500}, "there is no Network Watcher in westeurope", 0},
-		"no right":   {true, emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"}, "AuthorizationFailed", 1},
-		"refused":    {true, emulator.Fault{Path: "/nextHop$", Status: 400, Code: "NotSupported"}, "NotSupported", 2},
-		"no answer":  {true, emulator.Fault{Path: "/nextHop$", Hold: "before"}, "no answer within 1m0s", 2},
-		"slow":       {true, emulator.Fault{Path: "/nextHop$", Slow: 600}, "no answer within 1m0s", 2},
+		"no watcher": {false, emulator.Fault{Path: "nothing", Status: 500},
+			"ARM only: there is no Network Watcher in westeurope", 0},
+		"no right": {true, emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"},
+			"ARM only: AuthorizationFailed: ", 1},
+		"refused": {true, emulator.Fault{Path: "/nextHop$", Status: 400, Code: "NotSupported"},
+			"ARM only: NotSupported: ", 2},
+		"no answer": {true, emulator.Fault{Path: "/nextHop$", Hold: "before"},
+			"ARM only: no answer within 1m0s", 2},
+		"slow": {true, emulator.Fault{Path: "/nextHop$", Slow: 600},
+			"ARM only: no answer within 1m0s", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -166,7 +174,7 @@ func TestFabricARMOnly(t *testing.T) {
 					if len(rounds) < 8 || w.tableOf(w.demo.NodeSubnet) == "" || len(differs(rounds)) > 0 {
 						t.Errorf("%d checks, %v", len(rounds), differs(rounds))
 					}
-					expectNote(t, said, "ARM only: ", c.want)
+					expectNote(t, said, c.want)
 					k.since(10 * time.Minute)
 				}
 				if n := asks(since()); n != c.asks {
@@ -177,8 +185,8 @@ func TestFabricARMOnly(t *testing.T) {
 	}
 }
 
-// TestFabricOfTarget: after routes were written to a target, a machine in its subnet is asked about by
-// its effective routes. What has no machine is not asked about.
+// TestFabricOfTarget: after routes were written to a target, a machine in its subnet is asked about
+// by its effective routes. What has no machine is not asked about.
 func TestFabricOfTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, false)
@@ -198,7 +206,8 @@ func TestFabricOfTarget(t *testing.T) {
 		if texts := said.take(); len(texts) > 0 || asks(since()) > 0 {
 			t.Errorf("an interface without a machine: %q", texts)
 		}
-		machine := network.ResourceID(jump.Subscription(), "net-rg", "Microsoft.Compute/virtualMachines", "jumphost")
+		machine := network.ResourceID(jump.Subscription(), "net-rg",
+			"Microsoft.Compute/virtualMachines", "jumphost")
 		if err := w.op.Put(machine, "2025-04-01", object{"location": "westeurope", "properties": object{
 			"networkProfile": object{"networkInterfaces": []any{object{"id": string(nic)}}},
 		}}); err != nil {
@@ -208,6 +217,7 @@ func TestFabricOfTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.since(3 * time.Minute)
-		expectNote(t, said, "appgw-rt: the fabric follows (effective route of jumphost-nic: 10.244.4.0/24 -> 10.42.1.8)")
+		expectNote(t, said, "appgw-rt: the fabric follows (effective route of jumphost-nic:"+
+			" 10.244.4.0/24 -> 10.42.1.8)")
 	})
 }
