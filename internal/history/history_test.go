@@ -186,7 +186,7 @@ func TestNote(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %s", c.Verb, c.State, c.Note))
 		}
 	}
-	want := []string{"associate done the fabric follows", "create done ", "associate done "}
+	want := []string{"associate done ", "associate done the fabric follows", "create done "}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
