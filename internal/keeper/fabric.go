@@ -61,6 +61,8 @@ type differing struct {
 }
 
 const (
+	// askAfter is the time between a write and the question.
+	askAfter = 5 * time.Second
 	// fabricFor is how long an answer may differ.
 	fabricFor = time.Minute
 	// askAgainAfter is the time between two questions meanwhile, recheckAfter that between two
@@ -92,6 +94,11 @@ func (w *worker) askFabric(x *write) {
 	k.running.Go(func() {
 		defer k.fabric.end(x.id)
 		ctx := x.check.life
+		select { // the fabric follows a little later, and checks go first
+		case <-ctx.Done():
+			return
+		case <-time.After(askAfter):
+		}
 		answer, differs := k.follows(ctx, asked, q)
 		k.tellFabric(x.id, q, answer, differs)
 		for differs && answer != "" {
