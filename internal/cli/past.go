@@ -153,6 +153,9 @@ func (p pastRound) Write(w io.Writer, format report.Format, style report.Style) 
 			diff = append(diff, "  "+style.Green("+ "+what+"  "+orNothing(c.New)))
 		}
 		diff = append(diff, "    "+outcome(c)+": "+report.Plain(c.Why))
+		if c.Note != "" && c.State == plan.Done { // what Azure's network said afterwards
+			diff = append(diff, "    "+report.Plain(c.Note))
+		}
 		if who := changedBy(c); who != "" {
 			diff = append(diff, "    changed before by: "+who)
 		}
@@ -190,7 +193,7 @@ func changedBy(c history.Change) string {
 // outcome says what became of a change.
 func outcome(c history.Change) string {
 	switch {
-	case c.Note != "":
+	case c.Note != "" && c.State != plan.Done:
 		return fmt.Sprintf("%s (%s)", c.State, c.Note)
 	case c.State == history.Intended:
 		return "under way, or interrupted: outcome unknown"

@@ -20,10 +20,28 @@ import (
 
 const defaultClusterInterval = 5 * time.Minute
 
+// defaultPerMinute is more than a fleet changes that scales, and little beside what a mistake could
+// change: 1000 clusters of 20 nodes have 20,000 routes in each target.
+const defaultPerMinute = 1000
+
+// limitFlag adds the flag that limits the changes of routes.
+func limitFlag(cmd *cobra.Command, perMinute *int, usual int) {
+	cmd.Flags().IntVar(perMinute, "max-changes-per-minute", usual,
+		"change at most `N` routes a minute, over all clusters; 0 for any number")
+}
+
+func checkLimit(perMinute int) error {
+	if perMinute < 0 {
+		return fmt.Errorf("--max-changes-per-minute: %d is less than nothing", perMinute)
+	}
+	return nil
+}
+
 type runOptions struct {
 	paths           []string
 	interval        time.Duration
 	clusterInterval time.Duration
+	perMinute       int
 	once, dryRun    bool
 	verbose         bool
 	listen          listenOptions
@@ -46,6 +64,10 @@ password or a token of Entra ID, programs by such a token or a secret. See docs/
 
 The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
 
+It changes at most 1000 routes a minute over all clusters (--max-changes-per-minute): so a mistake that makes many routes look wrong
+is seen before all are changed. What does not fit waits, and the finding changes-limited says so. Associations, and what somebody asks
+for on a page, do not wait.
+
 What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
 file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
 
@@ -67,6 +89,7 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	limitFlag(cmd, &o.perMinute, defaultPerMinute)
 	o.listen.flags(cmd)
 	o.history.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -78,10 +101,13 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		if o.listen.address != "" {
 			return errors.New("--once and --listen: expected one of them")
 		}
-		return a.runSync(ctx, o.paths, o.dryRun, o.history)
+		return a.runSync(ctx, o.paths, o.dryRun, o.perMinute, o.history)
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
+	}
+	if err := checkLimit(o.perMinute); err != nil {
+		return err
 	}
 	if o.clusterInterval == 0 {
 		o.clusterInterval = max(defaultClusterInterval, o.interval)
@@ -112,7 +138,8 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) },
 		},
 		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
-		Connect: a.connectTelling, HistoryFile: o.history.file(o.paths), History: past,
+		ChangesPerMinute: o.perMinute,
+		Connect:          a.connectTelling, HistoryFile: o.history.file(o.paths), History: past,
 		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: log, LogDropped: a.lines.Dropped,
 	}

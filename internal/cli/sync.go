@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 func (a *app) newSync() *cobra.Command {
 	var paths []string
 	var dryRun bool
+	var perMinute int
 	var keep keepOptions
 	cmd := &cobra.Command{
 		Use:   "sync -f FILE",
@@ -21,22 +23,28 @@ func (a *app) newSync() *cobra.Command {
 clusters' tables say. With --dry-run it prints the plan and writes nothing.
 
 Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
-with --dry-run, there are changes to make.`,
+with --dry-run, there are changes to make, or, with --max-changes-per-minute, changes are left for the next sync.`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
   routekeeper sync -f clusters/ -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), paths, dryRun, keep) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runSync(cmd.Context(), paths, dryRun, perMinute, keep)
+		},
 	}
 	configFlag(cmd, &paths)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and write nothing")
+	limitFlag(cmd, &perMinute, 0)
 	keep.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
 // runSync makes one round and reports it.
-func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep keepOptions) error {
+func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinute int, keep keepOptions) error {
+	if err := checkLimit(perMinute); err != nil {
+		return err
+	}
 	configs, err := a.readConfig(paths)
 	if err != nil {
 		return err
@@ -56,7 +64,7 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, configs, past.With(keeper.Options{DryRun: dryRun, Log: progress.logger()}))
+	k := keeper.New(client, configs, past.With(keeper.Options{DryRun: dryRun, ChangesPerMinute: perMinute, Log: progress.logger()}))
 	round, err := k.Round(ctx)
 	progress.stop()
 	if err != nil && len(round.Changes) == 0 {
@@ -68,10 +76,17 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 	switch {
 	case err != nil:
 		return err
-	case finding.Blocking(round.Findings), dryRun && len(round.Changes) > 0:
+	case finding.Blocking(round.Findings), limited(round.Findings), dryRun && len(round.Changes) > 0:
 		return attention
 	}
 	return nil
+}
+
+// limited reports whether changes were left out that did not fit under the limit.
+func limited(findings []finding.Finding) bool {
+	return slices.ContainsFunc(findings, func(f finding.Finding) bool {
+		return f.Code == finding.ChangesLimited
+	})
 }
 
 // roundReport makes a report of a keeper's round.

@@ -40,6 +40,8 @@ type Options struct {
 	// clusters' own documents.
 	Interval, ClusterInterval time.Duration
 	DryRun                    bool
+	// ChangesPerMinute is how many changes of routes are made, over all clusters; 0: any number.
+	ChangesPerMinute int
 	// Connect makes the client, which hands each call to called.
 	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
 	// HistoryFile is where the history is, "" for none.
@@ -93,7 +95,8 @@ func Run(ctx context.Context, o Options) error {
 	pauses := newPauses(o.Paths, log)
 	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
-		Paused: pauses.until, Progress: health.Progress,
+		ChangesPerMinute: o.ChangesPerMinute,
+		Paused:           pauses.until, Progress: health.Progress,
 		Planned: func(r keeper.Round) {
 			board.Planned(r)
 		},

@@ -31,8 +31,9 @@ var reservedPrefixes = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
 
 // effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's, which win where the
 // prefix is the same. There are no BGP routes here, and the prefixes behind service tags and service endpoints are
-// unknown.
-func (e *Emulator) effectiveRoutes(subnet *resource) []effectiveRoute {
+// unknown. A call that is answered stale sees subnet and table as they were before they were last
+// written: Azure's network takes a while to follow ARM.
+func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 	vnet := e.store.get(subnet.id.Parent())
 	own := addressSpace(vnet.body)
 	var routes []effectiveRoute
@@ -61,11 +62,11 @@ func (e *Emulator) effectiveRoutes(subnet *resource) []effectiveRoute {
 			add(reserved, hopNone)
 		}
 	}
-	table := e.store.get(linkOf(subnet.body, "routeTable"))
+	table := e.store.get(linkOf(e.seenBy(c, subnet), "routeTable"))
 	if table == nil {
 		return routes
 	}
-	properties := objectAt(table.body, "properties")
+	properties := objectAt(e.seenBy(c, table), "properties")
 	for _, item := range listAt(properties, "routes") {
 		p := objectAt(item, "properties")
 		route := effectiveRoute{
@@ -141,7 +142,7 @@ func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
 	values := []object{}
 	switch strings.ToLower(c.path[n-1]) {
 	case "effectiveroutetable":
-		for _, r := range e.effectiveRoutes(subnet) {
+		for _, r := range e.effectiveRoutes(c, subnet) {
 			values = append(values, r.document())
 		}
 	case "effectivenetworksecuritygroups":

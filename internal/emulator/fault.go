@@ -39,8 +39,8 @@ type Fault struct {
 	Slow int `json:"slow,omitempty"`
 	// Fail accepts the call and lets its operation fail in the end, with Code and Message; the resource is Failed then.
 	Fail bool `json:"fail,omitempty"`
-	// Stale answers reads of resources and lists with what they were before they were last written. Only writes after the
-	// fault was injected count.
+	// Stale answers reads of resources and lists, and what asks for effective routes or a next hop, with
+	// what they were before they were last written. Only writes after the fault was injected count.
 	Stale bool `json:"stale,omitempty"`
 	// Fired is how often it has happened, and is only reported.
 	Fired int `json:"fired"`

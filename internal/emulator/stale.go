@@ -39,6 +39,16 @@ func (e *Emulator) was(c *call, id network.ID) (raw []byte, stale bool) {
 	return raw, stale
 }
 
+// seenBy is the document of a resource as a call sees it.
+func (e *Emulator) seenBy(c *call, r *resource) object {
+	if raw, stale := e.was(c, r.id); stale && raw != nil {
+		if doc, f := decodeObject(raw); f == nil {
+			return doc
+		}
+	}
+	return r.body
+}
+
 func (fs *faults) anyStale() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

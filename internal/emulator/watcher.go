@@ -33,7 +33,7 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 	case !source:
 		return reply{}, fail(http.StatusBadRequest, "SourceIpAddressNotFound", "The source address %s belongs to no interface of %s.", text(sent, "sourceIPAddress"), text(sent, "targetResourceId")), true // [U] the code
 	}
-	return e.accepted(c, encode(nextHop(e.effectiveRoutes(subnet), netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
+	return e.accepted(c, encode(nextHop(e.effectiveRoutes(c, subnet), netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
 }
 
 func nextHop(routes []effectiveRoute, to netip.Addr) object {

@@ -46,6 +46,8 @@ const (
 	Unsettled        Code = "last-operation-failed"
 	Fight            Code = "fight"
 	Paused           Code = "paused"
+	ChangesLimited   Code = "changes-limited"
+	FabricDiffers    Code = "fabric-differs"
 )
 
 // Description is what is known of a code without looking at any network: the docs page of findings is made from it.
@@ -170,6 +172,19 @@ var keeping = []Description{
 	{Paused, Info, "The keeper is paused",
 		"Somebody told it to change nothing for a while. It goes on looking; what is lost meanwhile stays lost until the pause is over.",
 		"routekeeper resume ends it."},
+	{ChangesLimited, Warning, "Changes of routes wait for the limit",
+		"More routes were to be changed than the limit allows in a minute, over all clusters. " +
+			"So a mistake that makes many routes look wrong at once does not change all of them " +
+			"before somebody sees it. The changes that wait are made in the next minutes; " +
+			"associations never wait.",
+		"See whether the changes are meant: routekeeper sync --dry-run shows them. If they are, wait, " +
+			"or set --max-changes-per-minute."},
+	{FabricDiffers, Error, "Azure's network does not follow a write",
+		"A write was accepted and read back, but a minute later Azure still says that packets of " +
+			"a node go another way: its effective route, or Network Watcher's next hop, differs from " +
+			"the route table. Packets to pods of the named prefix may be lost.",
+		"Look at the effective routes of the named network interface again. If they still differ, " +
+			"write the resource again unchanged, and open a case with Azure's support."},
 }
 
 // Describe returns what is known of a code; for an unknown one, an empty description with severity Error.

@@ -126,6 +126,14 @@ func (l *Log) Settle(outcomes []plan.Outcome) {
 	l.write()
 }
 
+// Note adds a note to a change that was done: what Azure's network said of it afterwards.
+func (l *Log) Note(c plan.Change, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.j.add(&note{keyOf(c), text})
+	l.write()
+}
+
 // write flushes, but for a file that was in trouble before: that is tried again once a round only, because it takes time.
 func (l *Log) write() {
 	if l.j.trouble == nil {

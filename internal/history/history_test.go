@@ -173,6 +173,25 @@ func TestStepByStep(t *testing.T) {
 	}
 }
 
+// TestNote: a note is on the newest change of its kind that is done, and on no other.
+func TestNote(t *testing.T) {
+	p := newPast(t)
+	p.change(associate())
+	p.change(associate(), create(1))
+	p.Note(associate(), "the fabric follows")
+	p.Note(create(2), "of a change that never was")
+	var got []string
+	for _, e := range p.rounds() {
+		for _, c := range e.Changes {
+			got = append(got, fmt.Sprintf("%s %s %s", c.Verb, c.State, c.Note))
+		}
+	}
+	want := []string{"associate done ", "associate done the fabric follows", "create done "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestLeftOpen: a program was killed between an intent and its outcome. The next one tells of it as its first look finds it.
 func TestLeftOpen(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -39,7 +39,8 @@ type Change struct {
 	// Intended is when it was about to be sent, or found not to be needed; Settled when its outcome was seen.
 	Intended time.Time  `json:"intended"`
 	Settled  *time.Time `json:"settled,omitempty"`
-	// Note says what became of it where its own program did not see that.
+	// Note says what became of it where its own program did not see that; and, of a change that is
+	// done, what Azure's network said of it.
 	Note string `json:"note,omitempty"`
 	// ChangedBy is who made the change that this one repaired; nil where that is not asked, or not yet known.
 	ChangedBy *Writer `json:"changedBy,omitempty"`

@@ -128,3 +128,12 @@ func (d *disproof) write(b *batch) error {
 	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = 'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
 	return err
 }
+
+// note is said of a change after it was done.
+type note struct{ key, text string }
+
+func (n *note) write(b *batch) error {
+	_, err := b.exec("UPDATE changes SET note = ? WHERE id ="+
+		" (SELECT max(id) FROM changes WHERE key = ? AND state = 'done')", n.text, n.key)
+	return err
+}

@@ -153,6 +153,9 @@ func (c *check) started(id network.ID) bool {
 
 // start writes resources.
 func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.Change, again replan) {
+	if changes = c.withinLimit(s, changes); len(changes) == 0 {
+		return
+	}
 	if c.k.opts.Planned != nil {
 		about := c.round()
 		about.Changes = planned(changes, nil)
@@ -243,6 +246,7 @@ func (w *worker) wrote(x *write) {
 		delete(w.mem.failing, x.id.Key())
 	}
 	c.outcomes[x.id.Key()] = x.outcomes
+	w.askFabric(x)
 	if x.now.Raw != nil {
 		if c.after == nil {
 			c.after = c.s.Fork()

@@ -40,6 +40,8 @@ type Options struct {
 	Paused func() string
 	// ClusterInterval is how long a cluster's own document is believed. 0: 5 minutes.
 	ClusterInterval time.Duration
+	// ChangesPerMinute is how many changes of routes are made, over all clusters. 0: any number.
+	ChangesPerMinute int
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
 	// Progress is called at the end of every check, also of one that ends in an error and is not told:
@@ -61,6 +63,8 @@ type Keeper struct {
 	opts     Options
 	log      *slog.Logger
 	writes   *writes
+	limit    *limiter // nil for none
+	fabric   *fabric
 	told     sync.Mutex // is held while a check is recorded and told
 	leftover sync.Mutex // is held while something is posted to a worker that has ended
 
@@ -105,7 +109,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Shelf != nil {
 		k.kept = opts.Shelf.Recall()

@@ -361,6 +361,7 @@ func (w *worker) findings() []finding.Finding {
 	for _, id := range slices.Sorted(maps.Keys(w.mem.failing)) {
 		all = append(all, w.mem.failing[id]...)
 	}
+	all = append(all, w.k.fabric.findings(w)...)
 	return finding.Sort(append(all, w.conflicts()...))
 }
 

@@ -1,0 +1,264 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Fabric is what a keeper asks of Azure's network, the fabric, beyond ARM. An Azure need not have
+// it.
+type Fabric interface {
+	Interface(context.Context, network.ID) (*network.Interface, error)
+	NextHop(
+		ctx context.Context, nic *network.Interface, region string, to netip.Addr,
+	) (azure.Hop, error)
+}
+
+// Noter is a Recorder that keeps notes on changes that are done.
+type Noter interface {
+	Note(plan.Change, string)
+}
+
+// fabric asks, after a write was seen in ARM, whether Azure's network follows it.
+//
+// How it works. A keeper that runs asks after an association of a node subnet was put back, and
+// after routes were written to a table: for one machine in the subnet, and one route of the table
+// that leads to another machine. It asks in the background, once for a write, and again while the
+// answer is another one, for a minute. The answer is logged, and noted on the change in history:
+// that the fabric follows, or "ARM only" with the reason why nothing more is known. An answer that
+// differs after a minute, while ARM still reads as written, is a finding. It is asked for again
+// every few minutes, and goes with the first answer that does not differ.
+type fabric struct {
+	limit *rate.Limiter
+
+	mu      sync.Mutex
+	asking  map[string]bool       // resources, by ID.Key()
+	refused map[string]refusedAsk // by subscription
+	differs map[string]differing  // by the resource's ID.Key()
+}
+
+// refusedAsk is a question that Azure refuses for want of a right.
+type refusedAsk struct {
+	why   string
+	until time.Time
+}
+
+// differing is a finding of a cluster, which has another name after a reload.
+type differing struct {
+	cluster string // ID.Key()
+	finding finding.Finding
+}
+
+const (
+	// askAfter is the time between a write and the question.
+	askAfter = 5 * time.Second
+	// fabricFor is how long an answer may differ.
+	fabricFor = time.Minute
+	// askAgainAfter is the time between two questions meanwhile, recheckAfter that between two
+	// questions about what differs for good.
+	askAgainAfter, recheckAfter = 15 * time.Second, 5 * time.Minute
+	// refusedFor is for how long nothing is asked in a subscription that refuses it.
+	refusedFor = time.Hour
+	// questionEvery and questionBurst limit the questions of all clusters.
+	questionEvery, questionBurst = 5 * time.Second, 12
+	// mostMachines is how many interfaces of a subnet are tried until one is of a machine.
+	mostMachines = 3
+)
+
+func newFabric() *fabric {
+	return &fabric{
+		limit:  rate.NewLimiter(rate.Every(questionEvery), questionBurst),
+		asking: map[string]bool{}, refused: map[string]refusedAsk{}, differs: map[string]differing{},
+	}
+}
+
+// askFabric asks whether the fabric follows a write, in the background.
+func (w *worker) askFabric(x *write) {
+	k := w.k
+	asked, can := k.azure.(Fabric)
+	q := x.question()
+	if !can || x.check.patient || q == nil || !k.fabric.begin(x.id) {
+		return
+	}
+	k.running.Go(func() {
+		defer k.fabric.end(x.id)
+		ctx := x.check.life
+		select { // the fabric follows a little later, and checks go first
+		case <-ctx.Done():
+			return
+		case <-time.After(askAfter):
+		}
+		answer, differs := k.follows(ctx, asked, q)
+		k.tellFabric(x.id, q, answer, differs)
+		for differs && answer != "" {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(recheckAfter):
+			}
+			answer, differs = k.follows(ctx, asked, q)
+			k.standFabric(x.id, q, answer, differs)
+		}
+	})
+}
+
+// begin claims a resource: it is asked about once at a time.
+func (f *fabric) begin(resource network.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asking[resource.Key()] {
+		return false
+	}
+	f.asking[resource.Key()] = true
+	return true
+}
+
+func (f *fabric) end(resource network.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.asking, resource.Key())
+	delete(f.differs, resource.Key())
+}
+
+// armOnly is the answer where nothing is known beyond ARM.
+func armOnly(format string, args ...any) string {
+	return "ARM only: " + fmt.Sprintf(format, args...)
+}
+
+// follows asks until the fabric follows, or for a minute. The answer is "" where there is nothing
+// to ask about.
+func (k *Keeper) follows(
+	life context.Context, asked Fabric, q *question,
+) (answer string, differs bool) {
+	ctx, cancel := context.WithTimeout(life, fabricFor)
+	defer cancel()
+	if why := k.fabric.refusal(q.table.Subscription()); why != "" {
+		return armOnly("%s", why), false
+	}
+	if err := k.fabric.limit.Wait(ctx); err != nil {
+		return armOnly("too many writes at once to ask about each"), false
+	}
+	if err := k.readFabric(ctx, q); err != nil {
+		return armOnly("%v", err), false
+	}
+	nic, route, err := q.choose(ctx, asked)
+	switch {
+	case err != nil:
+		return k.fabricFailed(ctx, q, err), false
+	case nic == nil:
+		return "", false
+	}
+	hop, err := asked.NextHop(ctx, nic, q.region, route.Prefix.Addr().Next())
+	said := hop
+	for err == nil && hop.Address != route.Hop && ctx.Err() == nil {
+		said = hop
+		select {
+		case <-time.After(askAgainAfter):
+			hop, err = asked.NextHop(ctx, nic, q.region, route.Prefix.Addr().Next())
+		case <-ctx.Done():
+		}
+	}
+	what := "effective route of " + nic.Holder()
+	if node := nic.Node(); node != "" {
+		what = "next hop of " + node
+	}
+	switch {
+	case life.Err() != nil:
+		return "", false
+	case err == nil && hop.Address == route.Hop:
+		return fmt.Sprintf("the fabric follows (%s: %s -> %s)", what, route.Prefix, route.Hop), false
+	case err != nil && (ctx.Err() == nil || said == (azure.Hop{})):
+		return k.fabricFailed(ctx, q, err), false
+	case !k.standsAsWritten(life, q, route):
+		return armOnly("it was changed again meanwhile"), false
+	}
+	return fmt.Sprintf("the %s differs: %s leads to %s, and by %s to %s",
+		what, route.Prefix, said, q.table.Short(), route.Hop), true
+}
+
+// fabricFailed is the answer where the question failed.
+func (k *Keeper) fabricFailed(ctx context.Context, q *question, err error) string {
+	if ctx.Err() != nil {
+		return armOnly("no answer within %s", fabricFor)
+	}
+	var fault *azure.Error
+	if !errors.As(err, &fault) {
+		return armOnly("%v", err)
+	}
+	if fault.Refused() {
+		k.fabric.mu.Lock()
+		defer k.fabric.mu.Unlock()
+		until := time.Now().Add(refusedFor)
+		k.fabric.refused[q.table.Subscription()] = refusedAsk{fault.Reason(), until}
+	}
+	return armOnly("%s", fault.Reason())
+}
+
+// refusal is why nothing is asked in a subscription, "" where it is.
+func (f *fabric) refusal(subscription string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if refused := f.refused[subscription]; time.Now().Before(refused.until) {
+		return refused.why
+	}
+	return ""
+}
+
+// tellFabric logs and records the answer to a question.
+func (k *Keeper) tellFabric(resource network.ID, q *question, answer string, differs bool) {
+	if answer == "" || k.ctxEnded() {
+		return
+	}
+	k.standFabric(resource, q, answer, differs)
+	k.log.Info("asked the fabric", "resource", string(resource), "answer", answer)
+	if recorder, can := k.opts.Recorder.(Noter); can {
+		for _, change := range q.changes {
+			recorder.Note(change, answer)
+		}
+	}
+}
+
+// standFabric keeps or drops the finding of a resource.
+func (k *Keeper) standFabric(resource network.ID, q *question, answer string, differs bool) {
+	k.fabric.mu.Lock()
+	defer k.fabric.mu.Unlock()
+	if !differs {
+		delete(k.fabric.differs, resource.Key())
+		return
+	}
+	k.fabric.differs[resource.Key()] = differing{q.cluster,
+		finding.New(finding.FabricDiffers, "", string(resource),
+			"%s was written, and a minute later %s", resource.Short(), answer).
+			WithFix("az network nic show-effective-route-table shows the routes of an interface")}
+}
+
+// findings are those of a worker's clusters.
+func (f *fabric) findings(w *worker) (found []finding.Finding) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.differs {
+		if w.group[d.cluster] {
+			d.finding.Cluster = w.nameOf(d.cluster)
+			found = append(found, d.finding)
+		}
+	}
+	return found
+}
+
+// ctxEnded reports whether the keeper has been told to stop.
+func (k *Keeper) ctxEnded() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ctx == nil || k.ctx.Err() != nil
+}

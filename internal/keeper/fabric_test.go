@@ -1,0 +1,223 @@
+package keeper
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// notes are the answers that were recorded.
+type notes struct {
+	nobody
+	mu    sync.Mutex
+	texts []string
+}
+
+func (n *notes) Note(c plan.Change, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.texts = append(n.texts, c.Resource.Short()+": "+text)
+}
+
+// take returns the answers since the last time.
+func (n *notes) take() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	texts := n.texts
+	n.texts = nil
+	return texts
+}
+
+// fabricWorld has the demo's network with a Network Watcher, kept for a while.
+func fabricWorld(t *testing.T, watcher bool) (*world, *running, *notes) {
+	w := newWorld(t, slow)
+	if watcher {
+		w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+			"Microsoft.Network/networkWatchers", "watcher"), object{})
+	}
+	said := &notes{}
+	k := w.runWith(Options{Recorder: said}, 10*time.Second, w.demoConfig())
+	k.since(2 * time.Minute)
+	said.take()
+	return w, k, said
+}
+
+func expectNote(t *testing.T, said *notes, parts ...string) {
+	t.Helper()
+	texts := said.take()
+	if len(texts) != 1 {
+		t.Fatalf("%d answers: %q", len(texts), texts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(texts[0], part) {
+			t.Errorf("%q, want %q in it", texts[0], part)
+		}
+	}
+}
+
+func differs(rounds []Round) []finding.Finding {
+	last := rounds[len(rounds)-1]
+	return slices.DeleteFunc(slices.Clone(last.Findings), func(f finding.Finding) bool {
+		return f.Code != finding.FabricDiffers
+	})
+}
+
+// TestFabricFollows: after a repair the next hop of a node is asked for, at once where the fabric
+// follows, again where it lags.
+func TestFabricFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, said := fabricWorld(t, true)
+		since := w.mark()
+		w.strip(w.demo.NodeSubnet)
+		k.since(30 * time.Second)
+		expectNote(t, said, "shop-vnet/nodes: the fabric follows (next hop of aks-nodepool1-",
+			": 10.244.", " -> 10.42.1.")
+		if n := asks(since()); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+
+		lag := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: 2})
+		since = w.mark()
+		w.strip(w.demo.NodeSubnet)
+		if r := k.since(70 * time.Second); len(differs(r)) > 0 {
+			t.Errorf("what lags is a finding: %v", differs(r))
+		}
+		expectNote(t, said, "the fabric follows")
+		if n := asks(since()); n != 3 {
+			t.Errorf("asked %d times", n)
+		}
+		lag()
+	})
+}
+
+func asks(requests []emulator.Request) (n int) {
+	for _, r := range requests {
+		if r.Method == "POST" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFabricDiffers: an answer that contradicts for a minute is a finding, until it does not any
+// more. What somebody changed meanwhile is none.
+func TestFabricDiffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, said := fabricWorld(t, true)
+		mend := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		w.strip(w.demo.NodeSubnet)
+		found := differs(k.since(100 * time.Second))
+		if len(found) != 1 || found[0].Cluster != "shop" ||
+			!strings.Contains(found[0].Message, " leads to None, and by shop-rt to 10.42.1.") {
+			t.Fatalf("%+v", found)
+		}
+		expectNote(t, said, "differs")
+		if len(differs(k.since(10*time.Minute))) != 1 {
+			t.Error("the finding went, and nothing has changed")
+		}
+		mend()
+		if found := differs(k.since(6 * time.Minute)); len(found) > 0 {
+			t.Errorf("the finding stays: %v", found)
+		}
+
+		mend = w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		w.strip(w.demo.NodeSubnet)
+		k.since(40 * time.Second)
+		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Status: 403, Count: -1})
+		w.strip(w.demo.NodeSubnet)
+		w.strip(w.demo.NodeSubnet) // so that what was before has no table either
+		if found := differs(k.since(100 * time.Second)); len(found) > 0 {
+			t.Errorf("what was stripped again is blamed on the fabric: %v", found)
+		}
+		expectNote(t, said, "ARM only: it was changed again meanwhile")
+		mend()
+	})
+}
+
+// TestFabricARMOnly: where there is no answer the reason is told. Checks go on meanwhile. What is
+// refused is not asked for again.
+func TestFabricARMOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		watcher bool
+		fault   emulator.Fault
+		want    string
+		asks    int // for two repairs
+	}{
+		"no watcher": {false, emulator.Fault{Path: "nothing", Status: 500},
+			"ARM only: there is no Network Watcher in westeurope", 0},
+		"no right": {true, emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"},
+			"ARM only: AuthorizationFailed: ", 1},
+		"refused": {true, emulator.Fault{Path: "/nextHop$", Status: 400, Code: "NotSupported"},
+			"ARM only: NotSupported: ", 2},
+		"no answer": {true, emulator.Fault{Path: "/nextHop$", Hold: "before"},
+			"ARM only: no answer within 1m0s", 2},
+		"slow": {true, emulator.Fault{Path: "/nextHop$", Slow: 600},
+			"ARM only: no answer within 1m0s", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, k, said := fabricWorld(t, c.watcher)
+				c.fault.Count = -1
+				w.inject(c.fault)
+				since := w.mark()
+				for range 2 {
+					w.strip(w.demo.NodeSubnet)
+					rounds := k.since(90 * time.Second)
+					if len(rounds) < 8 || w.tableOf(w.demo.NodeSubnet) == "" || len(differs(rounds)) > 0 {
+						t.Errorf("%d checks, %v", len(rounds), differs(rounds))
+					}
+					expectNote(t, said, c.want)
+					k.since(10 * time.Minute)
+				}
+				if n := asks(since()); n != c.asks {
+					t.Errorf("asked %d times, want %d", n, c.asks)
+				}
+			})
+		})
+	}
+}
+
+// TestFabricOfTarget: after routes were written to a target, a machine in its subnet is asked about
+// by its effective routes. What has no machine is not asked about.
+func TestFabricOfTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, said := fabricWorld(t, false)
+		jump := w.demo.NodeSubnet.Parent().Child("subnets", "jump")
+		w.put(jump, object{"properties": object{
+			"addressPrefix": "10.42.9.0/24", "routeTable": object{"id": string(w.demo.GatewayTable)},
+		}})
+		nic := network.ResourceID(jump.Subscription(), "net-rg", network.TypeInterface, "jumphost-nic")
+		w.put(nic, object{"properties": object{"ipConfigurations": []any{
+			object{"name": "ip", "properties": object{"subnet": object{"id": string(jump)}}},
+		}}})
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		since := w.mark()
+		k.since(3 * time.Minute)
+		if texts := said.take(); len(texts) > 0 || asks(since()) > 0 {
+			t.Errorf("an interface without a machine: %q", texts)
+		}
+		machine := network.ResourceID(jump.Subscription(), "net-rg",
+			"Microsoft.Compute/virtualMachines", "jumphost")
+		if err := w.op.Put(machine, "2025-04-01", object{"location": "westeurope", "properties": object{
+			"networkProfile": object{"networkInterfaces": []any{object{"id": string(nic)}}},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 5); err != nil {
+			t.Fatal(err)
+		}
+		k.since(3 * time.Minute)
+		expectNote(t, said, "appgw-rt: the fabric follows (effective route of jumphost-nic:"+
+			" 10.244.4.0/24 -> 10.42.1.8)")
+	})
+}

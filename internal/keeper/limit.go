@@ -1,0 +1,152 @@
+package keeper
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// limiter holds the changes of routes, over all clusters, to a number in any minute. So a mistake
+// that makes many routes look wrong at once changes some of them, and is seen, before it changes
+// all.
+//
+// How it works. A table draws its changes before it is written, and is written whole or not at all.
+// A table that does not get its changes waits for a later check of its group. Tables draw in the
+// order in which they began to wait: what those before it wait for is left to them. A table with
+// more changes than the limit is written once nothing was drawn for a minute, and counts for as
+// many minutes as its changes take. Associations never draw: while one is lost, pods are not
+// reached. A token bucket of the same size would let twice as many changes through in one minute.
+type limiter struct {
+	perMinute int
+
+	mu      sync.Mutex
+	drawn   []drawing      // those that count still
+	waiting []waitingTable // those that began to wait first come first
+}
+
+// drawing are changes that count until a moment.
+type drawing struct {
+	changes int
+	until   time.Time
+}
+
+// waitingTable is a table whose changes were not made.
+type waitingTable struct {
+	id      network.ID
+	changes int
+	asked   time.Time // by the last check that wanted to write it
+}
+
+// forgetWaiting is for how long a table keeps its place that no check wants to write any more.
+const forgetWaiting = 2 * time.Minute
+
+// newLimiter makes a limiter; nil, which limits nothing, for 0.
+func newLimiter(perMinute int) *limiter {
+	if perMinute <= 0 {
+		return nil
+	}
+	return &limiter{perMinute: perMinute}
+}
+
+// draw takes the changes of a table, and reports whether they may be made now.
+func (l *limiter) draw(table network.ID, changes int, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drawn = slices.DeleteFunc(l.drawn, func(d drawing) bool { return !now.Before(d.until) })
+	l.waiting = slices.DeleteFunc(l.waiting, func(w waitingTable) bool {
+		return now.Sub(w.asked) > forgetWaiting && !w.id.Equal(table)
+	})
+	left := l.perMinute
+	for _, d := range l.drawn {
+		left -= d.changes
+	}
+	place := slices.IndexFunc(l.waiting, func(w waitingTable) bool { return w.id.Equal(table) })
+	if place < 0 {
+		place = len(l.waiting)
+		l.waiting = append(l.waiting, waitingTable{id: table})
+	}
+	for _, w := range l.waiting[:place] {
+		left -= w.changes
+	}
+	first := place == 0 && len(l.drawn) == 0 // it may, however many it has
+	if !first && left < changes {
+		l.waiting[place].changes, l.waiting[place].asked = changes, now
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, place, place+1)
+	counts := time.Minute * time.Duration(max(changes, l.perMinute)) / time.Duration(l.perMinute)
+	l.drawn = append(l.drawn, drawing{changes, now.Add(counts)})
+	return true
+}
+
+// withinLimit returns the changes that may be made now. The others are left to a later check, and
+// reported. What a person asked for is not limited, nor counted: the person has seen it.
+func (c *check) withinLimit(s *network.Snapshot, changes []plan.Change) []plan.Change {
+	l := c.k.limit
+	if l == nil || c.request != nil {
+		return changes
+	}
+	byTable := map[string][]plan.Change{}
+	var tables []network.ID
+	for _, change := range changes {
+		if change.Verb == plan.Associate {
+			continue
+		}
+		key := change.Resource.Key()
+		if byTable[key] == nil {
+			tables = append(tables, change.Resource)
+		}
+		byTable[key] = append(byTable[key], change)
+	}
+	// Tables that lack routes draw first: what they lack harms more than what others hold too much.
+	deletes := func(id network.ID) bool {
+		return !slices.ContainsFunc(byTable[id.Key()], func(change plan.Change) bool {
+			return change.Verb != plan.Delete
+		})
+	}
+	slices.SortStableFunc(tables, func(a, b network.ID) int {
+		switch {
+		case deletes(a) == deletes(b):
+			return 0
+		case deletes(a):
+			return 1
+		}
+		return -1
+	})
+	wait := map[string]bool{}
+	for _, id := range tables {
+		planned := byTable[id.Key()]
+		_, _, stands := c.mem.refused[id.Key()].stand(planned, etagOf(s, id))
+		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now()) // what stands is not sent
+	}
+	c.reportWaiting(l, changes, wait)
+	return slices.DeleteFunc(slices.Clone(changes), func(change plan.Change) bool {
+		return wait[change.Resource.Key()]
+	})
+}
+
+// reportWaiting reports the changes of each cluster that wait, and sees that there is a next check.
+func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string]bool) {
+	for _, config := range c.configs {
+		name, waits, tables := config.Metadata.Name, 0, map[string]bool{}
+		for _, change := range changes {
+			if change.Cluster == name && wait[change.Resource.Key()] {
+				waits++
+				tables[change.Resource.Key()] = true
+			}
+		}
+		if waits == 0 {
+			continue
+		}
+		found := finding.New(finding.ChangesLimited, name, config.Spec.ClusterID,
+			"%d changes of %d tables wait: the limit of %d changes a minute is used up",
+			waits, len(tables), l.perMinute)
+		c.mem.planned = append(c.mem.planned, found.WithFix("see whether the changes are meant;"+
+			" routekeeper run --max-changes-per-minute sets the limit"))
+		c.mem.retry(c.k.interval)
+	}
+}

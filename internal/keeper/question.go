@@ -1,0 +1,156 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// question is what is asked after a write.
+type question struct {
+	written network.Document
+	changes []plan.Change  // that were made
+	cluster string         // ID.Key()
+	nodes   network.ID     // the resource group that the machine has to be in, or ""
+	hops    []netip.Prefix // what the next hop has to be in, where no change says which route is meant
+	table   network.ID
+	region  string
+	routes  []network.Route
+	subnets []*network.Subnet
+}
+
+// question makes the question about a write, nil where there is none.
+func (x *write) question() *question {
+	c := x.check
+	q := &question{written: x.now, cluster: x.cluster}
+	for _, o := range x.outcomes {
+		if o.State == plan.Done && o.Verb != plan.Delete &&
+			(o.Verb != plan.Associate || c.isNodeSubnet(x.id)) {
+			q.changes = append(q.changes, o.Change)
+		}
+	}
+	if len(q.changes) == 0 {
+		return nil
+	}
+	q.table = x.id
+	if q.changes[0].Verb != plan.Associate {
+		return q
+	}
+	q.table = q.changes[0].New.RouteTable
+	for _, config := range c.configs {
+		if cluster := c.s.Cluster(idOf(config)); cluster != nil && keyOf(config) == x.cluster {
+			q.nodes, q.hops = cluster.NodeGroup(), c.s.NodePrefixes(cluster)
+		}
+	}
+	return q
+}
+
+// readFabric completes a question with the table that was put on a subnet, or the subnets of a
+// table.
+func (k *Keeper) readFabric(ctx context.Context, q *question) error {
+	s := network.NewSnapshot()
+	if err := s.Add(q.written.Raw); err != nil {
+		return err
+	}
+	want := network.Wanted{}
+	if table := s.Table(q.written.ID); table != nil {
+		want.Subnets = table.Subnets
+	} else {
+		want.Tables = []network.ID{q.table}
+	}
+	if err := k.azure.Read(ctx, s, want, azure.ReadOptions{NotBefore: time.Now(), Wait: readMost}); err != nil {
+		return err
+	}
+	table := s.Table(q.table)
+	if table == nil {
+		return errors.New("the table could not be read: " + s.Unread[q.table.Key()].Reason())
+	}
+	q.region, q.routes, q.subnets = table.Location, table.Routes, nil
+	for _, subnet := range s.Subnets {
+		q.subnets = append(q.subnets, subnet)
+	}
+	slices.SortFunc(q.subnets, func(a, b *network.Subnet) int {
+		return cmp.Compare(a.ID.Key(), b.ID.Key())
+	})
+	return nil
+}
+
+// choose finds a machine to ask about, and a route that leads to another one; nil where there is
+// none.
+func (q *question) choose(
+	ctx context.Context, asked Fabric,
+) (*network.Interface, network.Route, error) {
+	tried := 0
+	for _, subnet := range q.subnets {
+		for _, configuration := range subnet.Configurations {
+			id := configuration.Parent()
+			if !id.Is(network.TypeInterface) && !id.Is(network.TypeScaleSetInterface) ||
+				q.nodes != "" && !id.Group().Equal(q.nodes) {
+				continue
+			}
+			if tried++; tried > mostMachines {
+				return nil, network.Route{}, nil
+			}
+			nic, err := asked.Interface(ctx, id)
+			if err != nil {
+				return nil, network.Route{}, err
+			}
+			if nic.Machine == "" { // such as a private endpoint's
+				continue
+			}
+			for _, route := range q.routes {
+				if q.means(route) && !holds(nic, route.Hop) {
+					return nic, route, nil
+				}
+			}
+		}
+	}
+	return nil, network.Route{}, nil
+}
+
+// means reports whether a route is one to ask about.
+func (q *question) means(route network.Route) bool {
+	if !route.Hop.IsValid() || !route.Prefix.IsValid() {
+		return false
+	}
+	led := slices.ContainsFunc(q.hops, func(p netip.Prefix) bool { return p.Contains(route.Hop) })
+	return led || slices.ContainsFunc(q.changes, func(change plan.Change) bool {
+		return change.Route == route.Name
+	})
+}
+
+func holds(nic *network.Interface, address netip.Addr) bool {
+	return slices.ContainsFunc(nic.Configs, func(c network.IPConfig) bool {
+		return c.Address == address
+	})
+}
+
+// standsAsWritten reports whether ARM still reads as it did after the write, as far as it was asked
+// about.
+func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route network.Route) bool {
+	s := network.NewSnapshot()
+	want := network.Wanted{Tables: []network.ID{q.table}}
+	if q.written.ID.Is(network.TypeSubnet) {
+		want.Subnets = []network.ID{q.written.ID}
+	}
+	o := azure.ReadOptions{NotBefore: time.Now(), Wait: readMost, Poll: true}
+	if err := k.azure.Read(ctx, s, want, o); err != nil || s.Table(q.table) == nil {
+		return false
+	}
+	if len(want.Subnets) > 0 {
+		subnet := s.Subnet(q.written.ID)
+		if subnet == nil || !subnet.RouteTable.Equal(q.table) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(s.Table(q.table).Routes, func(r network.Route) bool {
+		return r.Prefix == route.Prefix && r.Hop == route.Hop
+	})
+}
