@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,7 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 func roundReport(r keeper.Round, clusters int) report.Round {
 	elapsed := r.Elapsed.Milliseconds()
 	return report.Round{
-		Changes: r.Changes, Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
+		Changes: slices.Concat(r.Changes, r.OnlyObserved), Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
 		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},
 	}
 }

@@ -37,6 +37,7 @@ var functions = template.FuncMap{
 		return "target"
 	},
 	"verb":  verb,
+	"would": would,
 	"upper": upper,
 	"box":   func(d drawing) string { return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height) },
 	"node":  shortNode,
@@ -109,6 +110,11 @@ func did(e history.Entry) string {
 		}
 		switch plan.OutcomeState(state) {
 		case plan.Done:
+		case plan.Observed:
+			what = report.Count(states[word], "route") + " would be " + participle[verb]
+			if verb == string(plan.Associate) {
+				what = report.Count(states[word], "association") + " would be put back"
+			}
 		case history.Intended:
 			what = "changes under way"
 		default:
