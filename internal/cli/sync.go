@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,8 @@ func (a *app) newSync() *cobra.Command {
 		Use:   "sync -f FILE",
 		Short: "Make all configured routes and associations true, once",
 		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
-clusters' tables say. With --dry-run it prints the plan and writes nothing.
+clusters' tables say. With --dry-run it prints the plan and writes nothing. What the config only observes is shown and not made:
+see routekeeper promote.
 
 Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
 with --dry-run, there are changes to make.`,
@@ -66,6 +68,10 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 	if err := roundReport(round, len(configs)).Write(w, format, style); err != nil {
 		return err
 	}
+	if format == report.Text && len(round.OnlyObserved) > 0 {
+		fmt.Fprintf(a.err, "the config says Observe: these changes are not made; next: %s\n",
+			promoteCommand(round.OnlyObserved[0].Cluster, paths))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -73,6 +79,15 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, keep kee
 		return attention
 	}
 	return nil
+}
+
+// promoteCommand is how a cluster goes from Observe to enforcing.
+func promoteCommand(cluster string, paths []string) finding.CommandLine {
+	files := finding.Command("")
+	for _, path := range paths {
+		files = finding.Command("%s -f %s", files, path)
+	}
+	return finding.Command("routekeeper promote %s%s", cluster, files)
 }
 
 // roundReport makes a report of a keeper's round.
