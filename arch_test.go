@@ -38,7 +38,8 @@ var arrows = map[string]map[string]string{
 	"internal/report":                {"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it", "internal/finding": "quotes commands"},
 	"internal/kube":                  {"internal/network": "reads into it", "internal/finding": "quotes commands"},
-	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
+	"internal/observe":               {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/network": "the snapshot"},
+	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/network": "the snapshot", "internal/finding": "what went wrong"},
 	"internal/serve":                 {"api/v1alpha1": "which subnets are guarded", "internal/network": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
 	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/plan": "which routes are whose"},
 	"internal/serve/page":            {"internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/network": "IDs", "internal/report": "words for numbers"},
@@ -54,7 +55,7 @@ var arrows = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/network": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.

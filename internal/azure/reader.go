@@ -82,7 +82,8 @@ type call struct {
 	doc   *doc
 	poll  bool
 	asked time.Time     // when the batch began
-	sent  chan struct{} // is closed when its turn has come
+	sent  chan struct{} // is closed when its turn has come,
+	left  time.Time     // and when that was
 	late  bool          // somebody has waited for it in vain
 	done  chan struct{}
 
@@ -118,7 +119,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	if o.NotBefore.IsZero() {
 		o.NotBefore = time.Now()
 	}
-	deadline := time.Now().Add(o.Wait)
+	began := time.Now()
 	var calls []*call
 	for _, k := range documentKinds {
 		for _, id := range *k.wanted(&w) {
@@ -134,19 +135,18 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	late := make([]bool, len(calls))
 	for i, c := range calls {
 		var err error
-		if late[i], err = r.await(ctx, c, deadline); err != nil {
+		if late[i], err = r.await(ctx, c, began, o.Wait); err != nil {
 			wait.Wait()
 			return err
 		}
 	}
 	wait.Wait() // it fills the snapshot, too
 	for i, c := range calls {
-		switch {
-		case late[i]:
+		if late[i] {
 			s.Unread[c.key.id] = network.Unread{ID: c.doc.id, Late: true, Message: fmt.Sprintf("no answer within %s", o.Wait)}
-		default:
-			out(c.doc.id, c.found, c.miss)
+			continue
 		}
+		out(c.doc.id, c.found, c.miss)
 		if s.Taken.IsZero() || c.asked.Before(s.Taken) {
 			s.Taken = c.asked
 		}
@@ -161,8 +161,9 @@ func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Want
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
-// await waits for a call. Late is set where it was not answered in time.
-func (r *reader) await(ctx context.Context, c *call, deadline time.Time) (late bool, err error) {
+// await waits for a call, until some time after a caller began to read, or briefly once the call's turn
+// has come later than that. Late is set where it was not answered in time.
+func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.Duration) (late bool, err error) {
 	queued := time.NewTimer(queuedFor)
 	defer queued.Stop()
 	select {
@@ -175,7 +176,11 @@ func (r *reader) await(ctx context.Context, c *call, deadline time.Time) (late b
 		return false, ctx.Err()
 	}
 	r.mu.Lock()
-	if end := time.Now().Add(knownLate); c.late || deadline.Before(end) { // it is asked for now only
+	if c.late {
+		wait = min(wait, knownLate)
+	}
+	deadline := began.Add(wait)
+	if end := c.left.Add(knownLate); deadline.Before(end) {
 		deadline = end
 	}
 	r.mu.Unlock()
@@ -250,6 +255,7 @@ func (r *reader) sending(b *batch, id network.ID) {
 	defer r.mu.Unlock()
 	mark := func(c *call) {
 		if !c.isSent() {
+			c.left = time.Now()
 			close(c.sent)
 		}
 	}

@@ -32,7 +32,7 @@ type LastWrite struct {
 func (w LastWrite) String() string {
 	who := cmp.Or(w.Name, w.Caller)
 	switch {
-	case w.Identity.Is("Microsoft.Authorization/policyAssignments"):
+	case w.ByPolicy():
 		who += ", the identity of policy assignment " + w.Identity.Name()
 	case w.Identity != "":
 		who += ", the identity of " + w.Identity.Short()
@@ -51,6 +51,10 @@ func (w LastWrite) String() string {
 
 // inParts are types that are also written part by part: a route, a security rule.
 var inParts = []string{network.TypeRouteTable, network.TypeSecurityGroup}
+
+// ByPolicy reports whether it was an assignment of Azure Policy: its identity writes what the policy's
+// modify or deployIfNotExists effect wants.
+func (w LastWrite) ByPolicy() bool { return w.Identity.Is("Microsoft.Authorization/policyAssignments") }
 
 // LastWrite finds who changed a resource last, or one of the resources it is part of: a subnet can be written with its whole
 // network; a route table, route by route. False where the log does not know: it is minutes late, and goes 90 days back.

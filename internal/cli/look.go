@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -83,79 +84,42 @@ func notSeen(s *network.Snapshot) []string {
 
 // proposals makes the proposals for the clusters, or for all where none are given, reading what it takes to find their own tables.
 func proposals(ctx context.Context, client *azure.Client, s *network.Snapshot, clusters []network.ID) ([]plan.Proposal, error) {
-	for {
-		all := plan.Propose(s)
+	var all []plan.Proposal
+	err := observe.Until(ctx, reading(client, s), func() (want network.Wanted) {
+		all = plan.Propose(s)
 		if len(clusters) > 0 {
 			all = slices.DeleteFunc(all, func(p plan.Proposal) bool { return !slices.ContainsFunc(clusters, p.Cluster.Equal) })
 		}
-		wants := make([]network.Wanted, len(all))
-		for i, p := range all {
-			wants[i] = p.Want
+		for _, p := range all {
+			want.Add(p.Want)
 		}
-		if more, err := readMore(ctx, client, s, wants); err != nil || !more {
-			return all, err
-		}
-	}
-}
-
-// readMore reads what discovering the clusters' own tables still takes, and reports whether it was anything.
-func readMore(ctx context.Context, client *azure.Client, s *network.Snapshot, wants []network.Wanted) (bool, error) {
-	var all network.Wanted
-	for _, w := range wants {
-		all.Written = append(all.Written, w.Written...)
-		all.Managed = append(all.Managed, w.Managed...)
-		all.Tables = append(all.Tables, w.Tables...)
-	}
-	if all.Empty() {
-		return false, nil
-	}
-	return true, client.Read(ctx, s, all, azure.ReadOptions{})
+		return want
+	})
+	return all, err
 }
 
 // settle reads what the configs name and the survey has not shown, and what it takes to find the clusters' own tables.
 func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, configs []v1alpha1.ClusterRoutes) error {
-	var named network.Wanted
-	want := func(list *[]network.ID, id network.ID, there bool) {
-		if _, tried := s.Unread[id.Key()]; !there && !tried {
-			*list = append(*list, id)
-		}
-	}
-	for _, c := range configs {
-		for _, t := range c.Spec.Targets {
-			want(&named.Tables, network.ID(t.RouteTableID), s.Table(network.ID(t.RouteTableID)) != nil)
-		}
-		for _, g := range c.Spec.Guard.Subnets {
-			want(&named.Tables, network.ID(g.RouteTableID), s.Table(network.ID(g.RouteTableID)) != nil)
-			want(&named.Subnets, network.ID(g.SubnetID), s.Subnet(network.ID(g.SubnetID)) != nil)
-		}
+	read := reading(client, s)
+	subnets := observe.Subnets(s, configs)
+	for _, c := range configs { // of clusters that are not kubenet, too: a diagnosis shows them
 		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil {
-			for _, id := range s.NodeSubnetIDs(cluster) {
-				want(&named.Subnets, id, s.Subnet(id) != nil)
-			}
+			subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
 		}
 	}
-	if err := client.Read(ctx, s, named, azure.ReadOptions{}); err != nil {
+	if err := read(ctx, network.Wanted{Subnets: observe.Untried(s, subnets), Tables: observe.Tables(s, configs, nil)}); err != nil {
 		return err
 	}
-	taken := plan.TakenBy(configs)
-	for {
-		wants := make([]network.Wanted, len(configs))
-		var sources []network.ID
-		for i := range configs {
-			d := plan.Discover(s, &configs[i], taken)
-			wants[i] = d.Want
-			want(&sources, d.Table, d.Table == "" || s.Table(d.Table) != nil)
-		}
-		wants = append(wants, network.Wanted{Tables: network.SortIDs(sources)})
-		more, err := readMore(ctx, client, s, wants)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
+	sources, err := observe.Sources(ctx, s, configs, plan.TakenBy(configs), read)
+	if err != nil {
+		return err
 	}
-	return nil
+	return read(ctx, network.Wanted{Tables: observe.Untried(s, sources)})
+}
+
+// reading reads into a snapshot, as long as it takes.
+func reading(client *azure.Client, s *network.Snapshot) observe.Read {
+	return func(ctx context.Context, w network.Wanted) error { return client.Read(ctx, s, w, azure.ReadOptions{}) }
 }
 
 // lookAround surveys a scope, telling a person that it takes a while.

@@ -2,16 +2,11 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
 )
-
-// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the group
-// AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
-var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
 // checkAssociation looks at the tables on the cluster's subnets, beyond what keeping says of them.
 func checkAssociation(p *patient) []finding.Finding {
@@ -62,7 +57,7 @@ func (p *patient) expected() network.ID {
 	var common network.ID
 	for _, s := range p.subnets {
 		switch {
-		case s.RouteTable == "" || managerTable.MatchString(string(s.RouteTable)):
+		case s.RouteTable == "" || network.IsManagerTable(s.RouteTable):
 		case common != "" && !common.Equal(s.RouteTable):
 			return ""
 		default:
@@ -125,7 +120,7 @@ func (s seat) replaced(p *patient) []finding.Finding {
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
 	}
-	if managerTable.MatchString(string(other)) {
+	if network.IsManagerTable(other) {
 		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
 			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
 			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}

@@ -228,7 +228,7 @@ func (w *worker) wrote(x *write) {
 	if x.refusal == nil {
 		delete(w.mem.refused, x.id.Key())
 	}
-	w.made(x.cluster, x.outcomes)
+	w.made(c, x.cluster, x.outcomes)
 	w.mem.failing[x.id.Key()] = ofNames(nameSet(w.configs), x.findings) // it can have another name now
 	if len(w.mem.failing[x.id.Key()]) == 0 {
 		delete(w.mem.failing, x.id.Key())

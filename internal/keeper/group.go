@@ -19,7 +19,10 @@ import (
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	k.mu.Lock()
 	k.configure(configs)
-	if k.ctx != nil && k.ctx.Err() == nil {
+	switch {
+	case k.ctx == nil:
+		k.makeIdle()
+	case k.ctx.Err() == nil:
 		k.regroup()
 	}
 	requests := slices.Clone(k.requests)
@@ -33,7 +36,12 @@ func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 // configure takes configs.
 func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	k.configs = configs
-	k.taken = plan.TakenBy(configs).Last(k.owners)
+	kept := keySet(configs)
+	owners := maps.Clone(k.owners)
+	gone := func(key string) bool { return !kept[key] }
+	maps.DeleteFunc(owners, func(key string, _ network.ID) bool { return gone(key) })
+	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
+	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
 	for _, c := range configs { // what it was seen with last counts until it is checked
 		k.addUses(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))

@@ -111,10 +111,20 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		k.kept = opts.Shelf.Recall()
 	}
 	k.configure(configs)
-	k.idle = k.newWorker(configs)
-	k.idle.mem.complete(k.idle)
-	close(k.idle.done)
+	k.makeIdle()
 	return k
+}
+
+// makeIdle makes the worker of all clusters for checks of a keeper that does not run. The lock is held,
+// or nobody else has the keeper yet.
+func (k *Keeper) makeIdle() {
+	before := k.idle
+	k.idle = k.newWorker(k.configs)
+	if before != nil {
+		k.idle.mem.take(&before.mem, k.idle)
+	}
+	k.idle.mem.complete(k.idle, k.kept)
+	close(k.idle.done)
 }
 
 // Round checks all clusters once, as one group, and makes the changes that follow. The error is the

@@ -28,11 +28,11 @@ type Shelf interface {
 	Keep(map[string]Lasting)
 }
 
-// lasting is what the shelf has of a cluster.
-func (k *Keeper) lasting(cluster string) Lasting {
+// lasting is what the shelf has, by cluster. It is replaced, and not changed.
+func (k *Keeper) lasting() map[string]Lasting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept[cluster]
+	return k.kept
 }
 
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
@@ -86,7 +86,7 @@ func (c *check) shelve(s *network.Snapshot) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
-		before := c.k.lasting(id.Key())
+		before := c.k.lasting()[id.Key()]
 		now := Lasting{Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))

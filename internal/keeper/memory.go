@@ -168,21 +168,21 @@ func (c *check) remember(s *network.Snapshot, p plan.Plan) {
 
 // groupMemory is what a worker knows of its group from earlier checks.
 type groupMemory struct {
-	clusters map[string]*memory           // by ID.Key()
-	fights   map[place]*fight             // changes that were made, and whether they stand
-	foes     map[string]*foe              // who undoes them, by the resource's ID.Key()
-	refused  map[string]*refusal          // by the resource's ID.Key()
-	places   map[string]seenAt            // by the subnet's ID.Key()
-	failing  map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
-	planned  []finding.Finding            // what stands by the last plan
-	last     *network.Snapshot            // of the last check that was whole
-	wrote    time.Time                    // when the last write ended: what was read before may be old
-	trouble  int                          // checks in a row that did not see all for reasons that pass
-	again    time.Time                    // when the group is to be checked whatever else happens; zero for never
+	clusters  map[string]*memory           // by ID.Key()
+	conflicts map[place]*conflict          // changes that were made, and whether they stand
+	others    map[string]*otherWriter      // who undoes them, by the resource's ID.Key()
+	refused   map[string]*refusal          // by the resource's ID.Key()
+	places    map[string]seenAt            // by the subnet's ID.Key()
+	failing   map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
+	planned   []finding.Finding            // what stands by the last plan
+	last      *network.Snapshot            // of the last check that was whole
+	wrote     time.Time                    // when the last write ended: what was read before may be old
+	trouble   int                          // checks in a row that did not see all for reasons that pass
+	again     time.Time                    // when the group is to be checked whatever else happens; zero for never
 }
 
 func newGroupMemory() groupMemory {
-	return groupMemory{clusters: map[string]*memory{}, fights: map[place]*fight{}, foes: map[string]*foe{},
+	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{}, others: map[string]*otherWriter{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
 }
 
@@ -226,17 +226,17 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 			m.clusters[key] = known
 		}
 	}
-	for at, f := range o.fights {
+	for at, f := range o.conflicts {
 		if w.group[f.cluster] {
 			same := *f
 			same.undone = slices.Clone(f.undone)
 			same.change.Cluster = w.nameOf(f.cluster) // it can have another one now
-			m.fights[at] = &same
+			m.conflicts[at] = &same
 		}
 	}
-	for resource, foe := range o.foes {
-		same := *foe
-		m.foes[resource] = &same
+	for resource, other := range o.others {
+		same := *other
+		m.others[resource] = &same
 	}
 	for resource, r := range o.refused {
 		if r != nil && len(r.outcomes) > 0 && clusters[r.outcomes[0].Cluster] {
@@ -258,11 +258,11 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 }
 
-// complete makes a memory for every cluster of the group.
-func (m *groupMemory) complete(w *worker) {
+// complete makes a memory for every cluster of the group, with what was kept over a restart.
+func (m *groupMemory) complete(w *worker, kept map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: w.k.lasting(keyOf(c))}
+			m.clusters[keyOf(c)] = &memory{laid: kept[keyOf(c)]}
 		}
 	}
 }

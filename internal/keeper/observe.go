@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -87,26 +88,11 @@ func (c *check) recall() {
 // readSubnets reads node subnets and guarded subnets that are not read yet. Where other clusters are seen
 // to use the same as these, the error says that the group is another one now.
 func (c *check) readSubnets(ctx context.Context) error {
-	var subnets []network.ID
-	for _, config := range c.configs {
-		if cluster := c.s.Cluster(idOf(config)); cluster != nil && cluster.Kubenet() {
-			subnets = append(subnets, c.s.NodeSubnetIDs(cluster)...)
-		}
-		for _, g := range config.Spec.Guard.Subnets {
-			subnets = append(subnets, network.ID(g.SubnetID))
-		}
-	}
-	subnets = slices.DeleteFunc(network.SortIDs(subnets), c.tried)
+	subnets := observe.Subnets(c.s, c.configs)
 	if err := c.read(ctx, c.s, network.Wanted{Subnets: subnets}); err != nil {
 		return err
 	}
 	return c.share()
-}
-
-// tried reports whether a resource was read, or could not be.
-func (c *check) tried(id network.ID) bool {
-	_, unread := c.s.Unread[id.Key()]
-	return unread || c.s.Subnet(id) != nil || c.s.Table(id) != nil
 }
 
 // share notes what the clusters use. Where others use the same, the group is another one now.
@@ -223,54 +209,25 @@ func (c *check) observeTables(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.read(ctx, c.s, network.Wanted{Tables: c.tables(sources)}); err != nil {
+	if err := c.read(ctx, c.s, network.Wanted{Tables: observe.Tables(c.s, c.configs, sources)}); err != nil {
 		return err
 	}
 	return c.share()
 }
 
-// discover finds the clusters' own tables, reading what that takes.
+// discover finds the clusters' own tables, reading what that takes, and notes what the activity log and
+// lists have shown.
 func (c *check) discover(ctx context.Context) ([]network.ID, error) {
-	for {
-		var want network.Wanted
-		var sources []network.ID
-		for i := range c.configs {
-			d := plan.Discover(c.s, &c.configs[i], c.taken)
-			want.Written = append(want.Written, d.Want.Written...)
-			want.Managed = append(want.Managed, d.Want.Managed...)
-			want.Tables = append(want.Tables, d.Want.Tables...)
-			if d.Table != "" {
-				sources = append(sources, d.Table)
+	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want network.Wanted) error {
+		err := c.read(ctx, c.s, want)
+		for _, id := range slices.Concat(want.Written, want.Managed) {
+			if err == nil {
+				m := c.mem.clusters[id.Key()]
+				m.asked, m.found = time.Now(), c.s.Known(id)
 			}
 		}
-		if want.Empty() {
-			return sources, nil
-		}
-		if len(want.Tables) > 0 { // the others with them: one list may show them all
-			want.Tables = c.tables(append(sources, want.Tables...))
-		}
-		if err := c.read(ctx, c.s, want); err != nil {
-			return nil, err
-		}
-		for _, id := range slices.Concat(want.Written, want.Managed) {
-			m := c.mem.clusters[id.Key()]
-			m.asked, m.found = time.Now(), c.s.Known(id)
-		}
-	}
-}
-
-// tables lists the tables to read: the clusters' own, the targets, and those to keep on further subnets.
-func (c *check) tables(sources []network.ID) []network.ID {
-	ids := slices.Clone(sources)
-	for _, config := range c.configs {
-		for _, t := range config.Spec.Targets {
-			ids = append(ids, network.ID(t.RouteTableID))
-		}
-		for _, g := range config.Spec.Guard.Subnets {
-			ids = append(ids, network.ID(g.RouteTableID))
-		}
-	}
-	return slices.DeleteFunc(network.SortIDs(ids), c.tried)
+		return err
+	})
 }
 
 // outdated are the findings that an old document of the cluster can explain: a pool was added since, or the cluster has left

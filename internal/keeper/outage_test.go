@@ -14,10 +14,10 @@ import (
 // one finding, of no cluster in particular, that begins when the outage did; it is there soon, and
 // gone when Azure is back.
 func TestOutageIsOneFinding(t *testing.T) {
-	// An interval, five seconds for a common check, and ten for each call of a check by itself.
-	const soon = 75 * time.Second
+	const soon = 30 * time.Second
 	for name, fault := range map[string]emulator.Fault{
 		"no connection": {Count: -1, Cut: "before"},
+		"hangs":         {Count: -1, Hold: "before"},
 		"only errors":   {Count: -1, Path: "subscriptions", Status: 503, Code: "ServiceUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {

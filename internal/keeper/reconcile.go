@@ -81,6 +81,11 @@ func (w *worker) reconcile(ctx context.Context, c *check) error {
 	} else if !c.asked.IsZero() {
 		c.fresh = c.asked
 	}
+	if !c.asked.IsZero() {
+		for _, r := range w.mem.refused {
+			r.heard()
+		}
+	}
 	if w.mem.wrote.After(c.fresh) {
 		c.fresh = w.mem.wrote
 	}
@@ -118,7 +123,6 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)
-	c.settled()
 	c.mem.planned = p.Findings
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).

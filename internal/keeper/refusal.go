@@ -30,6 +30,7 @@ type refusal struct {
 	etag     string // the resource's when it was refused
 	wait     time.Duration
 	until    time.Time
+	lifted   time.Time // by an event
 }
 
 const (
@@ -66,6 +67,17 @@ func (r *refusal) lift() {
 	}
 }
 
+// liftEvery is how often events may have a refused write sent again.
+const liftEvery = 10 * time.Second
+
+// heard lifts a refusal because something happened to the resources of its group.
+func (r *refusal) heard() {
+	if now := time.Now(); r != nil && now.Sub(r.lifted) >= liftEvery {
+		r.lift()
+		r.lifted = now
+	}
+}
+
 // next is the refusal after one more attempt, or nil where Azure did not refuse. now is the
 // resource as it was read last.
 func (r *refusal) next(
@@ -82,7 +94,11 @@ func (r *refusal) next(
 	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(network.TypeSubnet) {
 		wait = min(2*r.wait, refusedMost)
 	}
-	return &refusal{outcomes, findings, now.ETag, wait, time.Now().Add(wait)}
+	next := &refusal{outcomes: outcomes, findings: findings, etag: now.ETag, wait: wait, until: time.Now().Add(wait)}
+	if r != nil {
+		next.lifted = r.lifted
+	}
+	return next
 }
 
 // etagOf is the ETag with which a resource was seen, "" where it was not.

@@ -168,3 +168,35 @@ func TestLift(t *testing.T) {
 		}
 	})
 }
+
+// TestEventLiftsRefusal: a role is given back, or a lock removed, and an event says so: the association is
+// written at once, and not after the minute for which the refusal would stand.
+func TestEventLiftsRefusal(t *testing.T) {
+	for name, what := range map[string]network.ID{
+		"role of the group":        "/providers/Microsoft.Authorization/roleAssignments/1",
+		"lock of the subscription": "/providers/Microsoft.Authorization/locks/2",
+		"role of another group":    "/providers/Microsoft.Authorization/roleAssignments/3",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.run(10*time.Second, w.demoConfig())
+				k.since(time.Minute)
+				remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Status: 403, Code: "AuthorizationFailed", Count: -1})
+				w.strip(w.demo.NodeSubnet)
+				k.since(25 * time.Second)
+				remove()
+				scope := map[string]network.ID{
+					"role of the group":        w.demo.NodeSubnet.Group(),
+					"lock of the subscription": network.ID("/subscriptions/" + w.demo.NodeSubnet.Subscription()),
+					"role of another group":    network.GroupID(w.demo.NodeSubnet.Subscription(), "elsewhere"),
+				}[name]
+				k.Wake("", scope+what)
+				k.since(7 * time.Second)
+				if repaired := w.tableOf(w.demo.NodeSubnet) != ""; repaired != (name != "role of another group") {
+					t.Errorf("repaired: %t", repaired)
+				}
+			})
+		})
+	}
+}

@@ -99,3 +99,21 @@ func (l loginTrouble) Read(ctx context.Context, s *network.Snapshot, w network.W
 	}
 	return l.Azure.Read(ctx, s, w, o)
 }
+
+// TestReloadAtRest: a keeper that does not run takes other configs as well, and knows what it knew.
+func TestReloadAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		k := w.keep(w.demoConfig())
+		w.round(k)
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)})
+		since := w.mark()
+		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n2 done create play-target")
+		if got := calls(since()); slices.Contains(got, "GET values") {
+			t.Errorf("the table is forgotten: %v", got)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/network"
@@ -122,8 +123,23 @@ func (k *Keeper) trigger(clusters map[string]bool, t trigger) {
 // concerned returns the clusters that a resource concerns.
 func (k *Keeper) concerned(id network.ID) []string {
 	found := slices.Concat(k.around[id.Key()], k.around[id.Group().Key()])
+	if scope, _, about := strings.Cut(id.Key(), "/providers/microsoft.authorization/"); about {
+		return k.within(scope)
+	}
 	for ; id != "" && !id.Is(network.TypeResourceGroup); id = id.Parent() {
 		found = append(found, k.users[id.Key()]...)
+	}
+	return found
+}
+
+// within returns the clusters that use something in a scope: a role, a lock or a policy of that scope
+// counts for all of it.
+func (k *Keeper) within(scope string) []string {
+	var found []string
+	for resource, clusters := range k.users {
+		if resource == scope || strings.HasPrefix(resource, scope+"/") {
+			found = append(found, clusters...)
+		}
 	}
 	return found
 }

@@ -92,9 +92,9 @@ func TestStaleReads(t *testing.T) {
 				remove()
 				time.Sleep(20 * time.Minute) // the cloud provider is done, and refusals are asked again
 				w.round(k)
-				time.Sleep(fightMost) // so many strips were a conflict
+				time.Sleep(conflictMost) // so many strips were a conflict
 				w.round(k)
-				time.Sleep(fightSpan)
+				time.Sleep(conflictSpan)
 				w.expect(w.round(k), "", finding.ForeignOverlap) // theirs
 				if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 					t.Errorf("the node subnet has %q", got)

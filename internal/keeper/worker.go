@@ -212,7 +212,7 @@ func (w *worker) inherit() {
 		w.mem.take(&before.mem, w)
 	}
 	w.after = nil
-	w.mem.complete(w)
+	w.mem.complete(w, w.k.lasting())
 }
 
 // check reconciles the group because of a tick or a trigger, and reports whether that is done: a poll is

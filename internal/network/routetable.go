@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 )
 
@@ -16,6 +17,13 @@ const (
 	HopInternet  = "Internet"
 	HopNone      = "None"
 )
+
+// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the group
+// AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
+var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
+
+// IsManagerTable reports whether a route table is one of Azure Virtual Network Manager's own.
+func IsManagerTable(id ID) bool { return managerTable.MatchString(string(id)) }
 
 // DefaultRouteLimit is how many routes a table holds unless Azure Virtual Network Manager manages them.
 const DefaultRouteLimit = 400

@@ -182,6 +182,19 @@ func (w Wanted) Empty() bool {
 	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
+// Add adds what else is wanted.
+func (w *Wanted) Add(o Wanted) {
+	for _, list := range []struct {
+		to   *[]ID
+		more []ID
+	}{
+		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets, o.VNets},
+		{&w.OwnSubnets, o.OwnSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs, o.NICs},
+	} {
+		*list.to = append(*list.to, list.more...)
+	}
+}
+
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
 	return &Snapshot{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -31,9 +32,9 @@ func TestFight(t *testing.T) {
 				k := w.run(interval, w.demoConfig())
 				k.since(time.Minute)
 				strip := func() {
-					w.strip(w.demo.NodeSubnet)
+					w.strip(w.demo.GatewaySubnet)
 					time.Sleep(5 * time.Second)
-					k.Wake("", w.demo.NodeSubnet)
+					k.Wake("", w.demo.GatewaySubnet)
 				}
 				var waits []time.Duration // from a strip until the table is back; 0: not before the next
 				var last Round
@@ -44,7 +45,7 @@ func TestFight(t *testing.T) {
 						if r := k.since(5 * time.Second); len(r) > 0 {
 							last = r[len(r)-1]
 						}
-						if wait == 0 && w.tableOf(w.demo.NodeSubnet) != "" {
+						if wait == 0 && w.tableOf(w.demo.GatewaySubnet) != "" {
 							wait = time.Duration(s+1) * 5 * time.Second
 						}
 					}
@@ -76,7 +77,7 @@ func TestFight(t *testing.T) {
 					t.Errorf("%d repairs of %d strips: %v", repairs, len(waits), waits)
 				}
 				k.since(6 * time.Minute)
-				if w.tableOf(w.demo.NodeSubnet) == "" {
+				if w.tableOf(w.demo.GatewaySubnet) == "" {
 					t.Error("it has given up")
 				}
 				rounds := k.since(11 * time.Minute)
@@ -84,7 +85,7 @@ func TestFight(t *testing.T) {
 					t.Errorf("ten minutes after the last repair: %+v", rounds[len(rounds)-1].Findings)
 				}
 				strip()
-				if k.since(10 * time.Second); w.tableOf(w.demo.NodeSubnet) == "" {
+				if k.since(10 * time.Second); w.tableOf(w.demo.GatewaySubnet) == "" {
 					t.Error("after the fight a strip is not repaired at once")
 				}
 			})
@@ -246,4 +247,62 @@ func TestFightGoesOn(t *testing.T) {
 			t.Error("not repaired within ten minutes")
 		}
 	})
+}
+
+// TestNodeSubnetsWaitLittle: a node subnet that is stripped again and again is repaired within half a
+// minute each time, however often.
+func TestNodeSubnetsWaitLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		for i := range 15 {
+			w.strip(w.demo.NodeSubnet)
+			stripped := time.Now()
+			for w.tableOf(w.demo.NodeSubnet) == "" && time.Since(stripped) < 10*time.Minute {
+				time.Sleep(time.Second)
+			}
+			if took := time.Since(stripped); took > 46*time.Second { // a tick, the wait, the operation
+				t.Errorf("strip %d is repaired after %s", i, took)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+// TestPolicyIsNotFought: Azure Policy undoes what is repaired. It is named, and its change is undone once
+// in a quarter of an hour.
+func TestPolicyIsNotFought(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		policy := azure.LastWrite{Resource: w.demo.NodeSubnet, Operation: "Microsoft.Network/virtualNetworks/subnets/write", Caller: "p",
+			Identity: network.ID("/subscriptions/" + emulator.DefaultSubscription + "/providers/Microsoft.Authorization/policyAssignments/no-tables")}
+		k := w.runOver(blamed{emulatortest.Client(t, w.e, emulatortest.Keeper), policy}, Options{}, 10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		repairs, named := 0, false
+		for range 120 { // an hour
+			w.strip(w.demo.NodeSubnet)
+			for _, r := range k.since(30 * time.Second) {
+				if strings.Contains(did(r), "done associate shop-vnet/nodes") {
+					repairs++
+				}
+				for _, f := range fought(r) {
+					named = named || strings.Contains(f.Message, "policy assignment no-tables")
+				}
+			}
+		}
+		if !named || repairs < 4 || repairs > 12 {
+			t.Errorf("%d repairs in an hour, the policy is named: %t", repairs, named)
+		}
+	})
+}
+
+// blamed has one writer for everything that others wrote.
+type blamed struct {
+	Azure
+	who azure.LastWrite
+}
+
+func (b blamed) OthersWrite(context.Context, time.Time, time.Time, ...network.ID) (azure.LastWrite, bool, error) {
+	return b.who, true, nil
 }
