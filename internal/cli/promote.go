@@ -55,12 +55,14 @@ Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runPromote(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runPromote(cmd.Context(), args[0], o)
+		},
 	}
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
-	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and leave the targets as they are")
-	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` or ID of its table, repeatable)")
+	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
+	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do it without asking")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show it and write nothing")
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
@@ -92,7 +94,8 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	if err != nil {
 		return err
 	}
-	round, err := keeper.New(client, p.configs, keeper.Options{DryRun: true, Log: progress.logger()}).Round(ctx)
+	k := keeper.New(client, p.configs, keeper.Options{DryRun: true, Log: progress.logger()})
+	round, err := k.Round(ctx)
 	progress.stop()
 	if err != nil {
 		return err
@@ -124,8 +127,8 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 		fmt.Fprintln(a.err, "nothing was written")
 		return attention
 	}
-	fmt.Fprintf(a.err, "wrote %s; a keeper that runs with it takes it; without one: %s\n", finding.Show(p.file.Name),
-		finding.Command("routekeeper sync -f %s", p.file.Name))
+	fmt.Fprintf(a.err, "wrote %s; a keeper that runs with it takes it; without one: %s\n",
+		finding.Show(p.file.Name), finding.Command("routekeeper sync -f %s", p.file.Name))
 	return nil
 }
 
@@ -160,7 +163,8 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 		for _, c := range before {
 			names = append(names, c.Metadata.Name)
 		}
-		return nil, fmt.Errorf("%q is not in the config, expected one of %s", cluster, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q is not in the config, expected one of %s",
+			cluster, strings.Join(names, ", "))
 	}
 	p.config = before[at]
 	parts, err := o.parts(p.config)
@@ -218,11 +222,13 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 func (p *promotion) asItIs(o promoteOptions) string {
 	var says []string
 	if len(o.targets) == 0 {
-		says = append(says, "guard.mode of "+p.config.Metadata.Name+" is "+string(p.config.Spec.Guard.Mode))
+		c := p.config
+		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name, c.Spec.Guard.Mode))
 	}
 	if !o.guardOnly {
 		for _, t := range p.config.Spec.Targets {
-			says = append(says, "the policy of "+network.ID(t.RouteTableID).Name()+" is "+string(t.Policy))
+			table := network.ID(t.RouteTableID).Name()
+			says = append(says, fmt.Sprintf("the policy of %s is %s", table, t.Policy))
 		}
 	}
 	return strings.Join(says, ", ")
@@ -234,7 +240,9 @@ func ofCluster(r keeper.Round, name string) keeper.Round {
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
 	r.Changes = slices.DeleteFunc(r.Changes, outcome)
 	r.OnlyObserved = slices.DeleteFunc(r.OnlyObserved, outcome)
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return other(f.Cluster) })
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
+		return other(f.Cluster)
+	})
 	return r
 }
 
@@ -253,8 +261,8 @@ func editable(name string) error {
 	return nil
 }
 
-// write puts the new text into the place of the file, whole or not at all. A file that somebody changed
-// since it was read stays.
+// write puts the new text into the place of the file, whole or not at all. A file that somebody
+// changed since it was read stays.
 func (p *promotion) write() error {
 	if now, err := os.ReadFile(p.file.Name); err != nil {
 		return err

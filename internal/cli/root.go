@@ -143,7 +143,8 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.newInit(), a.newPromote(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newDemo(), a.newEmulator(), a.newVersion())
+	root.AddCommand(a.newPromote())
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newDemo(), a.newEmulator(), a.newVersion())
 	return root
 }
 

@@ -20,8 +20,8 @@ func (a *app) newSync() *cobra.Command {
 		Use:   "sync -f FILE",
 		Short: "Make all configured routes and associations true, once",
 		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
-clusters' tables say. With --dry-run it prints the plan and writes nothing. What the config only observes is shown and not made:
-see routekeeper promote.
+clusters' tables say. With --dry-run it prints the plan and writes nothing.
+What the config only observes is shown and not made: see routekeeper promote.
 
 Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
 with --dry-run, there are changes to make.`,
@@ -94,7 +94,8 @@ func promoteCommand(cluster string, paths []string) finding.CommandLine {
 func roundReport(r keeper.Round, clusters int) report.Round {
 	elapsed := r.Elapsed.Milliseconds()
 	return report.Round{
-		Changes: slices.Concat(r.Changes, r.OnlyObserved), Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
+		Changes:  slices.Concat(r.Changes, r.OnlyObserved),
+		Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
 		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},
 	}
 }

@@ -22,15 +22,19 @@ type Edit struct {
 	To     string `json:"to"`
 }
 
+// observe is what guard.mode and policy say alike.
+const observe = string(v1alpha1.GuardObserve)
+
 // Parts says what of a document is promoted: its guard, and the targets with these route tables.
 type Parts struct {
 	Guard  bool
 	Target func(table network.ID) bool
 }
 
-// Promote turns Observe into Enforce and Sync in the document of one name, and returns the new text of
-// its file with what was replaced. Everything else stays, byte for byte. The text is nil where the file
-// has no such document. A text that would read otherwise than it was meant is an error.
+// Promote turns Observe into Enforce and Sync in the document of one name, and returns the new
+// text of its file with what was replaced. Everything else stays, byte for byte. The text is nil
+// where the file has no such document. A text that would read otherwise than it was meant is an
+// error.
 func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err error) {
 	docs, err := parse(f)
 	if err != nil {
@@ -46,14 +50,15 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	t := editedText{f: f, text: f.Data}
 	if spec := &want.Spec; parts.Guard && spec.Guard.Mode == v1alpha1.GuardObserve {
 		spec.Guard.Mode = v1alpha1.GuardEnforce
-		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardObserve), string(v1alpha1.GuardEnforce))
+		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardEnforce))
 	}
 	for i := range want.Spec.Targets {
 		target := &want.Spec.Targets[i]
-		if target.Policy == v1alpha1.PolicyObserve && parts.Target(network.ID(target.RouteTableID)) {
+		id := network.ID(target.RouteTableID)
+		if target.Policy == v1alpha1.PolicyObserve && parts.Target(id) {
 			target.Policy = v1alpha1.PolicySync
 			field := fmt.Sprintf("spec.targets[%d].policy", i)
-			t.replace(d, field, string(v1alpha1.PolicyObserve), string(v1alpha1.PolicySync))
+			t.replace(d, field, string(v1alpha1.PolicySync))
 		}
 	}
 	if t.err != nil {
@@ -77,8 +82,8 @@ type editedText struct {
 	err   error
 }
 
-// replace notes that the value of a field is replaced, where it is written in the file as it is.
-func (t *editedText) replace(d *document, field, from, to string) {
+// replace notes that Observe, the value of a field, is replaced, where it is written as it is.
+func (t *editedText) replace(d *document, field, to string) {
 	node := d.find(field)
 	for {
 		anchor, is := node.(*ast.AnchorNode)
@@ -88,7 +93,7 @@ func (t *editedText) replace(d *document, field, from, to string) {
 		node = anchor.Value
 	}
 	place := d.errorAt(node, field, "it cannot be edited: write "+to+" by hand")
-	e := Edit{File: t.f.Name, Line: place.Line, Column: place.Column, Field: field, From: from, To: to}
+	e := Edit{t.f.Name, place.Line, place.Column, field, observe, to}
 	if t.err == nil && t.offset(e) < 0 {
 		t.err = place
 	}

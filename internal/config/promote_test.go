@@ -77,7 +77,8 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// TestPromoteRefuses: what is written in a way that cannot be replaced in place is refused, with its line.
+// TestPromoteRefuses: what is written in a way that cannot be replaced in place is refused, with
+// its line.
 func TestPromoteRefuses(t *testing.T) {
 	for name, mode := range map[string]string{
 		"block": "|-\n      Observe", "folded": ">-\n      Observe", "escaped": `"Obs\u0065rve"`, "tagged": "!!str Observe",

@@ -286,9 +286,9 @@ func join(prefixes []netip.Prefix) string {
 	return strings.Join(texts, " and ")
 }
 
-// adopt says how the pod routes of a cluster that no config names come to be kept. promote shows what
-// that does, and asks.
+// adopt says how the pod routes of a cluster that no config names come to be managed. promote shows
+// what that does, and asks.
 func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
-	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s && routekeeper sync -f %s",
-		cluster, file, cluster, file, file)
+	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
+		" && routekeeper sync -f %s", cluster, file, cluster, file, file)
 }

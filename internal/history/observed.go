@@ -11,12 +11,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Changes that a config only observes stand until somebody makes them, or the config says otherwise. They
-// are recorded twice: when they are new, and when they are not needed any more.
+// Changes that a config only observes stand until somebody makes them, or the config says
+// otherwise. They are recorded twice: when they are new, and when they are not needed any more.
 
-// unneeded are the changes that were only observed before a round, and that it found not to be needed
-// any more. The others stay among those that are left: one that merely lacks its proof this time is no
-// news.
+// unneeded are the changes that were only observed before a round, and that it found not to be
+// needed any more. The others stay among those that are left: one that merely lacks its proof
+// this time is no news.
 func (l *Log) unneeded(r keeper.Round, s *network.Snapshot, left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}
 	for _, o := range r.Changes { // the config enforces it now
@@ -34,15 +34,17 @@ func (l *Log) unneeded(r keeper.Round, s *network.Snapshot, left map[string]unma
 			left[key] = c
 		}
 	}
-	slices.SortFunc(gone, func(a, b plan.Outcome) int { return strings.Compare(keyOf(a.Change), keyOf(b.Change)) })
+	slices.SortFunc(gone, func(a, b plan.Outcome) int {
+		return strings.Compare(keyOf(a.Change), keyOf(b.Change))
+	})
 	return gone
 }
 
 // readObserved reads the changes that are observed and still stand, so that a new program does not
 // tell of them as new.
 func readObserved(q querier) (map[string]unmade, error) {
-	rows, err := q.Query("SELECT key, cluster, change, true_at FROM changes WHERE state = 'observed'" +
-		" AND id IN (SELECT max(id) FROM changes GROUP BY key)")
+	rows, err := q.Query("SELECT key, cluster, change, true_at FROM changes" +
+		" WHERE state = 'observed' AND id IN (SELECT max(id) FROM changes GROUP BY key)")
 	if err != nil {
 		return nil, err
 	}

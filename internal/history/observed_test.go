@@ -15,8 +15,8 @@ func onlyObserved(changes ...plan.Change) []plan.Outcome {
 	return all
 }
 
-// TestObserved: what a config only observes is told when it is new and when it is not needed any more,
-// also by the next program, and not between.
+// TestObserved: what a config only observes is told when it is new and when it is not needed any
+// more, also by the next program, and not between.
 func TestObserved(t *testing.T) {
 	p := newPast(t)
 	check := func(s *network.Snapshot, changes ...plan.Change) {

@@ -8,10 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/network"
 )
 
-// What Observe withholds. A second planner plans for the same configs as if they said Enforce and
-// Sync where they say Observe. What it wants to change beyond the first is what would be done: by the
-// same rules, with the same proofs. A delete that lacks its proof is withheld by Enforce as well, so it
-// is not part of it.
+// What Observe withholds. A second planner plans for the same configs as if they said Enforce
+// and Sync where they say Observe. What it wants to change beyond the first is what would be
+// done: by the same rules, with the same proofs. A delete that lacks its proof is withheld by
+// Enforce as well, so it is not part of it.
 
 // enforcing makes configs that enforce what they observe, and reports whether there is anything.
 func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, observing bool) {

@@ -13,8 +13,8 @@ import (
 // observed are the changes that Observe withholds, as changes writes them.
 func observed(p Plan) string { return changes(Plan{Changes: p.OnlyObserved}) }
 
-// TestObserved: what Observe withholds is what enforcing would do, deletes with their proofs; nothing of
-// it is planned, and a diagnosis does not tell of it.
+// TestObserved: what Observe withholds is what enforcing would do, deletes with their proofs;
+// nothing of it is planned, and a diagnosis does not tell of it.
 func TestObserved(t *testing.T) {
 	w := shop(t)
 	w.subnet(nodesA, "10.240.0.0/24", "")
@@ -61,8 +61,8 @@ func TestObservedRest(t *testing.T) {
 	}
 }
 
-// TestObservedRepair: a route that somebody changed is known to be the cluster's for as long as that
-// stands, although nothing puts it back.
+// TestObservedRepair: a route that somebody changed is known to be the cluster's for as long as
+// that stands, although nothing puts it back.
 func TestObservedRepair(t *testing.T) {
 	w := shop(t)
 	w.configs = Observing(w.configs)

@@ -112,8 +112,8 @@ func (t *target) nics(s *share, hop netip.Addr) (*network.NICs, proof) {
 	}
 }
 
-// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, and show
-// one that is never made, but not let one go.
+// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, and
+// show one that is never made, but not let one go.
 func (t *target) readNICs(s *share) proof {
 	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")

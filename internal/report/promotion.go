@@ -27,7 +27,8 @@ func (p Promotion) WriteEdits(w io.Writer, style Style) error {
 		place := fmt.Sprintf("%s:%d", plain(e.File), e.Line)
 		rows = append(rows, []string{style.Yellow("~"), place, e.Field, e.From + " -> " + e.To})
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Bold("The config"), strings.Join(Columns(rows), "\n  "))
+	lines := strings.Join(Columns(rows), "\n  ")
+	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Bold("The config"), lines)
 	return err
 }
 

@@ -64,7 +64,7 @@ func NewMetrics() *Metrics {
 	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
 	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
 	m.observed = gauge("changes_observed",
-		"Changes that the last check of a cluster would have made, if its config did not say Observe, by verb and cluster.",
+		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
