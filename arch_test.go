@@ -35,7 +35,7 @@ var arrows = map[string]map[string]string{
 	"internal/bundle":                {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/network": "the snapshot"},
 	"internal/diagnose":              {"api/v1alpha1": "what is configured", "internal/network": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
 	"internal/monitor":               {"api/v1alpha1": "what is kept", "internal/network": "the snapshot", "internal/plan": "which table is whose"},
-	"internal/report":                {"internal/finding": "shows it", "internal/plan": "shows it"},
+	"internal/report":                {"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it"},
 	"internal/azure":                 {"internal/network": "reads into it", "internal/finding": "quotes commands"},
 	"internal/kube":                  {"internal/network": "reads into it", "internal/finding": "quotes commands"},
 	"internal/observe":               {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/network": "the snapshot"},

@@ -135,6 +135,10 @@ func TestUnit(t *testing.T) {
 	if out, err := command(t, "/usr/local/bin/routekeeper --emulator "+root+"/azure init --cluster "+string(demo.Cluster)+" --out /etc/routekeeper/routes.yaml", root, nil).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	promote := "/usr/local/bin/routekeeper --emulator " + root + "/azure promote shop -f /etc/routekeeper/routes.yaml --yes"
+	if out, err := command(t, promote, root, nil).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/notify", Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)

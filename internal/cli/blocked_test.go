@@ -33,6 +33,7 @@ func TestBlockedLog(t *testing.T) {
 	defer server.Close()
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", az, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	address := freeAddress(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -98,6 +99,7 @@ func TestBlockedLogAtExit(t *testing.T) {
 	defer server.Close()
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", az, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	for name, c := range map[string]struct {
 		args    []string
 		settled bool

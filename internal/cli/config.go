@@ -22,6 +22,15 @@ func configFlag(cmd *cobra.Command, paths *[]string) {
 
 // readConfig reads all documents that -f names.
 func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
+	files, err := a.readFiles(paths)
+	if err != nil {
+		return nil, err
+	}
+	return config.Read(files...)
+}
+
+// readFiles reads all files that -f names.
+func (a *app) readFiles(paths []string) ([]config.File, error) {
 	var files []config.File
 	for _, path := range paths {
 		found, err := a.configFiles(path)
@@ -30,7 +39,7 @@ func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
 		}
 		files = append(files, found...)
 	}
-	return config.Read(files...)
+	return files, nil
 }
 
 func (a *app) configFiles(path string) ([]config.File, error) {

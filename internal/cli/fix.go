@@ -21,6 +21,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, con
 	if err != nil {
 		return nil, err
 	}
+	planned.OnlyObserved = nil // doctor shows what it fixes
 	preview := roundReport(planned, len(configs))
 	preview.Findings = nil // they have just been said
 	if err := show(preview); err != nil || len(planned.Changes) == 0 {
@@ -40,6 +41,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, con
 	if err != nil && len(round.Changes) == 0 {
 		return nil, err
 	}
+	round.OnlyObserved = nil
 	made := roundReport(round, len(configs))
 	return &made, errors.Join(err, show(made))
 }

@@ -138,6 +138,7 @@ func newLeastRights(t *testing.T) *leastRights {
 
 	l.config = filepath.Join(l.dir, "routes.yaml")
 	l.run(0, "--emulator", own, "init", "--cluster", string(a.demo.Cluster), "--out", l.config)
+	l.run(0, "--emulator", own, "promote", string(a.demo.Cluster), "-f", l.config, "--yes")
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
 	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out", filepath.Join(l.dir, "tf"))
 

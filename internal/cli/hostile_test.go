@@ -46,6 +46,7 @@ func TestHostileBundle(t *testing.T) {
 	defer server.Close()
 	config, honest, hostile := filepath.Join(dir, "routes.yaml"), filepath.Join(dir, "honest.tgz"), filepath.Join(dir, "hostile.tgz")
 	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", local, "collect", "-f", config, "--out", honest)
 	rewrite(t, honest, hostile, func(name string, document map[string]any) {
 		id, _ := document["id"].(string)

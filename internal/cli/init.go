@@ -27,7 +27,10 @@ func (a *app) newInit() *cobra.Command {
 		Short: "Look at a subscription or a cluster and propose a config for it",
 		Long: `Looks at a subscription, or at one cluster and the network around it, and writes a commented config: every kubenet
 cluster with its own route table, and as targets the tables of Application Gateway subnets and all other tables that hold
-its pod routes already. Nothing in Azure is changed.`,
+its pod routes already. Nothing in Azure is changed.
+
+The config says Observe everywhere: sync and run then show and record what
+they would do, and change nothing. "routekeeper promote" goes on from there.`,
 		Example: `  routekeeper init --subscription 11111111-1111-1111-1111-111111111111 --out routes.yaml
   routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml`,
 		Args: noArgs,
@@ -71,6 +74,9 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	proposals, err := proposals(ctx, client, s, only(one))
 	if err != nil {
 		return err
+	}
+	for i := range proposals {
+		proposals[i] = proposals[i].Observing()
 	}
 	progress.stop()
 	from := "subscription " + scope.Name()

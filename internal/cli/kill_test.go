@@ -53,6 +53,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	defer server.Close()
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", az, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", az, "sync", "-f", config)
 	if err := a.scale(6); err != nil {
 		t.Fatal(err)
@@ -194,6 +195,7 @@ func TestInterrupted(t *testing.T) {
 	defer server.Close()
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", az, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	var log bytes.Buffer
 	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config)
 	run.Stderr = &log

@@ -40,6 +40,7 @@ func TestPastedFixes(t *testing.T) {
 	}
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", local, "sync", "-f", config)
 
 	testdata, err := filepath.Abs("../../testdata/az")

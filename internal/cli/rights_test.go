@@ -48,6 +48,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 
 			l.config = filepath.Join(l.dir, "routes.yaml")
 			l.run(0, "--emulator", own, "init", "--cluster", string(cluster), "--out", l.config)
+			l.run(0, "--emulator", own, "promote", string(cluster), "-f", l.config, "--yes")
 			raw, err := os.ReadFile(l.config)
 			l.must(err)
 			l.must(os.WriteFile(l.config, edit(raw), 0o600))

@@ -122,8 +122,8 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		Example: `  routekeeper demo                                  see all of it on a local Azure, no account needed
   routekeeper demo --web                            the same, watched in a browser
   routekeeper init --subscription <id> > routes.yaml
-  routekeeper sync -f routes.yaml --dry-run         what would be done
-  routekeeper run -f routes.yaml                    keep it true
+  routekeeper run -f routes.yaml                    show what would be done
+  routekeeper promote shop -f routes.yaml           have it done, and keep it true
   routekeeper doctor shop                           what is wrong, who did it, what to type
   routekeeper iac check plan.json                   what a plan would break`,
 		SilenceUsage:      true,
@@ -143,6 +143,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(a.newPromote())
 	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newDemo(), a.newEmulator(), a.newVersion())
 	return root
 }

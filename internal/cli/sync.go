@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ func (a *app) newSync() *cobra.Command {
 		Short: "Make all configured routes and associations true, once",
 		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
 clusters' tables say. With --dry-run it prints the plan and writes nothing.
+What the config only observes is shown and not made: see routekeeper promote.
 
 Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
 with --dry-run, there are changes to make, or, with --max-changes-per-minute, changes are left for the next sync.`,
@@ -73,6 +75,10 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	if err := roundReport(round, len(configs)).Write(w, format, style); err != nil {
 		return err
 	}
+	if format == report.Text && len(round.OnlyObserved) > 0 {
+		fmt.Fprintf(a.err, "the config says Observe: these changes are not made; next: %s\n",
+			promoteCommand(round.OnlyObserved[0].Cluster, paths))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -89,11 +95,21 @@ func limited(findings []finding.Finding) bool {
 	})
 }
 
+// promoteCommand is how a cluster goes from Observe to enforcing.
+func promoteCommand(cluster string, paths []string) finding.CommandLine {
+	files := finding.Command("")
+	for _, path := range paths {
+		files = finding.Command("%s -f %s", files, path)
+	}
+	return finding.Command("routekeeper promote %s%s", cluster, files)
+}
+
 // roundReport makes a report of a keeper's round.
 func roundReport(r keeper.Round, clusters int) report.Round {
 	elapsed := r.Elapsed.Milliseconds()
 	return report.Round{
-		Changes: r.Changes, Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
+		Changes:  slices.Concat(r.Changes, r.OnlyObserved),
+		Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
 		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},
 	}
 }

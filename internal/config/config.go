@@ -124,6 +124,7 @@ func parse(f File) ([]*document, error) {
 // parseOne decodes one document; an empty one is nil.
 func parseOne(file string, line int, text string) (*document, error) {
 	d := &document{file: file, line: line}
+	text = strings.ReplaceAll(text, "\r\n", "\n") // the library counts the lines of others wrongly
 	tree, err := parser.ParseBytes([]byte(text), 0)
 	if err != nil {
 		return nil, d.yamlError(err)

@@ -51,6 +51,7 @@ func TestMistakes(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown field", doc("a", "  targts: []\n"), `c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
 		{"unknown field deep", doc("a", "  targets:\n    - routeTableID: "+tables+"x\n      polcy: Sync\n"), `c.yaml:8:7: spec.targets[0].polcy: unknown field, expected one of routeTableID, policy, maxRoutes`},
+		{"Windows line endings", strings.ReplaceAll("# a\n# b\n"+doc("a", "  targts: []\n"), "\n", "\r\n"), `c.yaml:8:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
 		{"field in the wrong case", "apiversion: x\n", `c.yaml:1:1: apiversion: unknown field, expected one of apiVersion, kind, metadata, spec`},
 		{"kind", "apiVersion: routekeeper.dev/v1alpha1\nkind: Routes\n", `c.yaml:2:7: kind: unknown value "Routes", expected ClusterRoutes`},
 		{"no kind", "apiVersion: routekeeper.dev/v1alpha1\n", `c.yaml:1:11: kind: missing, expected ClusterRoutes`},

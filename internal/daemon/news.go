@@ -19,7 +19,7 @@ import (
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
-	unmade  map[string]bool // changes that were planned, failed or skipped
+	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a round was last logged; zero before the first
 	silence time.Duration   // after which a round is logged all the same
 }
@@ -32,7 +32,7 @@ func newsOf(log *slog.Logger) *news {
 func (n *news) round(r keeper.Round) bool {
 	counts := map[plan.OutcomeState]int{}
 	unmade := map[string]bool{}
-	for _, c := range r.Changes {
+	for _, c := range slices.Concat(r.Changes, r.OnlyObserved) {
 		counts[c.State]++
 		switch c.State {
 		case plan.Done, plan.Obsolete:
@@ -40,8 +40,8 @@ func (n *news) round(r keeper.Round) bool {
 		}
 		key := c.Cluster + " " + string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
 		unmade[key] = true
-		if c.State == plan.Planned && !n.unmade[key] {
-			n.log.Info("planned", keeper.ChangeAttrs(c.Change)...)
+		if (c.State == plan.Planned || c.State == plan.Observed) && !n.unmade[key] {
+			n.log.Info(string(c.State), keeper.ChangeAttrs(c.Change)...)
 		}
 	}
 	if r.Of != nil { // what was not looked at is as it was
@@ -59,7 +59,7 @@ func (n *news) round(r keeper.Round) bool {
 		level, n.said = slog.LevelInfo, r.Started
 	}
 	attrs := []any{"done", counts[plan.Done]}
-	for _, state := range []plan.OutcomeState{plan.Planned, plan.Failed, plan.Obsolete, plan.Skipped} {
+	for _, state := range []plan.OutcomeState{plan.Planned, plan.Failed, plan.Obsolete, plan.Skipped, plan.Observed} {
 		if counts[state] > 0 {
 			attrs = append(attrs, string(state), counts[state])
 		}

@@ -25,6 +25,7 @@ func TestNews(t *testing.T) {
 		after    time.Duration
 		of       []string
 		changes  []plan.Outcome
+		observed []plan.Outcome
 		findings []finding.Finding
 		news     bool
 		want     []string // parts of the lines, in order
@@ -38,6 +39,9 @@ func TestNews(t *testing.T) {
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
 		{of: []string{"play"}},                 // another cluster was looked at
 		{news: true, want: []string{"done=0"}}, // no longer failing
+		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true, want: []string{"msg=observed verb=delete", "msg=round done=0 observed=1"}},
+		{observed: []plan.Outcome{change(plan.Observed, "a")}},
+		{news: true, want: []string{"done=0"}}, // not needed any more
 		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},
 		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=round done=0 findings=1"}},
@@ -47,7 +51,7 @@ func TestNews(t *testing.T) {
 	} {
 		at = at.Add(10*time.Second + step.after)
 		log.Reset()
-		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes, Findings: step.findings}); got != step.news {
+		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes, OnlyObserved: step.observed, Findings: step.findings}); got != step.news {
 			t.Errorf("step %d: news %v", i, got)
 		}
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")

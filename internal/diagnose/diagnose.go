@@ -122,7 +122,7 @@ func (c *Case) keeping() []finding.Finding {
 			continue
 		}
 		if c.Proposed {
-			found[i] = f.WithFix("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", c.clusterOf(f.Cluster), c.File, c.File)
+			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
 		} else {
 			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
 		}

@@ -74,7 +74,7 @@ func inGroup(id network.ID) finding.CommandLine {
 // keep says how a table becomes a target, and is filled.
 func (p *patient) keep(table network.ID) finding.CommandLine {
 	if p.Proposed {
-		return finding.Command("routekeeper init --cluster %s --out %s && routekeeper sync -f %s", p.cluster.ID, p.File, p.File)
+		return adopt(p.cluster.ID, p.File)
 	}
 	return finding.Command("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
 }
@@ -284,4 +284,11 @@ func join(prefixes []netip.Prefix) string {
 		texts[i] = p.String()
 	}
 	return strings.Join(texts, " and ")
+}
+
+// adopt says how the pod routes of a cluster that no config names come to be managed. promote shows
+// what that does, and asks.
+func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
+	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
+		" && routekeeper sync -f %s", cluster, file, cluster, file, file)
 }

@@ -75,7 +75,7 @@ func TestGatewayRoutesMissing(t *testing.T) {
 	says(t, f, "all 3 pod routes of cluster shop", "10.244.1.0/24 to 10.42.1.5 is missing", "add "+string(gwTable)+" to spec.targets of shop in routes.yaml; then routekeeper sync -f routes.yaml")
 	proposed := driven().routes(gwTable, outside)
 	proposed.c.Proposed = true
-	says(t, proposed.finds(finding.GatewayRoutesMissing), "routekeeper init --cluster "+string(shop)+" --out routes.yaml && routekeeper sync")
+	says(t, proposed.finds(finding.GatewayRoutesMissing), "routekeeper init --cluster "+string(shop)+" --out routes.yaml && routekeeper promote "+string(shop)+" -f routes.yaml && routekeeper sync -f routes.yaml")
 	// The copies show that the gateway is meant to reach the pods.
 	f = healthy(t).unconfigured().routes(gwTable, podRoute(0), podRoute(1)).finds(finding.GatewayRoutesMissing)
 	says(t, f, "1 of the 3 pod routes", "10.244.2.0/24 to 10.42.1.6 is missing")

@@ -73,6 +73,9 @@ func Open(path string, opts Options) *Log {
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
 	}
+	if l.j.trouble == nil {
+		l.unmade, l.j.trouble = readObserved(l.j.db)
+	}
 	return l
 }
 
@@ -155,7 +158,7 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 		}
 	}
 	var news []plan.Outcome // of changes that were not intended
-	for _, o := range r.Changes {
+	for _, o := range slices.Concat(r.Changes, r.OnlyObserved) {
 		was := l.unmade[keyOf(o.Change)]
 		switch {
 		case under != nil && under.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
@@ -165,9 +168,10 @@ func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			left[keyOf(o.Change)] = unmade{o.Cluster, o.State, l.trueAt(o.Change)}
+			left[keyOf(o.Change)] = unmade{o.Cluster, o.State, l.trueAt(o.Change), o.Change}
 		}
 	}
+	news = append(news, l.unneeded(r, s, left)...)
 	var appeared, gone, hidden []finding.Finding
 	kept := r.Of == nil || len(r.Of) > 0
 	if kept {
@@ -228,6 +232,7 @@ type unmade struct {
 	cluster string
 	state   plan.OutcomeState
 	trueAt  time.Time
+	change  plan.Change
 }
 
 // trueAt is when what a change puts right was last seen as it should be; zero where that is not known.

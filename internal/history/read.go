@@ -58,16 +58,18 @@ const (
 	KindRefusal     = "refusal"     // something was to be changed, and was not
 	KindFinding     = "finding"     // a finding came or went
 	KindInterrupted = "interrupted" // the program was ended on its way
+	KindObserved    = "observed"    // something would have been changed, but the config says Observe
 )
 
 // Kinds are all of them.
-var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted}
+var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted, KindObserved}
 
 var kinds = map[string]string{
 	KindChange:      "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'done' AND (?1 = '' OR c.cluster = ?1))",
 	KindRefusal:     "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state IN ('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
 	KindFinding:     "EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND (?1 = '' OR f.cluster = ?1))",
 	KindInterrupted: "r.elapsed_ms IS NULL",
+	KindObserved:    "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'observed' AND (?1 = '' OR c.cluster = ?1))",
 }
 
 // Query says which rounds are asked for. The zero value asks for all.

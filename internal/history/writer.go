@@ -111,7 +111,7 @@ func (l *Log) due(now time.Time) []repair {
 	if l.j.trouble != nil || l.j.closed {
 		return nil
 	}
-	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE asked < 1000 AND state IN ('done', 'obsolete') AND intended < ? ORDER BY id DESC", now.Add(-delays[0]).UnixMilli())
+	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE asked < 1000 AND state IN ('done', 'obsolete', 'observed') AND intended < ? ORDER BY id DESC", now.Add(-delays[0]).UnixMilli())
 	if err != nil {
 		return nil // the next write runs into the same, and tells of it
 	}

@@ -39,6 +39,7 @@ type check struct {
 	after    *network.Snapshot // with what was written since; nil where nothing was
 	sources  func(target network.ID) []network.ID
 	changes  []plan.Change             // all that is planned
+	observed []plan.Change             // what would be, if the configs did not say Observe
 	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
 	order    []network.ID              // of the resources that were written
 	open     int                       // writes under way
@@ -116,7 +117,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.remember(c.s, p)
 	c.rememberTrue(planner, p)
 	c.shelve(c.s)
-	c.changes = p.Changes
+	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)
 	c.mem.planned = p.Findings
@@ -233,6 +234,9 @@ func (c *check) end(w *worker) {
 		r.Seen = c.after
 	}
 	r.Changes = c.told()
+	for _, change := range c.observed {
+		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
+	}
 	r.Findings = c.k.stand(w, c.began, w.findings())
 	if c.troubled() {
 		w.mem.retry(c.k.interval)

@@ -28,6 +28,8 @@ type Round struct {
 	// Asked is when the first event came that woke it; zero where none did.
 	Asked   time.Time
 	Changes []plan.Outcome
+	// OnlyObserved are changes that are not made because the config says Observe.
+	OnlyObserved []plan.Outcome
 	// Findings are all that stand, of clusters not looked at as well.
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
@@ -208,6 +210,7 @@ func (r Round) and(o Round) Round {
 		both.Of = nil
 	}
 	both.Changes = slices.Concat(r.Changes, o.Changes)
+	both.OnlyObserved = slices.Concat(r.OnlyObserved, o.OnlyObserved)
 	both.Observed = slices.Concat(r.Observed, o.Observed)
 	both.Tables = slices.Concat(r.Tables, o.Tables)
 	both.Reads, both.Writes, both.Polls = r.Reads+o.Reads, r.Writes+o.Writes, r.Polls+o.Polls

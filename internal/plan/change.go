@@ -82,6 +82,7 @@ const (
 	Obsolete OutcomeState = "obsolete"
 	Failed   OutcomeState = "failed"
 	Skipped  OutcomeState = "skipped"
+	Observed OutcomeState = "observed"
 )
 
 // SeenInTable reports whether a change of a route is true of a table as it was read.

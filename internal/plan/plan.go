@@ -19,6 +19,8 @@ type Plan struct {
 	Desired  State             `json:"-"`
 	Changes  []Change          `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
+	// OnlyObserved are the changes that are not made because the configs say Observe.
+	OnlyObserved []Change `json:"-"`
 	// Need is what is not read yet and may prove a change that is withheld, name a node without a
 	// route, or show that a target is a cluster's own table: read it and plan again. Each thing is
 	// named until it was tried.
@@ -39,6 +41,8 @@ type Planner struct {
 	findings []finding.Finding // about the clusters and their own tables
 	watching bool              // for a diagnosis
 	removing bool              // as Removal says
+	enforced *Planner          // of the same configs without Observe; nil where none says Observe
+	shows    bool              // what it plans is shown, and never made
 
 	// by ID.Key()
 	parts     map[string][]part   // the clusters' parts in a target, in the order of their names
@@ -61,6 +65,15 @@ func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
 // Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
 // the others still counts where a table may be theirs.
 func Among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+	p := among(s, configs, taken)
+	if all, observing := enforcing(configs); observing {
+		p.enforced = among(s, all, taken)
+		p.enforced.shows = true
+	}
+	return p
+}
+
+func among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
@@ -84,7 +97,9 @@ func (p *Planner) Plan() Plan {
 		}
 	}
 	w.reportVanished()
-	return w.plan(state, Diff(p.s, state))
+	made := w.plan(state, Diff(p.s, state))
+	p.observe(&made)
+	return made
 }
 
 // Repairs plans only to put back associations that are lost: that needs no table to be read.

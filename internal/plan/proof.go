@@ -77,7 +77,7 @@ func (t *target) noNIC(s *share, hop netip.Addr) proof {
 	if hidden := t.hiddenNodes(s, nics, hop); hidden != "" {
 		return lacking("not all network interfaces of the nodes are seen: %s", hidden)
 	}
-	if nics.Asked != nil {
+	if nics.Asked != nil && !t.w.shows {
 		return t.readNICs(s)
 	}
 	return proven("no network interface of the cluster's nodes has %s any more", hop)
@@ -92,7 +92,7 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 	switch _, held := nics.Holder[hop]; {
 	case !held:
 		return lacking("no network interface of the cluster's nodes has %s", hop)
-	case nics.Asked != nil:
+	case nics.Asked != nil && !t.w.shows:
 		return t.readNICs(s)
 	}
 	return proven("a node has %s", hop)
@@ -115,8 +115,8 @@ func (t *target) nics(s *share, hop netip.Addr) (*network.NICs, proof) {
 	}
 }
 
-// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, but
-// not let it go.
+// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, and
+// show one that is never made, but not let one go.
 func (t *target) readNICs(s *share) proof {
 	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
@@ -151,7 +151,7 @@ func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) strin
 // cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of
 // a cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
 func (t *target) leftBehind(r network.Route) *share {
-	if !podRouteStyle(r) {
+	if !podRouteStyle(r) || t.w.shows { // its proof is not read only to show it
 		return nil
 	}
 	if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {

@@ -63,6 +63,12 @@ func propose(s *network.Snapshot, cluster *network.Cluster, names map[string]boo
 	return p
 }
 
+// Observing is the proposal with a config that changes nothing, until a person promotes it.
+func (p Proposal) Observing() Proposal {
+	p.Config = Observing([]v1alpha1.ClusterRoutes{p.Config})[0]
+	return p
+}
+
 // proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables that hold pod routes.
 func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster) {
 	spec := &p.Config.Spec

@@ -21,7 +21,7 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 	before := p.s.Known(cluster).True
 	type place struct{ target, prefix string }
 	back := map[place]bool{}
-	for _, c := range made.Changes {
+	for _, c := range slices.Concat(made.Changes, made.OnlyObserved) {
 		if c.Repair {
 			back[place{c.Resource.Key(), c.New.AddressPrefix}] = true
 		}

@@ -10,13 +10,13 @@ import (
 // Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
 // reported. It is how a diagnosis looks at what keeping looks at.
 func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
-	p := New(s, watching(configs))
-	p.watching = true
+	p := New(s, Observing(configs))
+	p.watching, p.enforced = true, nil
 	return p.Plan()
 }
 
-// watching makes configs that report what is not true instead of changing it.
-func watching(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
+// Observing makes configs that report what is not in sync instead of changing it.
+func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	out := slices.Clone(configs)
 	for i := range out {
 		spec := &out[i].Spec

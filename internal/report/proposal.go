@@ -13,7 +13,11 @@ import (
 // not be looked at, a line each.
 func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n# Read it, correct it, and see what it would do:  routekeeper sync -f <this file> --dry-run\n", from)
+	fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", from)
+	b.WriteString(`# Everything in it is on Observe: "routekeeper sync" and "routekeeper run" show and record what they
+# would do, and change nothing. Read it, correct it, and go on when you agree with what you see:
+#   routekeeper promote NAME -f routes.yaml
+`)
 	for _, line := range unseen {
 		fmt.Fprintf(&b, "# NOTE: not seen, so there may be more targets: %s\n", plain(line))
 	}
@@ -37,7 +41,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		} else {
 			b.WriteString("  routeTableID: \"\"              # the cluster's own table; empty: looked for at every start\n")
 		}
-		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Enforce puts a lost association back, Observe reports it, Off does not look\n", c.Spec.Guard.Mode)
+		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Observe reports a lost association, Enforce puts it back, Off does not check\n", c.Spec.Guard.Mode)
 		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do when a node subnet has a table that is not the cluster's: Report or Replace\n", c.Spec.Guard.OnOtherTable)
 		if len(c.Spec.Guard.Subnets) > 0 {
 			b.WriteString("    subnets:                    # further associations to keep: the same redeploy strips them too\n")
@@ -51,7 +55,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 			b.WriteString("  targets:                      # route tables to copy the pod routes to\n")
 		}
 		for i, t := range c.Spec.Targets {
-			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s              # Sync, UpsertOnly (never deletes) or Observe (only reports)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
+			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # Observe (only reports), Sync, or UpsertOnly (never deletes)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
 		}
 		fmt.Fprintf(&b, "  onRemoval: %s               # the copies when the cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}

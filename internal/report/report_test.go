@@ -88,6 +88,28 @@ info foreign-overlap: covers
 	}
 }
 
+// TestObserved: what is only observed is told apart from what is planned.
+func TestObserved(t *testing.T) {
+	r := sample()
+	r.Findings, r.ARM = nil, nil
+	for i := range r.Changes {
+		r.Changes[i].State = plan.Observed
+	}
+	r.Changes[0].State = plan.Planned
+	got := write(t, r, Text, Style{})
+	for _, want := range []string{
+		"1 route to create, 1 route would be updated, 1 route would be deleted, 1 subnet would be associated.\n",
+		"n0  because\n", "n1  because  observed\n", "lost  observed\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+	if short := write(t, r, Short, Style{}); !strings.Contains(short, "observed associate v/nodes route table no table -> gw-rt\n") {
+		t.Errorf("short:\n%s", short)
+	}
+}
+
 func TestRoundOtherFormats(t *testing.T) {
 	want := `done create gw-rt 10.244.0.0/24 -> 10.0.0.4
 done update gw-rt 10.244.1.0/24 10.0.0.5 -> 10.0.0.55

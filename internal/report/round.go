@@ -46,12 +46,7 @@ func Planned(p plan.Plan) Round {
 
 // Write writes the round in the given format.
 func (r Round) Write(w io.Writer, format Format, style Style) error {
-	if r.Findings == nil {
-		r.Findings = []finding.Finding{}
-	}
-	if r.Changes == nil {
-		r.Changes = []plan.Outcome{}
-	}
+	r = r.complete()
 	var out string
 	switch format {
 	case JSON:
@@ -67,6 +62,17 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	}
 	_, err := io.WriteString(w, out)
 	return err
+}
+
+// complete is the round without lists that JSON would show as null.
+func (r Round) complete() Round {
+	if r.Findings == nil {
+		r.Findings = []finding.Finding{}
+	}
+	if r.Changes == nil {
+		r.Changes = []plan.Outcome{}
+	}
+	return r
 }
 
 // Summary says in one line what happened.
@@ -89,6 +95,7 @@ func (r Round) Summary() string {
 		{plan.Obsolete, [4]string{"to create", "to update", "to delete", "to associate"}, " no longer needed"},
 		{plan.Failed, [4]string{"to create", "to update", "to delete", "to associate"}, " failed"},
 		{plan.Skipped, [4]string{"to create", "to update", "to delete", "to associate"}, " skipped"},
+		{plan.Observed, [4]string{"would be created", "would be updated", "would be deleted", "would be associated"}, ""},
 	} {
 		for i, verb := range []plan.Verb{plan.Create, plan.Update, plan.Delete, plan.Associate} {
 			if n := counts[group.state][verb]; n > 0 {
@@ -162,7 +169,7 @@ func changeRow(c plan.Outcome, style Style) []string {
 	switch c.State {
 	case plan.Failed: // the finding says why, once for the resource
 		row = append(row, style.Red("failed"))
-	case plan.Obsolete, plan.Skipped:
+	case plan.Obsolete, plan.Skipped, plan.Observed:
 		row = append(row, style.Dim(string(c.State)))
 	}
 	return row

@@ -26,6 +26,7 @@ type Metrics struct {
 	findings      *prometheus.GaugeVec   // code, severity, cluster
 	changes       *prometheus.CounterVec // verb, outcome, cluster
 	unmade        *prometheus.GaugeVec   // verb, cluster
+	observed      *prometheus.GaugeVec   // verb, cluster
 	waits         *waits
 	rounds        *prometheus.CounterVec // cause
 	last          *prometheus.GaugeVec   // cluster
@@ -62,6 +63,9 @@ func NewMetrics() *Metrics {
 	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
 	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
 	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.observed = gauge("changes_observed",
+		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
+		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
@@ -171,6 +175,7 @@ func (m *Metrics) keep(names []string) {
 			m.last.DeleteLabelValues(cluster)
 			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+			m.observed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 		}
 	}
 	m.kept = names
@@ -232,6 +237,12 @@ func (m *Metrics) left(r keeper.Round, looked []string) {
 		for _, c := range r.Changes {
 			if c.Cluster == cluster && c.State != plan.Done && c.State != plan.Obsolete {
 				m.unmade.WithLabelValues(string(c.Verb), cluster).Inc()
+			}
+		}
+		m.observed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+		for _, c := range r.OnlyObserved {
+			if c.Cluster == cluster {
+				m.observed.WithLabelValues(string(c.Verb), cluster).Inc()
 			}
 		}
 	}

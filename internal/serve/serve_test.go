@@ -305,9 +305,10 @@ func TestMetrics(t *testing.T) {
 	}
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
 	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
-		Changes:  []plan.Outcome{change(plan.Associate, plan.Done), change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete, plan.Failed)},
-		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
-		Tables:   []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400}, {Table: "/subscriptions/s/b", Routes: 3}},
+		Changes:      []plan.Outcome{change(plan.Associate, plan.Done), change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete, plan.Failed)},
+		OnlyObserved: []plan.Outcome{change(plan.Create, plan.Observed), change(plan.Create, plan.Observed), change(plan.Delete, plan.Observed)},
+		Findings:     []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
+		Tables:       []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400}, {Table: "/subscriptions/s/b", Routes: 3}},
 	})
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 11})
 	m.Call(azure.Call{Method: "PUT", Remaining: -1})
@@ -321,13 +322,14 @@ func TestMetrics(t *testing.T) {
 		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
 		`routekeeper_arm_calls_total{method="GET",status="200"} 1`, `routekeeper_arm_calls_total{method="PUT",status="0"} 1`,
 		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`,
+		`routekeeper_changes_observed{cluster="shop",verb="create"} 2`, `routekeeper_changes_observed{cluster="shop",verb="delete"} 1`,
 		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 11`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	for _, part := range []string{`code="source-hop"`, `unmade{cluster="shop",verb="create"`, `limit{table="/subscriptions/s/b"}`} {
+	for _, part := range []string{`code="source-hop"`, `unmade{cluster="shop",verb="create"`, `outcome="observed"`, `limit{table="/subscriptions/s/b"}`} {
 		if strings.Contains(text, part) {
 			t.Errorf("the metrics have %s", part)
 		}

@@ -41,6 +41,7 @@ type standing struct {
 	checked time.Time      // when it was last looked at
 	seen    time.Time      // when all of it was last seen
 	working []plan.Outcome // changes under way, or planned and not to be made
+	would   []plan.Outcome // changes that are not made because the config says Observe
 	acting  bool           // they are under way
 }
 
@@ -91,12 +92,20 @@ func (b *Board) take(r keeper.Round, acting bool) {
 				s.working = append(s.working, c)
 			}
 		}
+		for _, c := range r.OnlyObserved {
+			if c.Cluster == name {
+				s.would = append(s.would, c)
+			}
+		}
+		if acting && before != nil { // what it only observes is told at its end
+			s.would = before.would
+		}
 		if complete(s.picture) {
 			s.seen = at
 		} else if before != nil {
 			s.seen = before.seen
 		}
-		news = news || before == nil || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working)
+		news = news || before == nil || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working) || !reflect.DeepEqual(before.would, s.would)
 		kept[name] = s
 	}
 	news = news || !slices.Equal(order, b.order)
@@ -194,6 +203,8 @@ type Cluster struct {
 	// Changes are under way where Acting is set; otherwise they are planned, and nobody makes them: the keeper is paused, or on a dry run.
 	Changes []plan.Outcome `json:"changes"`
 	Acting  bool           `json:"acting"`
+	// OnlyObserved are the changes that are not made because the config says Observe.
+	OnlyObserved []plan.Outcome `json:"onlyObserved"`
 }
 
 // overview returns how everything stands, the clusters in the order of the config.
@@ -241,12 +252,15 @@ func stateOf(f finding.Finding) string {
 }
 
 func (s *standing) stand(findings []finding.Finding) Cluster {
-	c := Cluster{Cluster: s.picture, State: Good, Checked: s.checked, Seen: s.seen, Findings: findings, Changes: s.working, Acting: s.acting}
+	c := Cluster{Cluster: s.picture, State: Good, Checked: s.checked, Seen: s.seen, Findings: findings, Changes: s.working, Acting: s.acting, OnlyObserved: s.would}
 	if c.Findings == nil {
 		c.Findings = []finding.Finding{}
 	}
 	if c.Changes == nil {
 		c.Changes = []plan.Outcome{}
+	}
+	if c.OnlyObserved == nil {
+		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
 	for _, f := range findings {

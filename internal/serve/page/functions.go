@@ -37,6 +37,9 @@ var functions = template.FuncMap{
 		return "target"
 	},
 	"verb":  verb,
+	"would": would,
+	"first": func(changes []plan.Outcome) []plan.Outcome { return changes[:min(len(changes), firstChanges)] },
+	"rest":  func(changes []plan.Outcome) int { return max(0, len(changes)-firstChanges) },
 	"upper": upper,
 	"box":   func(d drawing) string { return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height) },
 	"node":  shortNode,
@@ -49,6 +52,9 @@ var functions = template.FuncMap{
 		return m
 	},
 }
+
+// firstChanges is how many of the changes that stand for days a page shows.
+const firstChanges = 20
 
 // ago says how long ago something was; the script of the page says it in the same words as time goes by.
 func ago(d time.Duration) string {
@@ -109,6 +115,11 @@ func did(e history.Entry) string {
 		}
 		switch plan.OutcomeState(state) {
 		case plan.Done:
+		case plan.Observed:
+			what = report.Count(states[word], "route") + " would be " + participle[verb]
+			if verb == string(plan.Associate) {
+				what = report.Count(states[word], "association") + " would be put back"
+			}
 		case history.Intended:
 			what = "changes under way"
 		default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -81,7 +82,34 @@ func (c Cluster) sentence() string {
 	} else if len(c.Changes) > 0 {
 		text += fmt.Sprintf("; %s planned and not made", report.Count(len(c.Changes), "change"))
 	}
+	if len(c.OnlyObserved) > 0 {
+		text += "; the config says Observe: it would " + would(c.OnlyObserved)
+	}
 	return text
+}
+
+// would says what changes would do, such as: put back 1 association and add 3 routes.
+func would(changes []plan.Outcome) string {
+	count := map[plan.Verb]int{}
+	for _, c := range changes {
+		count[c.Verb]++
+	}
+	var parts []string
+	for _, kind := range []struct {
+		verb       plan.Verb
+		does, what string
+	}{
+		{plan.Associate, "put back", "association"}, {plan.Create, "add", "route"},
+		{plan.Update, "change", "route"}, {plan.Delete, "remove", "route"},
+	} {
+		if n := count[kind.verb]; n > 0 {
+			parts = append(parts, kind.does+" "+report.Count(n, kind.what))
+		}
+	}
+	if last := len(parts) - 1; last > 0 {
+		return strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
+	return strings.Join(parts, "")
 }
 
 func also(text string) string {

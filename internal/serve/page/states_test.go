@@ -104,6 +104,9 @@ func (w *seen) round(at time.Time) keeper.Round {
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, plan.Outcome{Change: c, State: plan.Planned})
 	}
+	for _, c := range p.OnlyObserved {
+		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: c, State: plan.Observed})
+	}
 	return r
 }
 
@@ -137,10 +140,18 @@ func TestSentence(t *testing.T) {
 		}},
 		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 3 pod routes do not carry; route table shop-gw-rt could not be read; 1 change planned and not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
-		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing", func(w *seen, routes []string) {
+		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing; the config says Observe: it would add 1 route", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 			w.table(gw, []network.ID{gateway}, routes[1:]...)
 		}},
+		{"all is only to be reported", page.Bad,
+			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not carry; " +
+				"the config says Observe: it would put back 1 association and add 2 routes",
+			func(w *seen, routes []string) {
+				w.configs = plan.Observing(w.configs)
+				w.table(gw, []network.ID{gateway}, routes[2:]...)
+				w.subnet(nodes, "10.0.0.0/16", "")
+			}},
 		{"a route that stays by the config", page.Good, "All 4 pod routes true on 1 cluster", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
 			w.table(own, []network.ID{nodes}, routes[1:]...)
@@ -194,6 +205,33 @@ func TestUnreadTable(t *testing.T) {
 		text := get(pages(board), "/").body
 		if !strings.Contains(text, what) || strings.Contains(text, "not there") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
 			t.Errorf("without %s: %s", id.Short(), text)
+		}
+	}
+}
+
+// TestObserved: what the config only observes is on the page, a part of it where it is much; and it is news once.
+func TestObserved(t *testing.T) {
+	w := newSeen(t)
+	w.cluster(0, "shop", "kubenet", 100)
+	w.configs = plan.Observing(w.configs)
+	w.table(tableID("shop-gw-rt"), []network.ID{subnetID("vnet", "shop-gw")})
+	board := page.NewBoard()
+	version := func() (o page.Overview) {
+		board.Round(w.round(time.Now()))
+		decode(t, get(pages(board), "/index.json"), &o)
+		return o
+	}
+	first := version()
+	if n := len(first.Clusters[0].OnlyObserved); n != 100 || len(first.Clusters[0].Changes) > 0 {
+		t.Errorf("%d changes are observed, want 100: %+v", n, first.Clusters[0].Changes)
+	}
+	if again := version(); again.Version != first.Version {
+		t.Error("what stands as it was is news")
+	}
+	text := get(pages(board), "/clusters/shop").body
+	for _, want := range []string{"Not made, because the config says Observe: would add 100 routes", "create route aks-pool-", "<li>and 80 more</li>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }

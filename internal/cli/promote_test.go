@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/config"
+)
+
+// TestPromoteWrites: the file is replaced whole, with its mode. One that somebody changed in the
+// meantime, or that has become a link, stays, and nothing is left beside it.
+func TestPromoteWrites(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "routes.yaml")
+	p := &promotion{file: config.File{Name: name, Data: []byte("before")}, text: []byte("after")}
+	elsewhere := filepath.Join(t.TempDir(), "real.yaml")
+	for what, test := range map[string]struct {
+		make func() error
+		want string // part of the error; "": it is written
+	}{
+		"plain":   {func() error { return os.WriteFile(name, []byte("before"), 0o600) }, ""},
+		"changed": {func() error { return os.WriteFile(name, []byte("by somebody"), 0o600) }, "was changed in the meantime"},
+		"gone":    {func() error { return nil }, "no such file"},
+		"a link": {func() error {
+			if err := os.WriteFile(elsewhere, []byte("before"), 0o600); err != nil {
+				return err
+			}
+			return os.Symlink(elsewhere, name)
+		}, "is a link"},
+	} {
+		os.Remove(name)
+		if err := test.make(); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadFile(name)
+		err := p.write()
+		after, _ := os.ReadFile(name)
+		switch {
+		case test.want == "" && (err != nil || string(after) != "after"):
+			t.Errorf("%s: %v, %q", what, err, after)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || string(after) != string(before)):
+			t.Errorf("%s: %v, want %q; %q", what, err, test.want, after)
+		}
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v", what, info.Mode())
+		}
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".routekeeper-*")); len(left) > 0 {
+			t.Errorf("%s: %v is left", what, left)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package history
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Changes that a config only observes stand until somebody makes them, or the config says
+// otherwise. They are recorded twice: when they are new, and when they are not needed any more.
+
+// unneeded are the changes that were only observed before a round, and that it found not to be
+// needed any more. The others stay among those that are left: one that merely lacks its proof
+// this time is no news.
+func (l *Log) unneeded(r keeper.Round, s *network.Snapshot, left map[string]unmade) []plan.Outcome {
+	now := map[string]bool{}
+	for _, o := range r.Changes { // the config enforces it now
+		now[keyOf(o.Change)] = true
+	}
+	var gone []plan.Outcome
+	for key, c := range l.unmade {
+		if _, stays := left[key]; stays || c.state != plan.Observed || now[key] {
+			continue
+		}
+		made, checked := seen(c.change, s)
+		if checked && (made || c.change.Verb == plan.Create || c.change.Verb == plan.Associate) {
+			gone = append(gone, plan.Outcome{Change: c.change, State: plan.Obsolete})
+		} else {
+			left[key] = c
+		}
+	}
+	slices.SortFunc(gone, func(a, b plan.Outcome) int {
+		return strings.Compare(keyOf(a.Change), keyOf(b.Change))
+	})
+	return gone
+}
+
+// readObserved reads the changes that are observed and still stand, so that a new program does not
+// tell of them as new.
+func readObserved(q querier) (map[string]unmade, error) {
+	rows, err := q.Query("SELECT key, cluster, change, true_at FROM changes" +
+		" WHERE state = 'observed' AND id IN (SELECT max(id) FROM changes GROUP BY key)")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]unmade{}
+	for rows.Next() {
+		var key, raw string
+		var trueAt *int64
+		c := unmade{state: plan.Observed}
+		if err := rows.Scan(&key, &c.cluster, &raw, &trueAt); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(raw), &c.change); err != nil {
+			return nil, err
+		}
+		if trueAt != nil {
+			c.trueAt = time.UnixMilli(*trueAt)
+		}
+		all[key] = c
+	}
+	return all, rows.Err()
+}

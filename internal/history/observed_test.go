@@ -1,0 +1,81 @@
+package history
+
+import (
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+func onlyObserved(changes ...plan.Change) []plan.Outcome {
+	var all []plan.Outcome
+	for _, c := range changes {
+		all = append(all, plan.Outcome{Change: c, State: plan.Observed})
+	}
+	return all
+}
+
+// TestObserved: what a config only observes is told when it is new and when it is not needed any
+// more, also by the next program, and not between.
+func TestObserved(t *testing.T) {
+	p := newPast(t)
+	check := func(s *network.Snapshot, changes ...plan.Change) {
+		r := p.start()
+		r.OnlyObserved = onlyObserved(changes...)
+		p.Record(r, s)
+	}
+	for range 3 {
+		check(seenWith(""), associate())
+	}
+	p.Close()
+	p = open1(t, p.path)
+	check(seenWith(""), associate())
+	r := p.start() // of another cluster
+	r.Kept, r.Of = []string{"shop", "play"}, []string{"play"}
+	p.Record(r, network.NewSnapshot())
+	check(network.NewSnapshot()) // the subnet could not be read
+	check(seenWith(""), associate())
+	check(seenWith(table)) // somebody put it back
+	check(seenWith(table))
+	check(seenWith(""), associate())
+	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate")
+
+	// A config that enforces it now makes it: that is told once.
+	r = p.start()
+	p.Intend(r, []plan.Change{associate()})
+	r.Changes = done(associate())
+	p.Settle(r.Changes)
+	p.Record(r, seenWith(""))
+	check(seenWith(table))
+	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate", "done associate")
+	if all := read(t, p.path, Query{Kind: KindObserved}); len(all) != 2 {
+		t.Errorf("%d rounds of the kind observed, want 2", len(all))
+	}
+}
+
+// TestObservedUnproven: a delete that lacks its proof for a while comes and goes without a word.
+func TestObservedUnproven(t *testing.T) {
+	p := newPast(t)
+	stale := plan.Change{Verb: plan.Delete, Resource: target, Cluster: "shop", Route: "node9", Why: "gone",
+		Old: &plan.Value{AddressPrefix: "10.244.9.0/24", NextHopType: "None"}}
+	raw := `{"id":"` + string(target) + `","properties":{"routes":[{"name":"node9","properties":{"addressPrefix":"10.244.9.0/24","nextHopType":"None"}}]}}`
+	there, err := network.DecodeRouteTable([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := network.NewSnapshot()
+	s.Tables[target.Key()] = there
+	for i := range 6 {
+		r := p.start()
+		if i%2 == 0 {
+			r.OnlyObserved = onlyObserved(stale)
+		}
+		p.Record(r, s)
+	}
+	expect(t, p.rounds(), "observed delete node9")
+	without := *there
+	without.Routes = nil
+	s.Tables[target.Key()] = &without
+	p.Record(p.start(), s)
+	expect(t, p.rounds(), "observed delete node9", "obsolete delete node9")
+}

@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/network"
+)
+
+// What Observe withholds. A second planner plans for the same configs as if they said Enforce
+// and Sync where they say Observe. What it wants to change beyond the first is what would be
+// done: by the same rules, with the same proofs. A delete that lacks its proof is withheld by
+// Enforce as well, so it is not part of it.
+
+// enforcing makes configs that enforce what they observe, and reports whether there is anything.
+func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, observing bool) {
+	out = slices.Clone(configs)
+	for i := range out {
+		spec := &out[i].Spec
+		if spec.Guard.Mode == v1alpha1.GuardObserve {
+			spec.Guard.Mode, observing = v1alpha1.GuardEnforce, true
+		}
+		spec.Targets = slices.Clone(spec.Targets)
+		for j := range spec.Targets {
+			if t := &spec.Targets[j]; t.Policy == v1alpha1.PolicyObserve {
+				t.Policy, observing = v1alpha1.PolicySync, true
+			}
+		}
+	}
+	return out, observing
+}
+
+// observe adds to a plan what Observe withholds, and what has to be read to know it.
+func (p *Planner) observe(made *Plan) {
+	if p.enforced == nil {
+		return
+	}
+	type key struct {
+		resource, route string
+		verb            Verb
+	}
+	of := func(c Change) key { return key{c.Resource.Key(), c.Route, c.Verb} }
+	planned := make(map[key]bool, len(made.Changes))
+	for _, c := range made.Changes {
+		planned[of(c)] = true
+	}
+	all := p.enforced.Plan()
+	for _, c := range all.Changes {
+		if !planned[of(c)] {
+			made.OnlyObserved = append(made.OnlyObserved, c)
+		}
+	}
+	made.Need = network.Wanted{
+		NICs:    network.SortIDs(slices.Concat(made.Need.NICs, all.Need.NICs)),
+		VNets:   network.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
+		Tables:  network.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
+		Subnets: network.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
+	}
+	for cluster, addresses := range all.Asked {
+		if made.Asked[cluster] == nil {
+			made.Asked[cluster] = addresses
+		} else {
+			maps.Copy(made.Asked[cluster], addresses)
+		}
+	}
+}
