@@ -237,10 +237,11 @@ func mayBeOurs(w *world, r network.Route) bool {
 
 // checkProofs holds each route that is lost against what proves it.
 func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
-	held := func(pods netip.Prefix, hop netip.Addr) bool { // by a node of a cluster with these pods
+	held := func(pods netip.Prefix, hop netip.Addr) bool { // by a node of a cluster with these pods and this target
 		for _, c := range w.configs {
 			cluster := w.s.Cluster(network.ID(c.Spec.ClusterID))
-			if nics := w.s.Known(cluster.ID).NICs; nics != nil && nics.Holder[hop] != "" && cluster.PodCIDRs[0].Overlaps(pods) {
+			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return then.ID.Equal(network.ID(t.RouteTableID)) })
+			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil && nics.Holder[hop] != "" && cluster.PodCIDRs[0].Overlaps(pods) {
 				return true
 			}
 		}
@@ -267,9 +268,9 @@ func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
 	for _, r := range now.Routes {
 		switch n, there := after[r.Prefix]; {
 		case !r.Prefix.IsValid() || there && n.SameHop(r):
-		case there && !held(r.Prefix, n.Hop):
+		case there && n.Name == r.Name && !held(r.Prefix, n.Hop): // of another name it is a delete, and a create
 			t.Fatalf("%s led to %s, and leads to %s, which no node has", r.Prefix, r.NextHop(), n.NextHop())
-		case there, moved(r):
+		case there && n.Name == r.Name, moved(r):
 		case held(r.Prefix, r.Hop):
 			t.Fatalf("%s to %s is deleted, and its node is there", r.Prefix, r.NextHop())
 		case !slices.ContainsFunc(w.configs, listed):
