@@ -401,11 +401,3 @@ func raw(o any) string {
 	}
 	return string(text)
 }
-
-// later is the later one of two moments.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

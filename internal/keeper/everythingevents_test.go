@@ -201,10 +201,9 @@ func (d *everything) replacePool(m *member) {
 		return
 	}
 	d.tell("replace pool %s of %s", m.pool, m.name)
-	name, subnet := fmt.Sprintf("p%d", d.n), m.nodes[0]
+	name, subnet := fmt.Sprintf("p%d", d.n), m.spare
 	properties := object{"count": 1 + d.by.IntN(4), "mode": "System"}
 	if m.kind != madeByAKS {
-		subnet = m.spare
 		d.back(m, subnet)
 		properties["vnetSubnetID"] = string(subnet)
 	}
