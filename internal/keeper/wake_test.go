@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -363,6 +364,34 @@ func TestEventDuringTheFirstLook(t *testing.T) {
 		k.since(time.Minute)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the event is lost")
+		}
+	})
+}
+
+// TestEventsCoalesce: events wait for their check together while another one reads slowly. What the last
+// of them is about came after that had read it, and is seen all the same.
+func TestEventsCoalesce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		var slowly atomic.Bool
+		way := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if slowly.Load() && strings.Contains(r.URL.Path, "virtualNetworks") {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return emulatortest.Transport(t, w.e).RoundTrip(r)
+		})
+		k := w.runOver(emulatortest.ClientOver(t, way, w.e, emulatortest.Keeper), Options{}, time.Hour, w.demoConfig())
+		k.since(time.Minute)
+		slowly.Store(true)
+		k.Wake("", w.demo.ClusterTable) // it reads subnets until 0.5 s, and then tables
+		time.Sleep(100 * time.Millisecond)
+		k.Wake("", w.demo.ClusterTable) // this one waits
+		time.Sleep(600 * time.Millisecond)
+		w.putTable(w.demo.GatewayTable)
+		k.Wake("", w.demo.GatewayTable)
+		k.since(20 * time.Second)
+		if got := w.routes(w.demo.GatewayTable); len(got) != 3 {
+			t.Errorf("what the last event is about is not seen: %v", got)
 		}
 	})
 }
