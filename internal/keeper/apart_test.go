@@ -310,3 +310,29 @@ func TestPartedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestLongRepair: a lost association whose write does not end is not passed over in silence, and one that
+// ends soon is nothing to report.
+func TestLongRepair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(time.Second, w.demoConfig())
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		for _, r := range k.since(10 * time.Second) {
+			if len(r.Findings) > 0 {
+				t.Errorf("a repair of four seconds: %v", r.Findings)
+			}
+		}
+		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Hold: "before"})
+		w.strip(w.demo.NodeSubnet)
+		last := k.since(19 * time.Second)
+		if got := codes(last[len(last)-1]); !slices.Equal(got, []finding.Code{finding.AssociationLost}) {
+			t.Errorf("19 seconds after the strip: %v", got)
+		}
+		last = k.since(3 * time.Minute)
+		if r := last[len(last)-1]; len(r.Findings) > 0 || w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Errorf("in the end: %v", r.Findings)
+		}
+	})
+}

@@ -195,6 +195,9 @@ func (c *check) forgetFailures() {
 	}
 }
 
+// unfinishedAfter is how long a write takes before it is said to be under way: most end sooner.
+const unfinishedAfter = 15 * time.Second
+
 // unfinished says of changes that their write began with an earlier check, and has not ended yet: what
 // came of it is told when it has, and until then nothing else would be said of it.
 func (c *check) unfinished(changes []plan.Change) []finding.Finding {
@@ -203,7 +206,7 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	for _, change := range changes {
 		key := change.Resource.Key()
 		since := c.k.writes.since(key)
-		if since.IsZero() || !since.Before(c.began) || told[key] {
+		if since.IsZero() || c.began.Sub(since) < unfinishedAfter || told[key] {
 			continue
 		}
 		told[key] = true

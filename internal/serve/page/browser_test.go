@@ -83,10 +83,18 @@ func open(t *testing.T) *browser {
 
 type step = chromedp.Action[chromedp.Void]
 
+// do takes steps. A live page can take a node away between finding it and clicking it, as it can under a
+// person's finger: the step is then taken again.
 func (b *browser) do(steps ...step) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.t.Fatal(err)
+	for _, s := range steps {
+		err := chromedp.Do(b.ctx, s)
+		for tries := 0; tries < 5 && err != nil && strings.Contains(err.Error(), "Could not find node"); tries++ {
+			err = chromedp.Do(b.ctx, s)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 
