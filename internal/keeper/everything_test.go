@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,20 @@ type member struct {
 	left    time.Time // since when it is not configured; zero while it is
 	excused time.Time // until when its associations may stay lost
 	excuse  string
+
+	published atomic.Pointer[published]
+}
+
+// published is what an oracle may know of a member: it watches writes while the day goes on.
+type published struct {
+	subnets    map[network.ID]network.ID
+	table      network.ID
+	gone, left time.Time
+}
+
+// publish tells the oracles how a member is now.
+func (m *member) publish() {
+	m.published.Store(&published{m.subnets(), m.table, m.gone, m.left})
 }
 
 const (
@@ -140,6 +155,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 		if i > 0 && d.by.IntN(3) == 0 {
 			m.targets = append(m.targets, d.members[i-1].targets[0])
 		}
+		m.publish()
 		d.members = append(d.members, m)
 	}
 	return d
@@ -180,6 +196,7 @@ func (d *everything) build(i int, sub string) *member {
 		subnets = append(subnets, subnet("nodes", 1, m.table), subnet("spare", 3, m.table))
 		m.nodes = []network.ID{m.vnet.Child("subnets", "nodes")}
 		m.spare = m.vnet.Child("subnets", "spare")
+		m.publish()
 		pool["vnetSubnetID"] = string(m.nodes[0])
 	}
 	d.put(m.vnet, object{"properties": object{
@@ -201,6 +218,7 @@ func (d *everything) find(m *member) {
 	subnets := list[0].(object)["properties"].(object)["subnets"].([]any)
 	m.nodes = []network.ID{network.ID(subnets[0].(object)["id"].(string))}
 	m.table = d.tableOf(m.nodes[0])
+	m.publish()
 }
 
 func (d *everything) nodeGroup(m *member) network.ID {
@@ -368,6 +386,7 @@ func (d *everything) calm() {
 	d.mu.Unlock()
 	for _, m := range d.members {
 		m.left = time.Time{}
+		m.publish()
 		d.e.PauseRoutes(m.cluster, false)
 		if !m.gone.IsZero() {
 			d.makeAgain(m)

@@ -214,6 +214,7 @@ func (d *everything) replacePool(m *member) {
 	old := m.pool
 	if m.kind != madeByAKS {
 		m.nodes = append(m.nodes, m.spare)
+		m.publish()
 	}
 	d.pass(2 * time.Minute)
 	for !d.do(http.MethodDelete, m.cluster.Child("agentPools", old), nil) {
@@ -224,6 +225,7 @@ func (d *everything) replacePool(m *member) {
 		d.back(m, m.nodes[0])
 		delete(d.lost, m.nodes[0])
 		m.spare, m.nodes = m.nodes[0], m.nodes[1:]
+		m.publish()
 	}
 	d.excuse(m, settle, "another pool")
 }
@@ -240,12 +242,14 @@ func (d *everything) deleteCluster(m *member) {
 	}
 	d.tell("delete %s", m.name)
 	m.gone = time.Now()
+	m.publish()
 	d.pass(20 * time.Second)
 	if m.kind == madeByAKS {
 		for _, subnet := range m.nodes {
 			delete(d.lost, subnet)
 		}
 		m.nodes = nil
+		m.publish()
 	}
 	for _, subnet := range m.nodes {
 		delete(d.lost, subnet)
@@ -266,6 +270,7 @@ func (d *everything) makeAgain(m *member) {
 	}
 	m.pool = "np"
 	m.gone = time.Time{}
+	m.publish()
 	d.put(m.cluster, m.body)
 	time.Sleep(time.Minute)
 	d.find(m)
@@ -364,9 +369,11 @@ func (d *everything) otherConfigs(m *member) {
 	}
 	d.tell("%s leaves the config", m.name)
 	m.left = time.Now()
+	m.publish()
 	d.reload()
 	d.pass(time.Duration(1+d.by.IntN(20)) * time.Minute)
 	m.left = time.Time{}
+	m.publish()
 	d.reload()
 	d.excuse(m, graceMost, "other configs")
 }

@@ -99,8 +99,9 @@ func (d *everything) judge(method string, id network.ID, etag string, body []byt
 // keeps finds the cluster for which a resource may be written, if one is configured, or was a moment ago.
 func (d *everything) keeps(id network.ID) (m *member, kept bool) {
 	for _, o := range d.members {
-		if o.left.IsZero() || time.Since(o.left) < underway {
-			for subnet := range o.subnets() {
+		now := o.published.Load()
+		if now.left.IsZero() || time.Since(now.left) < underway {
+			for subnet := range now.subnets {
 				if subnet.Equal(id) {
 					return o, true
 				}
@@ -122,15 +123,16 @@ func (d *everything) judgeSubnet(m *member, id network.ID, now, body []byte) {
 		d.t.Errorf("at %s the PUT of %s changes %v, %v", time.Now(), id.Short(), paths, err)
 	}
 	subnet, err := network.DecodeSubnet(body)
-	want := m.table
+	known := m.published.Load()
+	want := known.table
 	if id.Equal(m.gateway) {
 		want = m.targets[0]
 	}
 	if err != nil || !subnet.RouteTable.Equal(want) {
 		d.t.Errorf("at %s %s gets the table %q, %v", time.Now(), id.Short(), subnet.RouteTable, err)
 	}
-	if len(paths) > 0 && !m.gone.IsZero() && time.Since(m.gone) > trusted && m.left.IsZero() {
-		d.t.Errorf("at %s the table is put back on %s, whose cluster is gone since %s", time.Now(), id.Short(), m.gone)
+	if len(paths) > 0 && !known.gone.IsZero() && time.Since(known.gone) > trusted && known.left.IsZero() {
+		d.t.Errorf("at %s the table is put back on %s, whose cluster is gone since %s", time.Now(), id.Short(), known.gone)
 	}
 }
 
@@ -232,7 +234,7 @@ func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 	for i, m := range d.members {
 		its := strings.HasPrefix(prefix.String(), fmt.Sprintf("10.1%d.", 50+i)) ||
 			strings.HasPrefix(prefix.String(), fmt.Sprintf("fd12:3456:789%d:", i))
-		if its && m.gone.IsZero() && d.addresses(m)[address] {
+		if its && m.published.Load().gone.IsZero() && d.addresses(m)[address] {
 			return m
 		}
 	}
@@ -268,7 +270,7 @@ func (d *everything) addresses(m *member) map[netip.Addr]bool {
 // needs reports whether a node with this address needs a route for this prefix: not where the cluster's
 // table shows that it has another one now.
 func (d *everything) needs(m *member, prefix netip.Prefix, hop netip.Addr) bool {
-	own := nodeRoutes(d.raw(m.table))
+	own := nodeRoutes(d.raw(m.published.Load().table))
 	if own[prefix] == hop {
 		return true
 	}
