@@ -111,7 +111,7 @@ func (f *fleet) start() {
 	}
 	f.listen = free.Addr().String()
 	free.Close()
-	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(), "--interval", fleetInterval.String(), "--listen", f.listen, "-o", "json")
+	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(), "--max-changes-per-minute", "0", "--interval", fleetInterval.String(), "--listen", f.listen, "-o", "json")
 	rounds, err := f.run.StdoutPipe()
 	if err != nil {
 		f.b.Fatal(err)
