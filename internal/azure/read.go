@@ -12,14 +12,14 @@ import (
 // ReadOptions say how Read reads.
 type ReadOptions struct {
 	// Wait is for how long answers are waited for. What has not come by then is Unread, and Late.
-	// Zero: as long as it takes, with the retries that that needs, and shared with nobody.
+	// Zero: as long as it takes, with the retries that that needs, and not shared.
 	Wait time.Duration
 	// NotBefore is when the oldest call may have been made whose answer is used. Zero: this moment.
 	NotBefore time.Time
 	// Poll lets reads go behind all others where few tokens are left. A poll takes what other polls
 	// have read since NotBefore, and what is under way.
 	Poll bool
-	// Calls counts the calls. Nil: nobody does.
+	// Calls counts the calls. Nil: not counted.
 	Calls *Calls
 	// Life ends calls that have outlived Wait. Nil: they go on until they are answered or given up.
 	Life context.Context

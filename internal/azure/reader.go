@@ -84,7 +84,7 @@ type call struct {
 	asked time.Time     // when the batch began
 	sent  chan struct{} // is closed when its turn has come,
 	left  time.Time     // and when that was
-	late  bool          // somebody has waited for it in vain
+	late  bool          // a caller has waited for it in vain
 	done  chan struct{}
 
 	// set before done is closed
@@ -154,7 +154,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	return around
 }
 
-// around reads what few want. Nobody shares it.
+// around reads what few want. It is not shared.
 func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
 	end := time.Now().Add(o.Wait)
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })

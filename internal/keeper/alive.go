@@ -74,7 +74,7 @@ func hasNodes(s *network.Snapshot, id network.ID, subnet *network.Subnet) bool {
 }
 
 // provenGone is a plan without the deletes of clusters that do not exist, unless Azure says so again,
-// now: a cluster that was made anew, or a 404 of something on the way, loses no route.
+// now: a cluster that was made again, or a 404 of something on the way, loses no route.
 func (c *check) provenGone(ctx context.Context, seen *network.Snapshot, p plan.Plan, table *network.RouteTable) plan.Plan {
 	doubted := map[string]bool{} // by name
 	for _, config := range c.configs {

@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// replan plans again for one resource that was read anew. Late is asked where a table is written late: it looks again at what the plan
+// replan plans again for one resource that was read again. Late is asked where a table is written late: it looks again at what the plan
 // stands on.
 type replan struct {
 	table  func(*network.RouteTable) plan.Plan

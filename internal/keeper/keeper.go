@@ -46,12 +46,12 @@ type Options struct {
 	Log *slog.Logger
 	// Progress is called at the end of every check, also of one that ends in an error and is not told:
 	// with the end of the last check of the group that waits longest for its next one. It must not
-	// wait. Nil: nobody is told.
+	// wait. Nil: not called.
 	Progress func(oldest time.Time)
 	// Planned is told of a check that is about to change something, with its changes as planned. Nil:
 	// nobody is.
 	Planned func(Round)
-	// Recorder keeps what was done. Nil: nobody does.
+	// Recorder keeps what was done. Nil: nothing is recorded.
 	Recorder Recorder
 	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
 	Shelf Shelf

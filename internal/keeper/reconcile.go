@@ -23,8 +23,8 @@ type check struct {
 	taken   plan.Taken
 	cause   Cause
 	asked   time.Time // when the first event came that made it
-	request *request  // what a person wants of it; nil where nobody does
-	poll    bool      // nobody waits for it
+	request *request  // what a person wants of it; nil for a tick or an event
+	poll    bool      // no event or person waits for it
 	patient bool      // reads take as long as they take
 	serial  int64
 	began   time.Time

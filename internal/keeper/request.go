@@ -20,7 +20,7 @@ type Request struct {
 // request is a Request that waits for its answer: the checks of all clusters that it is about, as one.
 type request struct {
 	Request
-	ctx    context.Context // of who asks: a request that nobody waits for any more is dropped
+	ctx    context.Context // of who asks: a request whose caller has gone is dropped
 	answer chan answer     // takes one
 
 	mu    sync.Mutex

@@ -216,7 +216,7 @@ func (w *worker) inherit() {
 }
 
 // check reconciles the group because of a tick or a trigger, and reports whether that is done: a poll is
-// broken off when somebody waits, and any check when the group has changed. That is then left to those
+// broken off when an event or a person waits, and any check when the group has changed. That is then left to those
 // that have its clusters now.
 func (w *worker) check(t trigger) (done bool) {
 	c := w.newCheck(t.cause(), t.at)
