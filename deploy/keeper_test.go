@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/serve"
 )
 
@@ -98,7 +98,7 @@ func (w *world) fault(f emulator.Fault) {
 	}
 }
 
-func (w *world) edit(id network.ID, change func(properties map[string]any)) {
+func (w *world) edit(id arm.ID, change func(properties map[string]any)) {
 	w.t.Helper()
 	doc, err := w.op.Get(id, "2025-05-01")
 	if err == nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 )
@@ -62,7 +63,7 @@ func TestRunbooks(t *testing.T) {
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	m := serve.NewMetrics()
-	seen := network.NewSnapshot()
+	seen := inventory.NewSnapshot()
 	const cluster = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop"
 	const subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/n"
 	for _, doc := range []string{
@@ -108,7 +109,7 @@ func told(t *testing.T) map[string][]string {
 
 type asleep struct{}
 
-func (asleep) Wake(string, ...network.ID) int { return 0 }
+func (asleep) Wake(string, ...arm.ID) int { return 0 }
 
 // checkNames checks that an expression asks for metrics, labels and codes of findings that there are.
 func checkNames(t *testing.T, expr string, told map[string][]string) {

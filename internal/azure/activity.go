@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // logReach is how far back the activity log goes: 90 days.
@@ -20,7 +21,7 @@ const logPages = 20
 // readWritten finds tables that the cluster's identity wrote, newest first: in the subscriptions of the cluster and of its
 // node subnets, by the activity log. Of each it reads until it has found one more, and goes on from there when it is asked
 // again.
-func (c *Client) readWritten(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
+func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	links := known.LogNext
 	if !known.LogRead {
@@ -48,7 +49,7 @@ func (c *Client) readWritten(ctx context.Context, s *network.Snapshot, cluster *
 				}
 				err = fault
 			}
-			if err := noted(s, network.ID("/subscriptions/"+idOf(next).Subscription()), err); err != nil {
+			if err := noted(s, arm.ID("/subscriptions/"+idOf(next).Subscription()), err); err != nil {
 				return err
 			}
 			next = ""
@@ -61,23 +62,23 @@ func (c *Client) readWritten(ctx context.Context, s *network.Snapshot, cluster *
 }
 
 // logStarts are the first links into the logs.
-func logStarts(c *Client, cluster *network.Cluster) []string {
-	subscriptions := []network.ID{network.ID("/subscriptions/" + cluster.ID.Subscription())}
+func logStarts(c *Client, cluster *inventory.Cluster) []string {
+	subscriptions := []arm.ID{arm.ID("/subscriptions/" + cluster.ID.Subscription())}
 	for _, subnet := range cluster.BroughtSubnets() {
-		subscriptions = append(subscriptions, network.ID("/subscriptions/"+subnet.Subscription()))
+		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+subnet.Subscription()))
 	}
 	now := time.Now().UTC()
 	filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) + "' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
 		"' and resourceProvider eq 'Microsoft.Network'"
 	var links []string
-	for _, subscription := range network.SortIDs(subscriptions) {
+	for _, subscription := range inventory.SortIDs(subscriptions) {
 		links = append(links, c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion)+"&$filter="+url.QueryEscape(filter))
 	}
 	return links
 }
 
 // addWritten adds the tables that a page of the log shows, and reports whether one is new.
-func addWritten(known *network.Known, values []json.RawMessage, identities map[string]bool) bool {
+func addWritten(known *inventory.Known, values []json.RawMessage, identities map[string]bool) bool {
 	before := len(known.Written)
 	for _, raw := range values {
 		if table, ok := tableWrite(raw, identities); ok && !slices.ContainsFunc(known.Written, table.Equal) {
@@ -93,7 +94,7 @@ type logRecord struct {
 	Claims         map[string]string `json:"claims"`
 	OperationName  logValue          `json:"operationName"`
 	Status         logValue          `json:"status"`
-	ResourceID     network.ID        `json:"resourceId"`
+	ResourceID     arm.ID            `json:"resourceId"`
 	EventTimestamp string            `json:"eventTimestamp"`
 	CorrelationID  string            `json:"correlationId"`
 }
@@ -103,7 +104,7 @@ type logValue struct {
 }
 
 // tableWrite reads a record of the activity log: which table was written, if it was one, by one of the identities.
-func tableWrite(raw []byte, identities map[string]bool) (table network.ID, ok bool) {
+func tableWrite(raw []byte, identities map[string]bool) (table arm.ID, ok bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
 		return "", false // a record of another form is of no use here
@@ -119,12 +120,12 @@ func tableWrite(raw []byte, identities map[string]bool) (table network.ID, ok bo
 	for _, name := range []string{r.Caller, r.Claims["appid"], r.Claims["xms_mirid"]} {
 		by = by || name != "" && identities[strings.ToLower(name)]
 	}
-	id, err := network.ParseID(string(r.ResourceID))
+	id, err := arm.ParseID(string(r.ResourceID))
 	if !by || err != nil {
 		return "", false
 	}
-	if !id.Is(network.TypeRouteTable) {
+	if !id.Is(arm.TypeRouteTable) {
 		id = id.Parent() // of one route
 	}
-	return id, id.Is(network.TypeRouteTable)
+	return id, id.Is(arm.TypeRouteTable)
 }

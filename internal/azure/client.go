@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azarm "github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	armruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/arm/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -25,7 +25,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/tidwall/gjson"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The api-versions of all calls. A GET at an older one hides newer fields, and a PUT there drops them, so reads and writes
@@ -41,8 +42,8 @@ const (
 )
 
 // apiVersion is the one for a resource type.
-func apiVersion(id network.ID) string {
-	if id.Is(network.TypeCluster) {
+func apiVersion(id arm.ID) string {
+	if id.Is(arm.TypeCluster) {
 		return clusterVersion
 	}
 	if t, ok := alertTypeOf(id); ok {
@@ -93,8 +94,8 @@ type Client struct {
 	reader     *reader
 
 	// what was read before, subnets by their network
-	tables  seen[*network.RouteTable]
-	subnets seen[map[string]*network.Subnet]
+	tables  seen[*inventory.RouteTable]
+	subnets seen[map[string]*inventory.Subnet]
 
 	mu    sync.Mutex
 	lists map[string]listCost
@@ -124,7 +125,7 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
 	}
 	c.reader = newReader(c)
-	options := arm.ClientOptions{DisableRPRegistration: true}
+	options := azarm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
 	options.Transport = o.Transport
 	options.InsecureAllowCredentialWithHTTP = o.AllowHTTP
@@ -241,21 +242,21 @@ func (c *Client) noteSilence(silent bool) {
 }
 
 // getResource reads a resource at its api-version.
-func (c *Client) getResource(ctx context.Context, id network.ID) (network.Document, error) {
+func (c *Client) getResource(ctx context.Context, id arm.ID) (arm.Document, error) {
 	a, err := c.get(ctx, c.address(id, "", apiVersion(id)))
 	if err != nil {
-		return network.Document{}, err
+		return arm.Document{}, err
 	}
 	return document(id, a)
 }
 
 // document makes a Document of an answer. The ETag stands in the body; where it does not, the header has it.
-func document(id network.ID, a answer) (network.Document, error) {
+func document(id arm.ID, a answer) (arm.Document, error) {
 	head := gjson.GetManyBytes(a.body, "id", "etag")
 	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
-		return network.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
+		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
 	}
-	doc := network.Document{ID: network.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
+	doc := arm.Document{ID: arm.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
 	if doc.ETag == "" {
 		doc.ETag = a.header.Get("ETag")
 	}
@@ -263,7 +264,7 @@ func document(id network.ID, a answer) (network.Document, error) {
 }
 
 // address makes the URL of a resource or of something below it.
-func (c *Client) address(id network.ID, below, version string) string {
+func (c *Client) address(id arm.ID, below, version string) string {
 	u := url.URL{Path: string(id) + below}
 	return c.endpoint + u.EscapedPath() + "?api-version=" + version
 }
@@ -324,13 +325,13 @@ func sameOrigin(a, b *url.URL) bool {
 }
 
 // idOf returns the resource an address names, for messages.
-func idOf(address string) network.ID {
+func idOf(address string) arm.ID {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
-	if id, err := network.ParseID(u.Path); err == nil {
+	if id, err := arm.ParseID(u.Path); err == nil {
 		return id
 	}
-	return network.ID(u.Path)
+	return arm.ID(u.Path)
 }

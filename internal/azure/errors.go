@@ -11,15 +11,15 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Error is a call to ARM that failed.
 type Error struct {
 	Method string
-	ID     network.ID // what was called: a resource, or the path of a list
-	Status int        // HTTP status, 0 when there was no answer
-	Code   string     // ARM's error code
+	ID     arm.ID // what was called: a resource, or the path of a list
+	Status int    // HTTP status, 0 when there was no answer
+	Code   string // ARM's error code
 	// Message is ARM's, on one line.
 	Message    string
 	RetryAfter time.Duration // how long ARM asked to wait, 0 when it did not
@@ -100,7 +100,7 @@ func errorBody(payload []byte) errorDocument {
 
 // operationFault is an operation that ended with failed or canceled. Its code alone says what kind
 // of failure it is; the status is one that goes with the code.
-func operationFault(id network.ID, payload []byte) *Error {
+func operationFault(id arm.ID, payload []byte) *Error {
 	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
 	e.say(payload)
 	if e.Code == "" {

@@ -10,17 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // written writes a table once and tells how long it took.
-func written(t *testing.T, c *azure.Client, id network.ID) (time.Duration, error) {
+func written(t *testing.T, c *azure.Client, id arm.ID) (time.Duration, error) {
 	t.Helper()
 	start := time.Now()
-	_, err := c.Write(t.Context(), id, func(doc network.Document) ([]byte, error) {
+	_, err := c.Write(t.Context(), id, func(doc arm.Document) ([]byte, error) {
 		if bytes.Contains(doc.Raw, []byte(`"disableBgpRoutePropagation":true`)) {
 			return nil, nil
 		}

@@ -7,13 +7,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Examine adds to a surveyed snapshot what a diagnosis looks at beside clusters, networks and tables: peered networks elsewhere,
 // security groups, gateways, locks, and the network interfaces in the given resource groups, or, where none are given, everywhere in
 // the scopes that were surveyed. What cannot be read becomes Unread.
-func (c *Client) Examine(ctx context.Context, s *network.Snapshot, groups ...network.ID) error {
+func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
 	if err := c.readPeers(ctx, s); err != nil {
 		return err
 	}
@@ -23,12 +24,12 @@ func (c *Client) Examine(ctx context.Context, s *network.Snapshot, groups ...net
 	if len(groups) == 0 {
 		groups = s.Listed
 	}
-	for _, scope := range network.SortIDs(slices.Clone(groups)) {
+	for _, scope := range inventory.SortIDs(slices.Clone(groups)) {
 		if err := c.readInterfaces(ctx, s, scope); err != nil {
 			return err
 		}
 	}
-	var gateways, filters, tables []network.ID
+	var gateways, filters, tables []arm.ID
 	for _, cluster := range s.Clusters {
 		gateways = append(gateways, cluster.Ingress)
 	}
@@ -41,20 +42,20 @@ func (c *Client) Examine(ctx context.Context, s *network.Snapshot, groups ...net
 		filters = append(filters, nic.SecurityGroup)
 	}
 	// What was listed is there already; what stands elsewhere is asked for.
-	tables = slices.DeleteFunc(tables, func(id network.ID) bool { return id == "" || s.Table(id) != nil })
-	if err := c.Read(ctx, s, network.Wanted{Tables: network.SortIDs(tables)}, ReadOptions{}); err != nil {
+	tables = slices.DeleteFunc(tables, func(id arm.ID) bool { return id == "" || s.Table(id) != nil })
+	if err := c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)}, ReadOptions{}); err != nil {
 		return err
 	}
-	if err := c.readInto(ctx, s, network.TypeGateway, gateways); err != nil {
+	if err := c.readInto(ctx, s, arm.TypeGateway, gateways); err != nil {
 		return err
 	}
-	return c.readInto(ctx, s, network.TypeSecurityGroup, filters)
+	return c.readInto(ctx, s, arm.TypeSecurityGroup, filters)
 }
 
 // readInto reads documents of a type that the snapshot has a place for.
-func (c *Client) readInto(ctx context.Context, s *network.Snapshot, resourceType string, ids []network.ID) error {
-	ids = slices.DeleteFunc(network.SortIDs(ids), func(id network.ID) bool { return !id.Is(resourceType) })
-	return c.read(ctx, resourceType, networkVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
+func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string, ids []arm.ID) error {
+	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool { return !id.Is(resourceType) })
+	return c.read(ctx, resourceType, networkVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
 		if fault != nil {
 			unread(s, id, fault)
 		} else if err := s.Add(body); err != nil {
@@ -64,8 +65,8 @@ func (c *Client) readInto(ctx context.Context, s *network.Snapshot, resourceType
 }
 
 // readPeers reads the networks that those of the snapshot are peered with, where they stand outside of what was surveyed.
-func (c *Client) readPeers(ctx context.Context, s *network.Snapshot) error {
-	var peers []network.ID
+func (c *Client) readPeers(ctx context.Context, s *inventory.Snapshot) error {
+	var peers []arm.ID
 	for _, vnet := range s.VNets {
 		for _, id := range vnet.Peers() {
 			if s.VNets[id.Key()] == nil {
@@ -73,16 +74,16 @@ func (c *Client) readPeers(ctx context.Context, s *network.Snapshot) error {
 			}
 		}
 	}
-	return c.readInto(ctx, s, network.TypeVNet, peers)
+	return c.readInto(ctx, s, arm.TypeVNet, peers)
 }
 
-func (c *Client) readLocks(ctx context.Context, s *network.Snapshot) error {
-	var subscriptions []network.ID
+func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {
+	var subscriptions []arm.ID
 	for _, id := range s.Listed {
-		subscriptions = append(subscriptions, network.ID("/subscriptions/"+id.Subscription()))
+		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+id.Subscription()))
 	}
-	for _, subscription := range network.SortIDs(subscriptions) {
-		if err := c.listInto(ctx, s, subscription, network.TypeLock, lockVersion); err != nil {
+	for _, subscription := range inventory.SortIDs(subscriptions) {
+		if err := c.listInto(ctx, s, subscription, arm.TypeLock, lockVersion); err != nil {
 			return err
 		}
 	}
@@ -90,12 +91,12 @@ func (c *Client) readLocks(ctx context.Context, s *network.Snapshot) error {
 }
 
 // listInto lists a type in a scope into the snapshot.
-func (c *Client) listInto(ctx context.Context, s *network.Snapshot, scope network.ID, resourceType, version string) error {
+func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType, version string) error {
 	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
 }
 
 // listSerial is listInto for several lists at once: only who is in the channel touches the snapshot.
-func (c *Client) listSerial(ctx context.Context, s *network.Snapshot, scope network.ID, below, version string, serial chan struct{}) error {
+func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below, version string, serial chan struct{}) error {
 	var documents []json.RawMessage
 	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
 		documents = append(documents, raw)
@@ -103,7 +104,7 @@ func (c *Client) listSerial(ctx context.Context, s *network.Snapshot, scope netw
 	})
 	serial <- struct{}{}
 	defer func() { <-serial }()
-	where := scope + network.ID(below)
+	where := scope + arm.ID(below)
 	for _, raw := range documents {
 		if err := s.Add(raw); err != nil {
 			garbled(s, where, err)
@@ -113,17 +114,17 @@ func (c *Client) listSerial(ctx context.Context, s *network.Snapshot, scope netw
 }
 
 // readInterfaces reads all network interfaces in a scope, those of scale sets too. The scope counts as seen only if all of it was.
-func (c *Client) readInterfaces(ctx context.Context, s *network.Snapshot, scope network.ID) error {
+func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scope arm.ID) error {
 	before := len(s.Unread)
-	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+network.TypeScaleSet, scaleSetVersion))
-	if err := noted(s, scope+"/providers/"+network.TypeScaleSet, err); err != nil {
+	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+arm.TypeScaleSet, scaleSetVersion))
+	if err := noted(s, scope+"/providers/"+arm.TypeScaleSet, err); err != nil {
 		return err
 	}
 	serial := make(chan struct{}, 1)
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	g.Go(func() error {
-		return c.listSerial(inner, s, scope, "/providers/"+network.TypeInterface, networkVersion, serial)
+		return c.listSerial(inner, s, scope, "/providers/"+arm.TypeInterface, networkVersion, serial)
 	})
 	for _, set := range sets {
 		g.Go(func() error { return c.listSerial(inner, s, set, "/networkInterfaces", scaleSetNICsVersion, serial) })
@@ -138,13 +139,13 @@ func (c *Client) readInterfaces(ctx context.Context, s *network.Snapshot, scope 
 }
 
 // ReadWriters notes who wrote resources last. Where the activity log does not say, that is said: a guess would accuse somebody.
-func (c *Client) ReadWriters(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
-	for _, id := range network.SortIDs(slices.Clone(ids)) {
+func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
 		if _, known := s.Writers[id.Key()]; known || id == "" {
 			continue
 		}
-		asked := []network.ID{id}
-		if id.Is(network.TypeSubnet) {
+		asked := []arm.ID{id}
+		if id.Is(arm.TypeSubnet) {
 			asked = append(asked, id.Parent()) // written with the whole network
 		}
 		last, found, err := c.LastWrite(ctx, asked...)
@@ -153,11 +154,11 @@ func (c *Client) ReadWriters(ctx context.Context, s *network.Snapshot, ids []net
 		case fatal != nil:
 			return fatal
 		case fault != nil:
-			s.Writers[id.Key()] = network.Writer{Line: "who changed it is unknown: " + fault.Error(), Failed: true}
+			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: " + fault.Error(), Failed: true}
 		case !found:
-			s.Writers[id.Key()] = network.Writer{Line: "who changed it is unknown: the activity log, which is minutes late, shows no write of it", Failed: true}
+			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: the activity log, which is minutes late, shows no write of it", Failed: true}
 		default:
-			s.Writers[id.Key()] = network.Writer{Line: last.String()}
+			s.Writers[id.Key()] = inventory.Writer{Line: last.String()}
 		}
 	}
 	return nil

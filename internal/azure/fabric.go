@@ -11,7 +11,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Hop is where Azure's network sends packets of a network interface.
@@ -30,20 +31,20 @@ func (h Hop) String() string {
 
 // Interface reads a network interface, of a machine or of an instance of a scale set. One of a
 // scale set is looked for in the scale set's list, which takes no further right.
-func (c *Client) Interface(ctx context.Context, id network.ID) (*network.Interface, error) {
-	if !id.Is(network.TypeScaleSetInterface) {
+func (c *Client) Interface(ctx context.Context, id arm.ID) (*inventory.Interface, error) {
+	if !id.Is(arm.TypeScaleSetInterface) {
 		doc, err := c.getResource(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		return network.DecodeInterface(doc.Raw)
+		return inventory.DecodeInterface(doc.Raw)
 	}
 	set := id.Parent().Parent()
-	var found *network.Interface
+	var found *inventory.Interface
 	var wrong error
 	each := func(raw json.RawMessage) (more bool) {
-		var nic *network.Interface
-		nic, wrong = network.DecodeInterface(raw)
+		var nic *inventory.Interface
+		nic, wrong = inventory.DecodeInterface(raw)
 		if wrong == nil && nic.ID.Equal(id) {
 			found = nic
 		}
@@ -70,10 +71,10 @@ func (c *Client) Interface(ctx context.Context, id network.ID) (*network.Interfa
 // these it asks the Network Watcher of the region ("Network Watchers - Get Next Hop"), with the instance
 // as the machine. The reference speaks of virtual machines only, so a refusal has to be expected.
 func (c *Client) NextHop(
-	ctx context.Context, nic *network.Interface, region string, to netip.Addr,
+	ctx context.Context, nic *inventory.Interface, region string, to netip.Addr,
 ) (Hop, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
-	if !nic.ID.Is(network.TypeScaleSetInterface) {
+	if !nic.ID.Is(arm.TypeScaleSetInterface) {
 		body, err := c.ask(ctx, nic.ID, "/effectiveRouteTable", nil)
 		if err != nil {
 			return Hop{}, err
@@ -108,7 +109,7 @@ func (c *Client) NextHop(
 }
 
 // sourceOf is an address of the interface, of the family of another one.
-func sourceOf(nic *network.Interface, like netip.Addr) string {
+func sourceOf(nic *inventory.Interface, like netip.Addr) string {
 	for _, config := range nic.Configs {
 		if config.Address.IsValid() && config.Address.Is4() == like.Is4() {
 			return config.Address.String()
@@ -118,7 +119,7 @@ func sourceOf(nic *network.Interface, like netip.Addr) string {
 }
 
 // effectiveHop finds the route that packets to an address take: the longest active prefix.
-func effectiveHop(nic network.ID, body []byte, to netip.Addr) (Hop, error) {
+func effectiveHop(nic arm.ID, body []byte, to netip.Addr) (Hop, error) {
 	var said struct {
 		Value []struct {
 			State    string   `json:"state"`
@@ -130,7 +131,7 @@ func effectiveHop(nic network.ID, body []byte, to netip.Addr) (Hop, error) {
 	if err := json.Unmarshal(body, &said); err != nil || len(said.Value) == 0 {
 		return Hop{}, misunderstood(nic, "/effectiveRouteTable")
 	}
-	best, longest := Hop{Type: network.HopNone}, -1
+	best, longest := Hop{Type: inventory.HopNone}, -1
 	for _, route := range said.Value {
 		for _, text := range route.Prefixes {
 			prefix, err := netip.ParsePrefix(text)
@@ -147,20 +148,20 @@ func effectiveHop(nic network.ID, body []byte, to netip.Addr) (Hop, error) {
 	return best, nil
 }
 
-func misunderstood(id network.ID, action string) *Error {
-	return &Error{Method: http.MethodPost, ID: id + network.ID(action), Status: http.StatusOK,
+func misunderstood(id arm.ID, action string) *Error {
+	return &Error{Method: http.MethodPost, ID: id + arm.ID(action), Status: http.StatusOK,
 		Message: "the answer is not understood"}
 }
 
 // watcher finds the Network Watcher of a region: there is one for each region of a subscription.
-func (c *Client) watcher(ctx context.Context, subscription, region string) (network.ID, error) {
+func (c *Client) watcher(ctx context.Context, subscription, region string) (arm.ID, error) {
 	const watchers = "/providers/Microsoft.Network/networkWatchers"
-	scope := network.ID("/subscriptions/" + subscription)
-	var found network.ID
+	scope := arm.ID("/subscriptions/" + subscription)
+	var found arm.ID
 	err := c.listAll(ctx, c.address(scope, watchers, networkVersion), func(raw json.RawMessage) bool {
 		var doc struct {
-			ID       network.ID `json:"id"`
-			Location string     `json:"location"`
+			ID       arm.ID `json:"id"`
+			Location string `json:"location"`
 		}
 		if err := json.Unmarshal(raw, &doc); err == nil && sameRegion(doc.Location, region) {
 			found = doc.ID
@@ -180,7 +181,7 @@ func sameRegion(a, b string) bool {
 
 // ask posts to a resource, and follows the operation to its result. It changes nothing.
 func (c *Client) ask(
-	ctx context.Context, id network.ID, action string, body []byte,
+	ctx context.Context, id arm.ID, action string, body []byte,
 ) ([]byte, error) {
 	address := c.address(id, action, networkVersion)
 	if err := c.throttle.wait(ctx, http.MethodPost, string(id)+action); err != nil {

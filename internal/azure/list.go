@@ -13,23 +13,23 @@ import (
 	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // wanted is one document to read: by a list, or by GETs.
 type wanted struct {
-	id network.ID
+	id arm.ID
 	// gets are the resources to GET in its place; empty: the document itself.
-	gets []network.ID
+	gets []arm.ID
 }
 
 func (w wanted) cost() int { return len(w.ids()) }
 
-func (w wanted) ids() []network.ID {
+func (w wanted) ids() []arm.ID {
 	if len(w.gets) > 0 {
 		return w.gets
 	}
-	return []network.ID{w.id}
+	return []arm.ID{w.id}
 }
 
 // listCost is what was learnt of listing a type in a scope.
@@ -54,11 +54,11 @@ const never = math.MaxInt32
 func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted, each report) error {
 	bySubscription := map[string][]wanted{}
 	for _, w := range all {
-		key := network.ID("/subscriptions/" + w.id.Subscription()).Key()
+		key := arm.ID("/subscriptions/" + w.id.Subscription()).Key()
 		bySubscription[key] = append(bySubscription[key], w)
 	}
 	serial := make(chan struct{}, 1)
-	tell := func(w wanted, id network.ID, body []byte, fault *Error) {
+	tell := func(w wanted, id arm.ID, body []byte, fault *Error) {
 		serial <- struct{}{}
 		defer func() { <-serial }()
 		each(w, id, body, fault)
@@ -71,7 +71,7 @@ func (c *Client) read(ctx context.Context, resourceType, version string, all []w
 }
 
 // report takes what was read of a document, or why it was not.
-type report func(w wanted, id network.ID, body []byte, fault *Error)
+type report func(w wanted, id arm.ID, body []byte, fault *Error)
 
 // readSubscription reads what is wanted of one subscription in the cheapest way.
 func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
@@ -79,7 +79,7 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 	for _, members := range byGroup(some) {
 		perGroup += min(sumCost(members), c.costOf(members[0].id.Group(), resourceType))
 	}
-	whole := network.ID("/subscriptions/" + some[0].id.Subscription())
+	whole := arm.ID("/subscriptions/" + some[0].id.Subscription())
 	inGroups := func(ctx context.Context, rest []wanted) error {
 		return c.readGroups(ctx, resourceType, version, rest, tell)
 	}
@@ -139,7 +139,7 @@ func sumCost(all []wanted) int {
 
 // readScope lists a scope, and asks one by one for what the list does not show. It gives up where the list is refused, and
 // where it turns out dearer than the other way, so that learning the cost of a list costs no more than that once again.
-func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, version string, some []wanted, otherwise int, tell report, otherWay func(context.Context, []wanted) error) error {
+func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, version string, some []wanted, otherwise int, tell report, otherWay func(context.Context, []wanted) error) error {
 	missing := map[string]wanted{}
 	for _, w := range some {
 		missing[w.id.Key()] = w
@@ -147,7 +147,7 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 	cost, gaveUp := 0, false
 	next := c.address(scope, "/providers/"+resourceType, version)
 	within := ctx
-	if resourceType == network.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for it
+	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for it
 		within = withCall(ctx, func(m *manner) { m.answer = listWithin })
 	}
 	for next != "" && len(missing) > 0 && !gaveUp {
@@ -177,7 +177,7 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 				cost = never
 			}
 			if fault.Refused() { // rights are inherited: what is refused below is refused above
-				c.learn(network.ID("/subscriptions/"+scope.Subscription()), resourceType, never)
+				c.learn(arm.ID("/subscriptions/"+scope.Subscription()), resourceType, never)
 			}
 			break
 		}
@@ -189,7 +189,7 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 		}
 		for _, raw := range values {
 			// Whatever has no ID is not what is wanted. An ID stands in front of all that is long: nothing else is looked at for it.
-			id := network.ID(gjson.GetBytes(raw, "id").String())
+			id := arm.ID(gjson.GetBytes(raw, "id").String())
 			if w, ok := missing[id.Key()]; ok {
 				delete(missing, id.Key())
 				tell(w, id, raw, nil)
@@ -208,7 +208,7 @@ func (c *Client) readScope(ctx context.Context, scope network.ID, resourceType, 
 		c.learn(scope, resourceType, cost)
 		return otherWay(ctx, rest)
 	}
-	err := c.readEach(ctx, rest, func(w wanted, id network.ID, body []byte, fault *Error) {
+	err := c.readEach(ctx, rest, func(w wanted, id arm.ID, body []byte, fault *Error) {
 		if fault == nil {
 			cost++ // the list should have shown it
 		}
@@ -246,7 +246,7 @@ func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error
 }
 
 // costOf is how many calls a list is expected to take: one, until more is known.
-func (c *Client) costOf(scope network.ID, resourceType string) int {
+func (c *Client) costOf(scope arm.ID, resourceType string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.lists[scope.Key()+" "+resourceType]; ok && time.Now().Before(known.until) {
@@ -255,11 +255,11 @@ func (c *Client) costOf(scope network.ID, resourceType string) int {
 	return 1
 }
 
-func (c *Client) learn(scope network.ID, resourceType string, calls int) {
+func (c *Client) learn(scope arm.ID, resourceType string, calls int) {
 	c.learnFor(scope, resourceType, calls, listMemory)
 }
 
-func (c *Client) learnFor(scope network.ID, resourceType string, calls int, believed time.Duration) {
+func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lists[scope.Key()+" "+resourceType] = listCost{calls: calls, until: time.Now().Add(believed)}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // manner is how one call is made. The SDK's policies see a request's context and nothing else, so it
@@ -19,9 +19,9 @@ type manner struct {
 	// answer is for how long it is waited for, counted from its turn, and turn for how long Azure may
 	// put that off. 0 is no limit beyond the usual ones.
 	answer, turn time.Duration
-	until        time.Time        // when it is given up at the latest; zero for no such moment
-	sending      func(network.ID) // is told when its turn has come; nil: nobody is
-	status       *atomic.Int64    // how the last try was answered
+	until        time.Time     // when it is given up at the latest; zero for no such moment
+	sending      func(arm.ID)  // is told when its turn has come; nil: nobody is
+	status       *atomic.Int64 // how the last try was answered
 }
 
 type mannerKey struct{}
@@ -65,18 +65,18 @@ func (c *Calls) add(r *http.Request, polling bool) {
 }
 
 // limit returns a context that ends when a call is not waited for any longer, and what the call ends with then, or nil.
-func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id network.ID) *Error) {
+func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id arm.ID) *Error) {
 	m := mannerOf(ctx)
 	d := m.answer
 	if left := time.Until(m.until); !m.until.IsZero() && (d == 0 || left < d) {
 		d = max(left, time.Millisecond).Round(time.Millisecond)
 	}
 	if d == 0 {
-		return ctx, func() {}, func(network.ID) *Error { return nil }
+		return ctx, func() {}, func(arm.ID) *Error { return nil }
 	}
 	status := new(atomic.Int64)
 	limited, cancel = context.WithTimeout(withCall(ctx, func(m *manner) { m.status = status }), d)
-	return limited, cancel, func(id network.ID) *Error {
+	return limited, cancel, func(id arm.ID) *Error {
 		if limited.Err() == nil || ctx.Err() != nil {
 			return nil
 		}

@@ -10,18 +10,18 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // alertType is a type of Azure Monitor, and the api-version of its calls: the newest that is no preview and that azurerm uses as well.
 type alertType struct{ name, version string }
 
 // alertTypes are what may be created and deleted. Nothing else is.
-var alertTypes = []alertType{{network.TypeActionGroup, "2023-01-01"}, {network.TypeAlertRule, "2020-10-01"}}
+var alertTypes = []alertType{{arm.TypeActionGroup, "2023-01-01"}, {arm.TypeAlertRule, "2020-10-01"}}
 
 // alertTypeOf returns the one of a resource.
-func alertTypeOf(id network.ID) (alertType, bool) {
+func alertTypeOf(id arm.ID) (alertType, bool) {
 	for _, t := range alertTypes {
 		if id.Is(t.name) {
 			return t, true
@@ -31,8 +31,8 @@ func alertTypeOf(id network.ID) (alertType, bool) {
 }
 
 // AlertResources reads the action groups and activity log alert rules of resource groups.
-func (c *Client) AlertResources(ctx context.Context, groups []network.ID) ([]network.Document, error) {
-	var all []network.Document
+func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Document, error) {
+	var all []arm.Document
 	for _, group := range groups {
 		for _, t := range alertTypes {
 			err := c.listAll(ctx, c.address(group, "/providers/"+t.name, t.version), func(raw json.RawMessage) bool {
@@ -55,24 +55,24 @@ func (c *Client) AlertResources(ctx context.Context, groups []network.ID) ([]net
 }
 
 // CreateAlertResource makes an action group or an alert rule where there is none, and reads it back.
-func (c *Client) CreateAlertResource(ctx context.Context, id network.ID, body []byte) (network.Document, error) {
+func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document, error) {
 	if err := alertResource(id); err != nil {
-		return network.Document{}, err
+		return arm.Document{}, err
 	}
 	var fault *Error
 	if _, err := c.getResource(ctx, id); err == nil {
-		return network.Document{}, fmt.Errorf("%s has come to be in the meantime: look again", id)
+		return arm.Document{}, fmt.Errorf("%s has come to be in the meantime: look again", id)
 	} else if !errors.As(err, &fault) || fault.Status != http.StatusNotFound {
-		return network.Document{}, err
+		return arm.Document{}, err
 	}
 	if err := c.change(ctx, http.MethodPut, id, body); err != nil {
-		return network.Document{}, err
+		return arm.Document{}, err
 	}
 	return c.readBack(ctx, id)
 }
 
 // readBack reads what was just made, which may take a moment to be seen.
-func (c *Client) readBack(ctx context.Context, id network.ID) (network.Document, error) {
+func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) {
 	for wait := time.Second; ; wait *= 2 {
 		doc, err := c.getResource(ctx, id)
 		var fault *Error
@@ -89,9 +89,9 @@ func (c *Client) readBack(ctx context.Context, id network.ID) (network.Document,
 
 // DeleteAlertResource deletes an action group or an alert rule, if what is there now is the one that is meant. One that is gone already is
 // no error.
-func (c *Client) DeleteAlertResource(ctx context.Context, id network.ID, meant func(network.Document) error) error {
+func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID, meant func(arm.Document) error) error {
 	err := alertResource(id)
-	var doc network.Document
+	var doc arm.Document
 	if err == nil {
 		doc, err = c.getResource(ctx, id)
 	}
@@ -109,7 +109,7 @@ func (c *Client) DeleteAlertResource(ctx context.Context, id network.ID, meant f
 }
 
 // change sends a write that can be sent again without harm.
-func (c *Client) change(ctx context.Context, method string, id network.ID, body []byte) error {
+func (c *Client) change(ctx context.Context, method string, id arm.ID, body []byte) error {
 	if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (c *Client) change(ctx context.Context, method string, id network.ID, body 
 	return err
 }
 
-func alertResource(id network.ID) error {
+func alertResource(id arm.ID) error {
 	if _, ok := alertTypeOf(id); !ok {
 		return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
 	}

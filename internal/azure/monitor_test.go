@@ -8,9 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestAlertResources: they are made where there are none, listed to the last page, deleted if they are the ones that are meant; nothing
@@ -24,8 +24,8 @@ func TestAlertResources(t *testing.T) {
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		group := d.Cluster.Group()
-		in := func(name string) network.ID {
-			return network.ResourceID(d.Cluster.Subscription(), group.ResourceGroup(), network.TypeActionGroup, name)
+		in := func(name string) arm.ID {
+			return arm.ResourceID(d.Cluster.Subscription(), group.ResourceGroup(), arm.TypeActionGroup, name)
 		}
 		body := []byte(`{"location":"Global","properties":{"groupShortName":"x"}}`)
 		for i := range 5 {
@@ -34,32 +34,32 @@ func TestAlertResources(t *testing.T) {
 				t.Fatal(err, string(doc.Raw))
 			}
 		}
-		if all, err := c.AlertResources(t.Context(), []network.ID{group}); err != nil || len(all) != 5 {
+		if all, err := c.AlertResources(t.Context(), []arm.ID{group}); err != nil || len(all) != 5 {
 			t.Errorf("%v: %d of 5", err, len(all))
 		}
 		if _, err := c.CreateAlertResource(t.Context(), in("g0"), body); err == nil || !strings.Contains(err.Error(), "in the meantime") {
 			t.Errorf("what is there is made again: %v", err)
 		}
-		if err := c.DeleteAlertResource(t.Context(), in("g0"), func(network.Document) error { return errors.New("not this one") }); err == nil || err.Error() != "not this one" {
+		if err := c.DeleteAlertResource(t.Context(), in("g0"), func(arm.Document) error { return errors.New("not this one") }); err == nil || err.Error() != "not this one" {
 			t.Errorf("%v", err)
 		}
 		for range 2 { // gone is gone
-			if err := c.DeleteAlertResource(t.Context(), in("g0"), func(network.Document) error { return nil }); err != nil {
+			if err := c.DeleteAlertResource(t.Context(), in("g0"), func(arm.Document) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
-		if all, err := c.AlertResources(t.Context(), []network.ID{group}); err != nil || len(all) != 4 {
+		if all, err := c.AlertResources(t.Context(), []arm.ID{group}); err != nil || len(all) != 4 {
 			t.Errorf("%v: %d of 4", err, len(all))
 		}
-		for _, id := range []network.ID{d.GatewayTable, d.NodeSubnet, d.Cluster, group} {
+		for _, id := range []arm.ID{d.GatewayTable, d.NodeSubnet, d.Cluster, group} {
 			if _, err := c.CreateAlertResource(t.Context(), id+"x", body); err == nil {
 				t.Errorf("%s is made", id)
 			}
-			if err := c.DeleteAlertResource(t.Context(), id, func(network.Document) error { return nil }); err == nil {
+			if err := c.DeleteAlertResource(t.Context(), id, func(arm.Document) error { return nil }); err == nil {
 				t.Errorf("%s is deleted", id)
 			}
 		}
-		if _, err := c.AlertResources(t.Context(), []network.ID{group + "x"}); err == nil || !strings.Contains(err.Error(), "az group create") {
+		if _, err := c.AlertResources(t.Context(), []arm.ID{group + "x"}); err == nil || !strings.Contains(err.Error(), "az group create") {
 			t.Errorf("a group that is not there: %v", err)
 		}
 		// An answer that got lost, and one that asks to wait, are no reason to give up.
@@ -72,7 +72,7 @@ func TestAlertResources(t *testing.T) {
 			if _, err := c.CreateAlertResource(t.Context(), in("again"), body); err != nil {
 				t.Error(err)
 			}
-			if err := c.DeleteAlertResource(t.Context(), in("again"), func(network.Document) error { return nil }); err != nil {
+			if err := c.DeleteAlertResource(t.Context(), in("again"), func(arm.Document) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}

@@ -9,15 +9,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of any others in the node
 // resource group (pools of single machines). One part that fails fails all: the answer proves what is not there.
-func (c *Client) readNICs(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
-	nics := &network.NICs{Holder: map[netip.Addr]string{}, Read: time.Now()}
+func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
-	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeScaleSet, scaleSetVersion))
+	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet, scaleSetVersion))
 	if err == nil {
 		lists := []string{c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces", networkVersion)}
 		for _, set := range sets {
@@ -35,7 +36,7 @@ func (c *Client) readNICs(ctx context.Context, s *network.Snapshot, cluster *net
 	return fatal
 }
 
-func (c *Client) readNICLists(ctx context.Context, lists []string, nics *network.NICs) error {
+func (c *Client) readNICLists(ctx context.Context, lists []string, nics *inventory.NICs) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	serial := make(chan struct{}, 1)
@@ -58,8 +59,8 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *network
 }
 
 // addNIC notes a NIC's addresses, and reports whether it was understood.
-func addNIC(nics *network.NICs, raw []byte) bool {
-	nic, err := network.DecodeInterface(raw)
+func addNIC(nics *inventory.NICs, raw []byte) bool {
+	nic, err := inventory.DecodeInterface(raw)
 	if err != nil || nic.Unreadable {
 		return false
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // ownWrites are the writes that this client has made, by the correlation ID that Azure answered them with: the activity log and events have
@@ -19,7 +19,7 @@ type ownWrites struct {
 }
 
 type ownWrite struct {
-	id network.ID
+	id arm.ID
 	at time.Time
 }
 
@@ -27,7 +27,7 @@ type ownWrite struct {
 const eventsUntil = time.Hour
 
 // note keeps a write that Azure has accepted.
-func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id network.ID) {
+func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id arm.ID) {
 	object, application, err := c.loggedIn(ctx)
 	if err != nil || correlation == "" {
 		return
@@ -48,7 +48,7 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 
 // Own reports whether a change is one that this client has made: of the same resource, by the same identity (object or client ID) and in
 // the same call. Every write of its own was read back, so that nothing is to be learnt from hearing of it. In doubt it is somebody else's.
-func (c *Client) Own(correlation string, identities []string, id network.ID) bool {
+func (c *Client) Own(correlation string, identities []string, id arm.ID) bool {
 	c.own.mu.Lock()
 	defer c.own.mu.Unlock()
 	w, known := c.own.writes[strings.ToLower(correlation)]

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestOwn: a change is the client's own where the resource, the identity and the call are; a second program with the same identity makes
@@ -16,12 +17,12 @@ func TestOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
 		ids := tables(t, e, 1, 2, 2)
-		change := func(doc network.Document) ([]byte, error) {
-			table, err := network.DecodeRouteTable(doc.Raw)
+		change := func(doc arm.Document) ([]byte, error) {
+			table, err := inventory.DecodeRouteTable(doc.Raw)
 			if err != nil || len(table.Routes) > 0 {
 				return nil, err
 			}
-			return network.SetRoutes(doc.Raw, []network.Route{network.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"), netip.MustParseAddr("10.2.0.4"))})
+			return inventory.SetRoutes(doc.Raw, []inventory.Route{inventory.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"), netip.MustParseAddr("10.2.0.4"))})
 		}
 		c, twin := emulatortest.Client(t, e, emulatortest.Keeper), emulatortest.Client(t, e, emulatortest.Keeper)
 		if _, err := c.Write(t.Context(), ids[0], change, nil); err != nil {
@@ -30,7 +31,7 @@ func TestOwn(t *testing.T) {
 		if _, err := twin.Write(t.Context(), ids[1], change, nil); err != nil {
 			t.Fatal(err)
 		}
-		call := func(id network.ID) string { // as the activity log, and with it every event, has it
+		call := func(id arm.ID) string { // as the activity log, and with it every event, has it
 			t.Helper()
 			last, known, err := c.LastWrite(t.Context(), id)
 			if err != nil || !known {

@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // ReadOptions say how Read reads.
@@ -27,7 +28,7 @@ type ReadOptions struct {
 
 // Read reads what is wanted into the snapshot. What cannot be read becomes Unread there; an error comes
 // back only when nothing can be said at all, because the context ended or nobody can be logged in.
-func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	if o.Wait > 0 {
 		return c.reader.read(ctx, s, w, o)
 	}
@@ -53,13 +54,13 @@ func (c *Client) Read(ctx context.Context, s *network.Snapshot, w network.Wanted
 
 // readAround reads what few want: whole virtual networks, and what is found by way of a cluster, by lists
 // of its node resource group and the activity log.
-func (c *Client) readAround(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
 	if err := c.readVNets(ctx, s, w.VNets); err != nil {
 		return err
 	}
 	for _, step := range []struct {
-		ids  []network.ID
-		read func(context.Context, *network.Snapshot, *network.Cluster) error
+		ids  []arm.ID
+		read func(context.Context, *inventory.Snapshot, *inventory.Cluster) error
 	}{{w.OwnSubnets, c.readOwnSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {w.NICs, c.readNICs}} {
 		for _, id := range step.ids {
 			if err := step.read(ctx, s, s.Cluster(id)); err != nil {
@@ -81,25 +82,25 @@ const (
 
 var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments}
 
-func (k kind) wanted(w *network.Wanted) *[]network.ID {
-	return []*[]network.ID{&w.Clusters, &w.Subnets, &w.Tables}[k]
+func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
+	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables}[k]
 }
 
-func (k kind) in(s *network.Snapshot, id network.ID) bool {
+func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil}[k]
 }
 
 // sink takes a document as it was decoded, or why there is none. It is called by one at a time.
-type sink func(id network.ID, doc any, miss *network.Unread)
+type sink func(id arm.ID, doc any, miss *inventory.Unread)
 
-func intoSnapshot(s *network.Snapshot) sink {
-	return func(id network.ID, doc any, miss *network.Unread) {
+func intoSnapshot(s *inventory.Snapshot) sink {
+	return func(id arm.ID, doc any, miss *inventory.Unread) {
 		switch doc := doc.(type) {
-		case *network.Cluster:
+		case *inventory.Cluster:
 			s.Clusters[doc.ID.Key()] = doc
-		case *network.Subnet:
+		case *inventory.Subnet:
 			s.Subnets[doc.ID.Key()] = doc
-		case *network.RouteTable:
+		case *inventory.RouteTable:
 			s.Tables[doc.ID.Key()] = doc
 		default:
 			s.Unread[id.Key()] = *miss
@@ -107,7 +108,7 @@ func intoSnapshot(s *network.Snapshot) sink {
 	}
 }
 
-func (c *Client) readKind(ctx context.Context, k kind, ids []network.ID, out sink) error {
+func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
 	switch k {
 	case clusterDocuments:
 		return c.readClusters(ctx, ids, out)
@@ -118,44 +119,44 @@ func (c *Client) readKind(ctx context.Context, k kind, ids []network.ID, out sin
 	}
 }
 
-func otherResource(id network.ID) *network.Unread {
-	return &network.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
+func otherResource(id arm.ID) *inventory.Unread {
+	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
 }
 
 // unreadFor says why a resource is not in a snapshot.
-func unreadFor(id network.ID, fault *Error) *network.Unread {
-	return &network.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
+func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
+	return &inventory.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
 // notUnderstood is for a document that cannot be decoded.
-func notUnderstood(id network.ID, err error) *network.Unread {
-	return &network.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
+func notUnderstood(id arm.ID, err error) *inventory.Unread {
+	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
 }
 
-func unread(s *network.Snapshot, id network.ID, fault *Error) {
+func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {
 	s.Unread[id.Key()] = *unreadFor(id, fault)
 }
 
-func garbled(s *network.Snapshot, id network.ID, err error) {
+func garbled(s *inventory.Snapshot, id arm.ID, err error) {
 	s.Unread[id.Key()] = *notUnderstood(id, err)
 }
 
-func (c *Client) readClusters(ctx context.Context, ids []network.ID, out sink) error {
-	return c.read(ctx, network.TypeCluster, clusterVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, network.DecodeCluster)
+func (c *Client) readClusters(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeCluster, clusterVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, inventory.DecodeCluster)
 	})
 }
 
-func (c *Client) readTables(ctx context.Context, ids []network.ID, out sink) error {
-	return c.read(ctx, network.TypeRouteTable, networkVersion, asWanted(ids), func(_ wanted, id network.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, func(raw []byte) (*network.RouteTable, error) {
-			return c.tables.decode(id, raw, network.DecodeRouteTable)
+func (c *Client) readTables(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
+			return c.tables.decode(id, raw, inventory.DecodeRouteTable)
 		})
 	})
 }
 
 // give decodes a document for a sink.
-func give[T any](out sink, id network.ID, body []byte, fault *Error, decode func([]byte) (T, error)) {
+func give[T any](out sink, id arm.ID, body []byte, fault *Error, decode func([]byte) (T, error)) {
 	if fault != nil {
 		out(id, nil, unreadFor(id, fault))
 		return
@@ -168,17 +169,17 @@ func give[T any](out sink, id network.ID, body []byte, fault *Error, decode func
 	out(id, doc, nil)
 }
 
-func asWanted(ids []network.ID) []wanted {
+func asWanted(ids []arm.ID) []wanted {
 	out := make([]wanted, 0, len(ids))
-	for _, id := range network.SortIDs(append([]network.ID(nil), ids...)) {
+	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
 		out = append(out, wanted{id: id})
 	}
 	return out
 }
 
 // readVNets reads virtual networks with their address space, peerings and all their subnets.
-func (c *Client) readVNets(ctx context.Context, s *network.Snapshot, ids []network.ID) error {
-	return c.readEach(ctx, asWanted(ids), func(w wanted, id network.ID, body []byte, fault *Error) {
+func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+	return c.readEach(ctx, asWanted(ids), func(w wanted, id arm.ID, body []byte, fault *Error) {
 		if fault != nil {
 			unread(s, id, fault)
 		} else if err := s.Add(body); err != nil {
@@ -192,9 +193,9 @@ const itself = "itself"
 
 // readSubnets reads subnets by way of their virtual networks: one GET for all of one's subnets, unless only one is wanted,
 // or the network itself may not be read.
-func (c *Client) readSubnets(ctx context.Context, ids []network.ID, out sink) error {
-	of := map[string][]network.ID{}
-	for _, id := range network.SortIDs(append([]network.ID(nil), ids...)) {
+func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
+	of := map[string][]arm.ID{}
+	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
 		of[id.Parent().Key()] = append(of[id.Parent().Key()], id)
 	}
 	var vnets []wanted
@@ -206,10 +207,10 @@ func (c *Client) readSubnets(ctx context.Context, ids []network.ID, out sink) er
 		vnets = append(vnets, w)
 	}
 	var again []wanted
-	err := c.read(ctx, network.TypeVNet, networkVersion, vnets, func(w wanted, id network.ID, body []byte, fault *Error) {
+	err := c.read(ctx, arm.TypeVNet, networkVersion, vnets, func(w wanted, id arm.ID, body []byte, fault *Error) {
 		switch subnets := of[w.id.Key()]; {
-		case id.Is(network.TypeSubnet):
-			give(out, id, body, fault, network.DecodeSubnet)
+		case id.Is(arm.TypeSubnet):
+			give(out, id, body, fault, inventory.DecodeSubnet)
 		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
 			for _, subnet := range subnets {
 				out(subnet, nil, unreadFor(subnet, fault))
@@ -228,16 +229,16 @@ func (c *Client) readSubnets(ctx context.Context, ids []network.ID, out sink) er
 	if err != nil || len(again) == 0 {
 		return err
 	}
-	return c.readEach(ctx, again, func(_ wanted, id network.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, network.DecodeSubnet)
+	return c.readEach(ctx, again, func(_ wanted, id arm.ID, body []byte, fault *Error) {
+		give(out, id, body, fault, inventory.DecodeSubnet)
 	})
 }
 
 // addVNet adds the subnets of a network that are wanted, and returns the ones it does not show.
-func (c *Client) addVNet(out sink, id network.ID, body []byte, want []network.ID) []network.ID {
-	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*network.Subnet, error) {
-		_, subnets, err := network.DecodeVNet(raw)
-		shown := map[string]*network.Subnet{}
+func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
+	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet, error) {
+		_, subnets, err := inventory.DecodeVNet(raw)
+		shown := map[string]*inventory.Subnet{}
 		for _, subnet := range subnets {
 			shown[subnet.ID.Key()] = subnet
 		}
@@ -246,7 +247,7 @@ func (c *Client) addVNet(out sink, id network.ID, body []byte, want []network.ID
 	if err != nil {
 		return want // each on its own: one that is not understood is no reason to miss the others
 	}
-	var missing []network.ID
+	var missing []arm.ID
 	for _, id := range want {
 		if subnet := shown[id.Key()]; subnet != nil {
 			out(subnet.ID, subnet, nil)
@@ -258,10 +259,10 @@ func (c *Client) addVNet(out sink, id network.ID, body []byte, want []network.ID
 }
 
 // readOwnSubnets finds the node subnet of a virtual network that AKS made in the node resource group.
-func (c *Client) readOwnSubnets(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
-	var found []network.ID
-	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeVNet, networkVersion), func(raw json.RawMessage) bool {
-		_, subnets, err := network.DecodeVNet(raw)
+func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+	var found []arm.ID
+	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet, networkVersion), func(raw json.RawMessage) bool {
+		_, subnets, err := inventory.DecodeVNet(raw)
 		if err != nil {
 			garbled(s, cluster.NodeGroup(), err)
 			return true
@@ -281,7 +282,7 @@ func (c *Client) readOwnSubnets(ctx context.Context, s *network.Snapshot, cluste
 }
 
 // noted turns a failed list into something unread; the end of the context stays an error.
-func noted(s *network.Snapshot, scope network.ID, err error) error {
+func noted(s *inventory.Snapshot, scope arm.ID, err error) error {
 	fault, fatal := asFault(err)
 	if fault != nil {
 		unread(s, scope, fault)
@@ -290,17 +291,17 @@ func noted(s *network.Snapshot, scope network.ID, err error) error {
 }
 
 // readManaged finds the managed tables of the node resource group, and reads them by the way.
-func (c *Client) readManaged(ctx context.Context, s *network.Snapshot, cluster *network.Cluster) error {
+func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	known.ManagedRead = true
-	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+network.TypeRouteTable, networkVersion), func(raw json.RawMessage) bool {
-		table, err := network.DecodeRouteTable(raw)
-		if err == nil && network.IsManagedTable(table.ID) {
+	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeRouteTable, networkVersion), func(raw json.RawMessage) bool {
+		table, err := inventory.DecodeRouteTable(raw)
+		if err == nil && inventory.IsManagedTable(table.ID) {
 			s.Tables[table.ID.Key()] = table
 			known.Managed = append(known.Managed, table.ID)
 		}
 		return true
 	})
-	known.Managed = network.SortIDs(known.Managed)
+	known.Managed = inventory.SortIDs(known.Managed)
 	return noted(s, cluster.NodeGroup(), err)
 }

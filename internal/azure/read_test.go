@@ -7,29 +7,30 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const sub = emulator.DefaultSubscription
 
 // tables makes n tables in each of some groups, and returns the IDs of the last few of each.
-func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []network.ID {
+func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []arm.ID {
 	t.Helper()
 	op, err := e.Client(emulatortest.Operator)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []network.ID
+	var ids []arm.ID
 	for g := range groups {
-		group := network.GroupID(sub, fmt.Sprintf("g%d", g))
+		group := arm.GroupID(sub, fmt.Sprintf("g%d", g))
 		if err := op.Put(group, "2024-03-01", map[string]any{"location": "westeurope"}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range n {
-			id := network.ResourceID(sub, group.Name(), network.TypeRouteTable, fmt.Sprintf("t%02d", i))
+			id := arm.ResourceID(sub, group.Name(), arm.TypeRouteTable, fmt.Sprintf("t%02d", i))
 			if err := op.Put(id, "2025-05-01", map[string]any{"location": "westeurope"}); err != nil {
 				t.Fatal(err)
 			}
@@ -76,8 +77,8 @@ func TestFewestCalls(t *testing.T) {
 				total, last := 0, 0
 				for range 5 {
 					calls := &azure.Calls{}
-					s := network.NewSnapshot()
-					if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{Calls: calls}); err != nil {
+					s := inventory.NewSnapshot()
+					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Calls: calls}); err != nil {
 						t.Fatal(err)
 					}
 					if len(s.Tables) != len(ids) || len(s.Unread) != 0 {
@@ -102,8 +103,8 @@ func TestAbsentAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
 		ids := tables(t, e, 1, 3, 3)
-		gone := network.ResourceID(sub, "g0", network.TypeRouteTable, "gone")
-		nowhere := network.ResourceID(sub, "nowhere", network.TypeRouteTable, "t")
+		gone := arm.ResourceID(sub, "g0", arm.TypeRouteTable, "gone")
+		nowhere := arm.ResourceID(sub, "nowhere", arm.TypeRouteTable, "t")
 		if _, err := e.Inject(emulator.Fault{Path: "routeTables/t01$", Status: 403, Code: "AuthorizationFailed", Message: "no\nrights", Count: -1}); err != nil {
 			t.Fatal(err)
 		}
@@ -111,14 +112,14 @@ func TestAbsentAndRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
-		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Tables: append(ids, gone, nowhere)}, azure.ReadOptions{}); err != nil {
+		s := inventory.NewSnapshot()
+		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: append(ids, gone, nowhere)}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 2 {
 			t.Errorf("%d tables, want 2", len(s.Tables))
 		}
-		for id, want := range map[network.ID]string{gone: "it does not exist", nowhere: "it does not exist", ids[1]: "AuthorizationFailed: no rights"} {
+		for id, want := range map[arm.ID]string{gone: "it does not exist", nowhere: "it does not exist", ids[1]: "AuthorizationFailed: no rights"} {
 			if u := s.Unread[id.Key()]; u.Reason() != want || u.Absent != strings.Contains(want, "exist") {
 				t.Errorf("%s: %q (%+v), want %q", id.Short(), u.Reason(), u, want)
 			}
@@ -132,8 +133,8 @@ func TestLinksStayHome(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 1})
 		ids := tables(t, e, 1, 3, 3)
 		c := emulatortest.ClientOver(t, relinking{t, emulatortest.Transport(t, e)}, e, emulatortest.Keeper)
-		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{}); err != nil {
+		s := inventory.NewSnapshot()
+		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 3 { // by GETs, as the list could not be followed
@@ -161,11 +162,11 @@ func TestNodeAddresses(t *testing.T) {
 					body:   fmt.Sprintf(`{"value":[{"id":"/subscriptions/s/resourceGroups/mc/providers/Microsoft.Network/networkInterfaces/loose","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":%q}}]}}]}`, tt.address),
 					next:   emulatortest.Transport(t, e),
 				}, e, emulatortest.Keeper)
-				s := network.NewSnapshot()
-				if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+				s := inventory.NewSnapshot()
+				if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Read(t.Context(), s, network.Wanted{NICs: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+				if err := c.Read(t.Context(), s, inventory.Wanted{NICs: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				nics := s.Known(d.Cluster).NICs

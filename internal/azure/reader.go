@@ -11,7 +11,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // reader reads documents for many callers at once, and lets none of them wait for another.
@@ -68,7 +69,7 @@ type docKey struct {
 
 // doc is what is known of one document.
 type doc struct {
-	id       network.ID
+	id       arm.ID
 	answered *call   // the newest call that was
 	open     []*call // under way, the oldest first
 	polled   time.Time
@@ -89,7 +90,7 @@ type call struct {
 
 	// set before done is closed
 	found any
-	miss  *network.Unread
+	miss  *inventory.Unread
 	err   error // nobody can be logged in
 }
 
@@ -112,7 +113,7 @@ func newReader(c *Client) *reader {
 }
 
 // read is Client.Read where others read as well.
-func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	if o.Life == nil {
 		o.Life = context.Background()
 	}
@@ -143,7 +144,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 	wait.Wait() // it fills the snapshot, too
 	for i, c := range calls {
 		if late[i] {
-			s.Unread[c.key.id] = network.Unread{ID: c.doc.id, Late: true, Message: fmt.Sprintf("no answer within %s", o.Wait)}
+			s.Unread[c.key.id] = inventory.Unread{ID: c.doc.id, Late: true, Message: fmt.Sprintf("no answer within %s", o.Wait)}
 			continue
 		}
 		out(c.doc.id, c.found, c.miss)
@@ -155,7 +156,7 @@ func (r *reader) read(ctx context.Context, s *network.Snapshot, w network.Wanted
 }
 
 // around reads what few want. It is not shared.
-func (r *reader) around(ctx context.Context, s *network.Snapshot, w network.Wanted, o ReadOptions) error {
+func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	end := time.Now().Add(o.Wait)
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
@@ -205,7 +206,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.
 }
 
 // want returns a call for a document: one that was answered, one that is under way, or a new one.
-func (r *reader) want(k kind, id network.ID, o ReadOptions) *call {
+func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -255,7 +256,7 @@ func (c *call) isSent() bool {
 
 // sending notes that the turn of calls has come: of one document, of those of a network, or of all that
 // a list shows.
-func (r *reader) sending(b *batch, id network.ID) {
+func (r *reader) sending(b *batch, id arm.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	mark := func(c *call) {
@@ -268,9 +269,9 @@ func (r *reader) sending(b *batch, id network.ID) {
 		mark(c)
 		return
 	}
-	single := id.Is(network.TypeCluster) || id.Is(network.TypeSubnet) || id.Is(network.TypeRouteTable)
+	single := id.Is(arm.TypeCluster) || id.Is(arm.TypeSubnet) || id.Is(arm.TypeRouteTable)
 	for _, c := range b.calls {
-		if !single && (!id.Is(network.TypeVNet) || c.doc.id.Parent().Equal(id)) {
+		if !single && (!id.Is(arm.TypeVNet) || c.doc.id.Parent().Equal(id)) {
 			mark(c)
 		}
 	}
@@ -303,7 +304,7 @@ func (r *reader) send(b *batch) {
 	if b.key.poll {
 		r.expect(b, now)
 	}
-	ids := make([]network.ID, 0, len(b.calls))
+	ids := make([]arm.ID, 0, len(b.calls))
 	for _, c := range b.calls {
 		c.asked = now
 		ids = append(ids, c.doc.id)
@@ -311,9 +312,9 @@ func (r *reader) send(b *batch) {
 	r.mu.Unlock()
 	ctx := withCall(b.life, func(m *manner) {
 		m.yield, m.calls, m.answer, m.turn = b.key.poll, b.counted, answerWithin, turnWithin
-		m.sending = func(id network.ID) { r.sending(b, id) }
+		m.sending = func(id arm.ID) { r.sending(b, id) }
 	})
-	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, network.SortIDs(ids), func(id network.ID, found any, miss *network.Unread) {
+	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, inventory.SortIDs(ids), func(id arm.ID, found any, miss *inventory.Unread) {
 		r.answer(b, id, found, miss, nil)
 	})
 	for _, id := range ids {
@@ -339,7 +340,7 @@ func (r *reader) expect(b *batch, now time.Time) {
 }
 
 // answer ends a call, once.
-func (r *reader) answer(b *batch, id network.ID, found any, miss *network.Unread, err error) {
+func (r *reader) answer(b *batch, id arm.ID, found any, miss *inventory.Unread, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := b.calls[id.Key()]
@@ -365,7 +366,7 @@ func (r *reader) answer(b *batch, id network.ID, found any, miss *network.Unread
 }
 
 // transient reports whether the same read may succeed by itself in a moment.
-func transient(u *network.Unread) bool {
+func transient(u *inventory.Unread) bool {
 	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestTableWrite: a real record of the activity log says who wrote which table, in any of the ways that records name a
@@ -18,7 +19,7 @@ func TestTableWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		table = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/mc_nwpluginkubenet_nwpluginkubenet_eastus/providers/Microsoft.Network/routeTables/aks-agentpool-48350840-routetable")
+		table = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/mc_nwpluginkubenet_nwpluginkubenet_eastus/providers/Microsoft.Network/routeTables/aks-agentpool-48350840-routetable")
 		mirid = "/subscriptions/11111111-1111-1111-1111-111111111111/resourcegroups/nwpluginkubenet/providers/microsoft.containerservice/managedclusters/nwpluginkubenet"
 		app   = "44444444-4444-4444-4444-444444444444"
 	)
@@ -81,7 +82,7 @@ func TestAddNIC(t *testing.T) {
 		`{"id":"x","properties":{}}`: false,
 		`[]`:                         false,
 	} {
-		nics := &network.NICs{Holder: map[netip.Addr]string{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}}
 		if got := addNIC(nics, []byte(raw)); got != want {
 			t.Errorf("%s: understood: %v", raw, got)
 		}

@@ -11,23 +11,24 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals with the given object IDs may
 // (s.Rights), both with what deny assignments take away. What cannot be read, or not in full, is in the Rights' own Failed; an
 // error comes back only when nothing can be said at all.
-func (c *Client) ReadRights(ctx context.Context, s *network.Snapshot, scopes []network.ID, principals []string) error {
+func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID, principals []string) error {
 	caller, err := c.caller(ctx)
 	if err != nil {
 		return err
 	}
-	scopes = network.SortIDs(slices.Clone(scopes))
-	var above []network.ID
+	scopes = inventory.SortIDs(slices.Clone(scopes))
+	var above []arm.ID
 	for _, scope := range scopes {
 		above = append(above, wholeOf(scope), groupOf(scope))
 	}
-	own, err := c.permissionsAt(ctx, network.SortIDs(above))
+	own, err := c.permissionsAt(ctx, inventory.SortIDs(above))
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (c *Client) ReadRights(ctx context.Context, s *network.Snapshot, scopes []n
 		s.Own[scope.Key()] = less(own[scope.Key()], denied, scope, caller)
 		for i, principal := range principals {
 			if s.Rights[principal] == nil {
-				s.Rights[principal] = map[string]network.Rights{}
+				s.Rights[principal] = map[string]inventory.Rights{}
 			}
 			s.Rights[principal][scope.Key()] = less(rightsOf(assigned[i][scope.Key()], scope, own[scope.Key()], roles), denied, scope, principal)
 		}
@@ -66,7 +67,7 @@ func (c *Client) ReadRights(ctx context.Context, s *network.Snapshot, scopes []n
 
 // ownRights adds the caller's rights at scopes to those above them. Rights are inherited downwards: where the caller's roles are known
 // and none is assigned below the resource group, those of the group are all there are.
-func (c *Client) ownRights(ctx context.Context, scopes []network.ID, own map[string]network.Rights, caller string) error {
+func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]inventory.Rights, caller string) error {
 	above := areas[:len(areas)-1]
 	if caller == "" {
 		above = nil
@@ -75,7 +76,7 @@ func (c *Client) ownRights(ctx context.Context, scopes []network.ID, own map[str
 	if err != nil {
 		return err
 	}
-	var asked []network.ID
+	var asked []arm.ID
 	for _, scope := range scopes {
 		if _, known := own[scope.Key()]; known {
 			continue
@@ -97,29 +98,29 @@ func (c *Client) ownRights(ctx context.Context, scopes []network.ID, own map[str
 
 // role is a role definition, with its ID as the scope shows it where it was found first: to read it there takes no rights elsewhere.
 type role struct {
-	id          network.ID
+	id          arm.ID
 	name        string
-	permissions []network.Permission
+	permissions []inventory.Permission
 	failed      string
 }
 
 // assignment is a role assignment.
 type assignment struct {
 	Properties struct {
-		Role  network.ID `json:"roleDefinitionId"`
-		Scope network.ID `json:"scope"`
+		Role  arm.ID `json:"roleDefinitionId"`
+		Scope arm.ID `json:"scope"`
 	} `json:"properties"`
 }
 
 // denial is a deny assignment.
 type denial struct {
 	Properties struct {
-		Name        string               `json:"denyAssignmentName"`
-		Scope       network.ID           `json:"scope"`
-		NotBelow    bool                 `json:"doNotApplyToChildScopes"`
-		Permissions []network.Permission `json:"permissions"`
-		Principals  []principal          `json:"principals"`
-		Excluded    []principal          `json:"excludePrincipals"`
+		Name        string                 `json:"denyAssignmentName"`
+		Scope       arm.ID                 `json:"scope"`
+		NotBelow    bool                   `json:"doNotApplyToChildScopes"`
+		Permissions []inventory.Permission `json:"permissions"`
+		Principals  []principal            `json:"principals"`
+		Excluded    []principal            `json:"excludePrincipals"`
 	} `json:"properties"`
 }
 
@@ -148,25 +149,25 @@ func (d denial) concerns(who string) bool {
 }
 
 // counts reports whether it holds at a scope.
-func (d denial) counts(at network.ID) bool {
+func (d denial) counts(at arm.ID) bool {
 	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
 }
 
 // covers reports whether what is said at a scope counts for another: at it, or above. Of management groups a list shows only those above.
-func covers(scope, at network.ID) bool {
+func covers(scope, at arm.ID) bool {
 	const managementGroup = "/providers/microsoft.management/managementgroups/"
 	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") || strings.HasPrefix(scope.Key(), managementGroup)
 }
 
 // rolesOf collects the roles that are assigned anywhere, each once, by their GUIDs.
-func rolesOf(scopes []network.ID, assigned []map[string]*listed[assignment]) map[string]*role {
+func rolesOf(scopes []arm.ID, assigned []map[string]*listed[assignment]) map[string]*role {
 	roles := map[string]*role{}
 	for _, scope := range scopes {
 		for _, all := range assigned {
 			for _, a := range all[scope.Key()].items {
 				id := a.Properties.Role
 				if guid := strings.ToLower(id.Name()); covers(a.Properties.Scope, scope) && roles[guid] == nil {
-					roles[guid] = &role{id: scope + network.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
+					roles[guid] = &role{id: scope + arm.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
 				}
 			}
 		}
@@ -185,8 +186,8 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 	}
 	var doc struct {
 		Properties struct {
-			Name        string               `json:"roleName"`
-			Permissions []network.Permission `json:"permissions"`
+			Name        string                 `json:"roleName"`
+			Permissions []inventory.Permission `json:"permissions"`
 		} `json:"properties"`
 	}
 	if json.Unmarshal(a.body, &doc) != nil || doc.Properties.Permissions == nil {
@@ -197,8 +198,8 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 }
 
 // rightsOf are what the roles of a principal allow together at a scope, as far as the caller may see them.
-func rightsOf(assigned *listed[assignment], scope network.ID, own network.Rights, roles map[string]*role) network.Rights {
-	rights := network.Rights{Failed: assigned.failed}
+func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, roles map[string]*role) inventory.Rights {
+	rights := inventory.Rights{Failed: assigned.failed}
 	// A list shows what the caller may see. That a role is not in it counts only where the caller may see them all.
 	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) && !own.May(read) {
 		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so there may be roles that are not seen"
@@ -221,7 +222,7 @@ func rightsOf(assigned *listed[assignment], scope network.ID, own network.Rights
 }
 
 // less takes away what somebody is denied at a scope.
-func less(rights network.Rights, denials *listed[denial], scope network.ID, who string) network.Rights {
+func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who string) inventory.Rights {
 	rights.Undenied = denials.failed
 	for _, d := range denials.items {
 		if d.counts(scope) && d.concerns(who) {

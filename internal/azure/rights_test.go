@@ -9,10 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // guest is a principal that has only the roles it is given.
@@ -22,15 +23,15 @@ const (
 	reader             = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
 	networkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 
-	readTable  = network.TypeRouteTable + "/read"
-	writeTable = network.TypeRouteTable + "/write"
+	readTable  = arm.TypeRouteTable + "/read"
+	writeTable = arm.TypeRouteTable + "/write"
 )
 
 // rightsWorld is two tables of two groups, somebody who may do everything and a guest.
 type rightsWorld struct {
 	t                   *testing.T
 	e                   *emulator.Emulator
-	group, table, other network.ID
+	group, table, other arm.ID
 	assignments         int
 }
 
@@ -40,7 +41,7 @@ func newRightsWorld(t *testing.T) *rightsWorld {
 	return &rightsWorld{t: t, e: e, group: ids[0].Group(), table: ids[0], other: ids[1]}
 }
 
-func (w *rightsWorld) put(id network.ID, version string, doc map[string]any) {
+func (w *rightsWorld) put(id arm.ID, version string, doc map[string]any) {
 	w.t.Helper()
 	op, err := w.e.Client(emulatortest.Keeper)
 	if err == nil {
@@ -52,25 +53,25 @@ func (w *rightsWorld) put(id network.ID, version string, doc map[string]any) {
 }
 
 // assign gives the guest a role at a scope.
-func (w *rightsWorld) assign(scope network.ID, role string) {
+func (w *rightsWorld) assign(scope arm.ID, role string) {
 	w.t.Helper()
 	w.assignments++
-	w.put(scope+network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", w.assignments)), "2022-04-01",
+	w.put(scope+arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", w.assignments)), "2022-04-01",
 		map[string]any{"properties": map[string]any{"roleDefinitionId": "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID}})
 }
 
 // define makes a custom role of some actions.
 func (w *rightsWorld) define(guid string, actions ...string) string {
 	w.t.Helper()
-	w.put("/subscriptions/"+sub+"/providers/Microsoft.Authorization/roleDefinitions/"+network.ID(guid), "2022-04-01", map[string]any{"properties": map[string]any{
+	w.put("/subscriptions/"+sub+"/providers/Microsoft.Authorization/roleDefinitions/"+arm.ID(guid), "2022-04-01", map[string]any{"properties": map[string]any{
 		"roleName": "role " + guid, "assignableScopes": []any{"/subscriptions/" + sub}, "permissions": []any{map[string]any{"actions": actions}}}})
 	return guid
 }
 
 // read reads the rights of the guest, as the given principal.
-func (w *rightsWorld) read(as emulator.Principal, scopes ...network.ID) *network.Snapshot {
+func (w *rightsWorld) read(as emulator.Principal, scopes ...arm.ID) *inventory.Snapshot {
 	w.t.Helper()
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	if err := emulatortest.Client(w.t, w.e, as).ReadRights(w.t.Context(), s, scopes, []string{guest.ObjectID}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func (w *rightsWorld) read(as emulator.Principal, scopes ...network.ID) *network
 }
 
 // lockedDown makes a cluster whose node resource group is locked down: the group, and the cluster's principal.
-func (w *rightsWorld) lockedDown() (group network.ID, who []string) {
+func (w *rightsWorld) lockedDown() (group arm.ID, who []string) {
 	w.t.Helper()
 	identity := w.group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-id"
 	w.put(identity, "2023-01-31", map[string]any{"location": "westeurope"})
@@ -88,8 +89,8 @@ func (w *rightsWorld) lockedDown() (group network.ID, who []string) {
 		"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet"},
 			"nodeResourceGroupProfile": map[string]any{"restrictionLevel": "ReadOnly"},
 			"agentPoolProfiles":        []any{map[string]any{"name": "np", "count": 1}}}})
-	s := network.NewSnapshot()
-	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, network.Wanted{Clusters: []network.ID{cluster}}, azure.ReadOptions{}); err != nil {
+	s := inventory.NewSnapshot()
+	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, inventory.Wanted{Clusters: []arm.ID{cluster}}, azure.ReadOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	if who = s.Cluster(cluster).PrincipalIDs; len(who) != 1 {
@@ -98,7 +99,7 @@ func (w *rightsWorld) lockedDown() (group network.ID, who []string) {
 	return s.Cluster(cluster).NodeGroup(), who
 }
 
-func (w *rightsWorld) of(s *network.Snapshot, scope network.ID) network.Rights {
+func (w *rightsWorld) of(s *inventory.Snapshot, scope arm.ID) inventory.Rights {
 	w.t.Helper()
 	rights, read := s.Rights[guest.ObjectID][scope.Key()]
 	if !read {
@@ -118,7 +119,7 @@ func TestRightsOfRoles(t *testing.T) {
 			if s.Caller != strings.ToLower(as.ObjectID) {
 				t.Errorf("%s: the caller is %q", name, s.Caller)
 			}
-			at := map[network.ID]network.Rights{w.group: w.of(s, w.group), w.table: w.of(s, w.table)}
+			at := map[arm.ID]inventory.Rights{w.group: w.of(s, w.group), w.table: w.of(s, w.table)}
 			if got := at[w.table].Roles; !slices.Equal(got, []string{"Network Contributor", "Reader"}) {
 				t.Errorf("%s: roles at the table %v", name, got)
 			}
@@ -133,7 +134,7 @@ func TestRightsOfRoles(t *testing.T) {
 					}
 				}
 			}
-			for scope, may := range map[network.ID]bool{w.group: false, w.table: true} {
+			for scope, may := range map[arm.ID]bool{w.group: false, w.table: true} {
 				if r := at[scope]; r.Failed != "" || r.May(writeTable) != may || !r.May(readTable) {
 					t.Errorf("%s: rights at %s: %+v", name, scope.Short(), r)
 				}
@@ -215,9 +216,9 @@ func TestRightsCalls(t *testing.T) {
 		w.assign("/subscriptions/"+sub, reader)
 		w.assign(w.table, reader)
 		w.assign(w.other, networkContributor)
-		scopes := []network.ID{w.table, w.other, w.table}
+		scopes := []arm.ID{w.table, w.other, w.table}
 		for i := range 100 {
-			scopes = append(scopes, w.group+network.ID(fmt.Sprintf("/providers/Microsoft.Network/routeTables/more%d", i)))
+			scopes = append(scopes, w.group+arm.ID(fmt.Sprintf("/providers/Microsoft.Network/routeTables/more%d", i)))
 		}
 		since := w.e.LastRequest()
 		s := w.read(guest, scopes...)
@@ -230,7 +231,7 @@ func TestRightsCalls(t *testing.T) {
 		if !maps.Equal(calls, want) {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
-		for scope, may := range map[network.ID]bool{w.table: false, w.other: true, scopes[50]: false} {
+		for scope, may := range map[arm.ID]bool{w.table: false, w.other: true, scopes[50]: false} {
 			own, there := s.Own[scope.Key()], w.of(s, scope)
 			if own.May(writeTable) != may || there.May(writeTable) != may || !own.May(readTable) || !there.May(readTable) {
 				t.Errorf("at %s: own %+v, the guest's %+v", scope.Short(), own, there)
@@ -247,9 +248,9 @@ func TestRightsAgree(t *testing.T) {
 		w.assign("/subscriptions/"+sub, reader)
 		w.assign(w.group, networkContributor)
 		w.assign(w.other, networkContributor)
-		scopes := []network.ID{w.table, w.other, w.other.Group() + "/providers/Microsoft.Network/routeTables/y", locked + "/providers/Microsoft.Network/routeTables/x", locked + "/providers/Microsoft.Network/routeTables/y"}
+		scopes := []arm.ID{w.table, w.other, w.other.Group() + "/providers/Microsoft.Network/routeTables/y", locked + "/providers/Microsoft.Network/routeTables/x", locked + "/providers/Microsoft.Network/routeTables/y"}
 		for _, as := range []emulator.Principal{guest, emulatortest.Keeper} {
-			read := func(refused string) *network.Snapshot {
+			read := func(refused string) *inventory.Snapshot {
 				if refused != "" {
 					remove, err := w.e.Inject(emulator.Fault{Path: refused + "/providers/Microsoft.Authorization/(roleAssignments|denyAssignments)$", Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1})
 					if err != nil {
@@ -257,7 +258,7 @@ func TestRightsAgree(t *testing.T) {
 					}
 					defer remove()
 				}
-				s := network.NewSnapshot()
+				s := inventory.NewSnapshot()
 				if err := emulatortest.Client(t, w.e, as).ReadRights(t.Context(), s, scopes, append(who, guest.ObjectID)); err != nil {
 					t.Fatal(err)
 				}
@@ -285,12 +286,12 @@ func TestRightsDenied(t *testing.T) {
 		locked, who := w.lockedDown()
 		w.assign("/subscriptions/"+sub, networkContributor)
 		c := emulatortest.Client(t, w.e, emulatortest.Keeper)
-		s := network.NewSnapshot()
-		if err := c.ReadRights(t.Context(), s, []network.ID{locked, w.group}, append(who, guest.ObjectID)); err != nil {
+		s := inventory.NewSnapshot()
+		if err := c.ReadRights(t.Context(), s, []arm.ID{locked, w.group}, append(who, guest.ObjectID)); err != nil {
 			t.Fatal(err)
 		}
 		for name, tt := range map[string]struct {
-			rights network.Rights
+			rights inventory.Rights
 			denied bool
 		}{
 			"the caller":           {s.Own[locked.Key()], true},
@@ -305,8 +306,8 @@ func TestRightsDenied(t *testing.T) {
 			if name != "the cluster" && tt.rights.May(writeTable) == tt.denied {
 				t.Errorf("%s may write tables: %v", name, !tt.denied)
 			}
-			if tt.denied && slices.ContainsFunc(tt.rights.Denied, func(p network.Permission) bool {
-				return network.Rights{Permissions: []network.Permission{p}}.May(readTable)
+			if tt.denied && slices.ContainsFunc(tt.rights.Denied, func(p inventory.Permission) bool {
+				return inventory.Rights{Permissions: []inventory.Permission{p}}.May(readTable)
 			}) {
 				t.Errorf("%s may not read", name)
 			}

@@ -11,24 +11,25 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const authorizationVersion = "2022-04-01"
 
 // areas are those that a list of Microsoft.Authorization can be asked of for a scope, the largest first. One without a filter, or with
 // assignedTo, has what is said at the area, above and below it (deny-assignments-rest, role-assignments-list-rest).
-var areas = []func(network.ID) network.ID{wholeOf, groupOf, func(scope network.ID) network.ID { return scope }}
+var areas = []func(arm.ID) arm.ID{wholeOf, groupOf, func(scope arm.ID) arm.ID { return scope }}
 
 // wholeOf is the subscription of a scope, and groupOf its resource group, or the subscription of what is in none.
-func wholeOf(scope network.ID) network.ID {
-	return network.ID("/subscriptions/" + scope.Subscription())
+func wholeOf(scope arm.ID) arm.ID {
+	return arm.ID("/subscriptions/" + scope.Subscription())
 }
-func groupOf(scope network.ID) network.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
+func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
 
 // listed is what a list showed of an area. Failed says why it is not all.
 type listed[T any] struct {
-	area    network.ID
+	area    arm.ID
 	items   []T
 	failed  string
 	smaller bool // where that may not hold for a smaller area
@@ -36,7 +37,7 @@ type listed[T any] struct {
 
 // listOver reads a list for many scopes, once for each filter: of the largest areas that the caller may read it in, by its own rights
 // there. Where that is refused, smaller ones are asked. The answers are by the scopes' keys; without the smallest area some lack.
-func listOver[T any](ctx context.Context, c *Client, scopes []network.ID, own map[string]network.Rights, areas []func(network.ID) network.ID, list string, filters ...string) ([]map[string]*listed[T], error) {
+func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) ([]map[string]*listed[T], error) {
 	found := make([]map[string]*listed[T], len(filters))
 	for i := range found {
 		found[i] = map[string]*listed[T]{}
@@ -98,15 +99,15 @@ func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filte
 }
 
 // permissionsAt reads what the caller may do at each scope, by its key, before deny assignments.
-func (c *Client) permissionsAt(ctx context.Context, scopes []network.ID) (map[string]network.Rights, error) {
-	all := map[string]network.Rights{}
+func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string]inventory.Rights, error) {
+	all := map[string]inventory.Rights{}
 	var mu sync.Mutex
-	err := atOnce(scopes, func(scope network.ID) error {
-		l := &listed[network.Permission]{area: scope}
+	err := atOnce(scopes, func(scope arm.ID) error {
+		l := &listed[inventory.Permission]{area: scope}
 		err := listRights(ctx, c, l, "permissions", "")
 		mu.Lock()
 		defer mu.Unlock()
-		all[scope.Key()] = network.Rights{Permissions: l.items, Failed: l.failed}
+		all[scope.Key()] = inventory.Rights{Permissions: l.items, Failed: l.failed}
 		return err
 	})
 	return all, err

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // seen keeps what documents were decoded to, by their IDs, so that one that reads the same the next time is not decoded again: at rest
@@ -28,7 +28,7 @@ type sight[T any] struct {
 const seenFor = 15 * time.Minute
 
 // decode returns what a document says.
-func (k *seen[T]) decode(id network.ID, raw []byte, decode func([]byte) (T, error)) (T, error) {
+func (k *seen[T]) decode(id arm.ID, raw []byte, decode func([]byte) (T, error)) (T, error) {
 	now, sum := time.Now(), sha256.Sum256(raw)
 	k.mu.Lock()
 	s, known := k.docs[id.Key()]

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // TestSeen: what reads the same is not decoded again; what changed is; and what is not read any more is let go.
@@ -14,7 +14,7 @@ func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k seen[string]
 		decoded := 0
-		read := func(id network.ID, raw, want string) {
+		read := func(id arm.ID, raw, want string) {
 			t.Helper()
 			got, err := k.decode(id, []byte(raw), func(raw []byte) (string, error) {
 				decoded++

@@ -5,18 +5,19 @@ import (
 	"encoding/json"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Survey reads all clusters, subnets and route tables of the scopes (subscriptions or resource groups) that the identity
 // may see. Scopes that may not be listed are in the snapshot's Unread, by the scope's ID and the type.
-func (c *Client) Survey(ctx context.Context, scopes ...network.ID) (*network.Snapshot, error) {
-	s := network.NewSnapshot()
+func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snapshot, error) {
+	s := inventory.NewSnapshot()
 	s.Taken = time.Now().UTC().Truncate(time.Second)
-	for _, scope := range network.SortIDs(scopes) {
+	for _, scope := range inventory.SortIDs(scopes) {
 		s.Listed = append(s.Listed, scope)
 		for _, list := range []struct{ resourceType, version string }{
-			{network.TypeCluster, clusterVersion}, {network.TypeVNet, networkVersion}, {network.TypeRouteTable, networkVersion},
+			{arm.TypeCluster, clusterVersion}, {arm.TypeVNet, networkVersion}, {arm.TypeRouteTable, networkVersion},
 		} {
 			if err := c.listInto(ctx, s, scope, list.resourceType, list.version); err != nil {
 				return nil, err
@@ -38,26 +39,26 @@ func (c *Client) Survey(ctx context.Context, scopes ...network.ID) (*network.Sna
 }
 
 // Subscriptions lists those that the identity sees.
-func (c *Client) Subscriptions(ctx context.Context) ([]network.ID, error) {
+func (c *Client) Subscriptions(ctx context.Context) ([]arm.ID, error) {
 	return c.listIDs(ctx, c.endpoint+"/subscriptions?api-version="+subscriptionVersion)
 }
 
 // Clusters lists the clusters of a subscription that the identity sees.
-func (c *Client) Clusters(ctx context.Context, subscription network.ID) ([]network.ID, error) {
-	return c.listIDs(ctx, c.address(subscription, "/providers/"+network.TypeCluster, clusterVersion))
+func (c *Client) Clusters(ctx context.Context, subscription arm.ID) ([]arm.ID, error) {
+	return c.listIDs(ctx, c.address(subscription, "/providers/"+arm.TypeCluster, clusterVersion))
 }
 
 // listIDs reads the IDs of a list, sorted.
-func (c *Client) listIDs(ctx context.Context, address string) ([]network.ID, error) {
-	var ids []network.ID
+func (c *Client) listIDs(ctx context.Context, address string) ([]arm.ID, error) {
+	var ids []arm.ID
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
 		var head struct {
-			ID network.ID `json:"id"`
+			ID arm.ID `json:"id"`
 		}
 		if json.Unmarshal(raw, &head) == nil && head.ID != "" {
 			ids = append(ids, head.ID)
 		}
 		return true
 	})
-	return network.SortIDs(ids), err
+	return inventory.SortIDs(ids), err
 }

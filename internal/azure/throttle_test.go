@@ -10,10 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestYielding: where few tokens are left, a read that yields waits for its turn among many, and one that does not goes at once, and finds
@@ -28,9 +29,9 @@ func TestYielding(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
-		read := func(yield bool, ids ...network.ID) time.Duration {
-			start, s := time.Now(), network.NewSnapshot()
-			if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{Poll: yield}); err != nil || len(s.Tables) != len(ids) {
+		read := func(yield bool, ids ...arm.ID) time.Duration {
+			start, s := time.Now(), inventory.NewSnapshot()
+			if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Poll: yield}); err != nil || len(s.Tables) != len(ids) {
 				t.Errorf("%d tables of %d, %v", len(s.Tables), len(ids), err)
 			}
 			return time.Since(start)
@@ -75,8 +76,8 @@ func TestWithin(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := emulatortest.Client(t, e, emulatortest.Keeper)
-				start, s := time.Now(), network.NewSnapshot()
-				if err := c.Read(t.Context(), s, network.Wanted{Tables: ids}, azure.ReadOptions{Wait: 3 * time.Second}); err != nil {
+				start, s := time.Now(), inventory.NewSnapshot()
+				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Wait: 3 * time.Second}); err != nil {
 					t.Fatal(err)
 				}
 				u := s.Unread[ids[0].Key()]
@@ -143,36 +144,36 @@ func TestProviderThrottled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				table := tables(t, e, 1, 1, 1)[0]
-				cluster := network.ResourceID(sub, "g0", network.TypeCluster, "shop")
+				cluster := arm.ResourceID(sub, "g0", arm.TypeCluster, "shop")
 				throttled := &refusing{method: "GET", suffix: string(cluster), status: 429, count: 1, body: tt.body,
 					header: map[string]string{"Retry-After": "60"}, next: emulatortest.Transport(t, e)}
 				if tt.left != "" {
 					throttled.header["x-ms-ratelimit-remaining-subscription-global-reads"] = tt.left
 				}
 				c := emulatortest.ClientOver(t, throttled, e, emulatortest.Keeper)
-				read := func(w network.Wanted) time.Duration {
+				read := func(w inventory.Wanted) time.Duration {
 					start := time.Now()
-					if err := c.Read(t.Context(), network.NewSnapshot(), w, azure.ReadOptions{}); err != nil {
+					if err := c.Read(t.Context(), inventory.NewSnapshot(), w, azure.ReadOptions{}); err != nil {
 						t.Error(err)
 					}
 					return time.Since(start)
 				}
 				var reads sync.WaitGroup
 				defer reads.Wait()
-				reads.Go(func() { read(network.Wanted{Clusters: []network.ID{cluster}}) })
+				reads.Go(func() { read(inventory.Wanted{Clusters: []arm.ID{cluster}}) })
 				time.Sleep(time.Millisecond)
-				check := func(what string, want time.Duration, w network.Wanted) {
+				check := func(what string, want time.Duration, w inventory.Wanted) {
 					reads.Go(func() {
 						if took := read(w); took > want+time.Second || took < want-time.Second {
 							t.Errorf("%s: took %s, want %s", what, took, want)
 						}
 					})
 				}
-				other := network.ResourceID(sub, "g1", network.TypeCluster, "play")
-				elsewhere := network.ResourceID("00000000-0000-4000-8000-00000000000e", "g1", network.TypeCluster, "play")
-				check("a table", tt.table, network.Wanted{Tables: []network.ID{table}})
-				check("another cluster", tt.other, network.Wanted{Clusters: []network.ID{other}})
-				check("another subscription", tt.inNext, network.Wanted{Clusters: []network.ID{elsewhere}})
+				other := arm.ResourceID(sub, "g1", arm.TypeCluster, "play")
+				elsewhere := arm.ResourceID("00000000-0000-4000-8000-00000000000e", "g1", arm.TypeCluster, "play")
+				check("a table", tt.table, inventory.Wanted{Tables: []arm.ID{table}})
+				check("another cluster", tt.other, inventory.Wanted{Clusters: []arm.ID{other}})
+				check("another subscription", tt.inNext, inventory.Wanted{Clusters: []arm.ID{elsewhere}})
 			})
 		})
 	}
@@ -191,9 +192,9 @@ func TestProbe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				read := func(poll bool, id network.ID) (took time.Duration, read bool) {
-					start, s := time.Now(), network.NewSnapshot()
-					if err := c.Read(t.Context(), s, network.Wanted{Tables: []network.ID{id}}, azure.ReadOptions{Poll: poll}); err != nil {
+				read := func(poll bool, id arm.ID) (took time.Duration, read bool) {
+					start, s := time.Now(), inventory.NewSnapshot()
+					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{Poll: poll}); err != nil {
 						t.Error(err)
 					}
 					return time.Since(start), s.Table(id) != nil
@@ -201,7 +202,7 @@ func TestProbe(t *testing.T) {
 				start, since := time.Now(), e.LastRequest()
 				var reads sync.WaitGroup
 				var mu sync.Mutex
-				var order []network.ID
+				var order []arm.ID
 				for i, id := range ids {
 					reads.Go(func() {
 						took, read := read(i < 5, id)
@@ -215,11 +216,11 @@ func TestProbe(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				time.Sleep(40*time.Second - time.Since(start))
-				if sent := e.Requests(since); len(sent) != 2 || sent[1].Time.Sub(sent[0].Time) != 30*time.Second || !ids[5].Equal(network.ID(sent[1].Path)) {
+				if sent := e.Requests(since); len(sent) != 2 || sent[1].Time.Sub(sent[0].Time) != 30*time.Second || !ids[5].Equal(arm.ID(sent[1].Path)) {
 					t.Errorf("%d calls, want the first one and the probe of the one that does not yield", len(sent))
 				}
-				s := network.NewSnapshot()
-				if err := c.Read(t.Context(), s, network.Wanted{Tables: ids[:1]}, azure.ReadOptions{Wait: time.Second}); err != nil {
+				s := inventory.NewSnapshot()
+				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids[:1]}, azure.ReadOptions{Wait: time.Second}); err != nil {
 					t.Error(err)
 				}
 				if u := s.Unread[ids[0].Key()]; u.Code != code || !strings.HasSuffix(u.Message, ", for another 4m50s") {
@@ -248,8 +249,8 @@ func TestGlobalTokens(t *testing.T) {
 			c := emulatortest.ClientOver(t, answers, e, emulatortest.Keeper)
 			start := time.Now()
 			for i := range 27 { // one of which goes at once, and one more when ARM has told
-				id := network.ResourceID(sub, "g", network.TypeRouteTable, fmt.Sprint("t", i))
-				if err := c.Read(t.Context(), network.NewSnapshot(), network.Wanted{Tables: []network.ID{id}}, azure.ReadOptions{}); err != nil {
+				id := arm.ResourceID(sub, "g", arm.TypeRouteTable, fmt.Sprint("t", i))
+				if err := c.Read(t.Context(), inventory.NewSnapshot(), inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Edit looks at a resource as it was just read and returns the document to put back, or nil when there is nothing to
 // change. It may be called several times, each time on newer state.
-type Edit func(network.Document) ([]byte, error)
+type Edit func(arm.Document) ([]byte, error)
 
 // Written is what became of a write.
 type Written struct {
@@ -25,7 +26,7 @@ type Written struct {
 	Sent []byte
 	All  [][]byte
 	// After is the resource as it was read last.
-	After network.Document
+	After arm.Document
 }
 
 const (
@@ -50,7 +51,7 @@ var (
 // shows it. On a 412, and after a wait on anything transient, it starts again from fresh state; a PUT whose answer was lost
 // is found done by that, or sent again. What does not end within patience is left to the next round. A context that
 // ends keeps a write from being sent, and lets one that was sent be finished and read back. Calls counts them; it may be nil.
-func (c *Client) Write(ctx context.Context, id network.ID, edit Edit, calls *Calls) (Written, error) {
+func (c *Client) Write(ctx context.Context, id arm.ID, edit Edit, calls *Calls) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
 	err := w.run(withCall(ctx, func(m *manner) { *m = manner{calls: calls} }))
 	return w.Written, err
@@ -60,7 +61,7 @@ func (c *Client) Write(ctx context.Context, id network.ID, edit Edit, calls *Cal
 type writing struct {
 	Written
 	c        *Client
-	id       network.ID
+	id       arm.ID
 	edit     Edit
 	deadline time.Time
 	last     error // what the last attempt ran into
@@ -85,8 +86,8 @@ func (w *writing) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		settled := network.Settled(doc.Raw)
-		if body == nil && w.Sent != nil && network.ProvisioningState(doc.Raw) == "Failed" {
+		settled := inventory.Settled(doc.Raw)
+		if body == nil && w.Sent != nil && inventory.ProvisioningState(doc.Raw) == "Failed" {
 			// It reads as it should, but the operation that made it so has failed: it is written again.
 			if w.last == nil {
 				w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}

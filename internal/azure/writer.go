@@ -10,19 +10,19 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // LastWrite is the last change of a resource that the activity log knows of.
 type LastWrite struct {
-	Resource    network.ID
+	Resource    arm.ID
 	Operation   string // Microsoft.Network/virtualNetworks/subnets/write
 	At          time.Time
 	Caller      string // user principal name, or object ID of a service principal
 	Name        string // of a user, where the log has it
 	Application string // client ID
 	// Identity is the resource whose managed identity it was, "" for anybody else.
-	Identity    network.ID
+	Identity    arm.ID
 	Correlation string
 
 	object string // object ID of who it was, "" where the log has it not
@@ -50,7 +50,7 @@ func (w LastWrite) String() string {
 }
 
 // inParts are types that are also written part by part: a route, a security rule.
-var inParts = []string{network.TypeRouteTable, network.TypeSecurityGroup}
+var inParts = []string{arm.TypeRouteTable, arm.TypeSecurityGroup}
 
 // ByPolicy reports whether it was an assignment of Azure Policy: its identity writes what the policy's
 // modify or deployIfNotExists effect wants.
@@ -58,7 +58,7 @@ func (w LastWrite) ByPolicy() bool { return w.Identity.Is("Microsoft.Authorizati
 
 // LastWrite finds who changed a resource last, or one of the resources it is part of: a subnet can be written with its whole
 // network; a route table, route by route. False where the log does not know: it is minutes late, and goes 90 days back.
-func (c *Client) LastWrite(ctx context.Context, ids ...network.ID) (LastWrite, bool, error) {
+func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool, error) {
 	now := time.Now()
 	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
 	return last, last.Operation != "" && err == nil, err
@@ -66,7 +66,7 @@ func (c *Client) LastWrite(ctx context.Context, ids ...network.ID) (LastWrite, b
 
 // OthersWrite is LastWrite in a span of time, where it was not the caller's own: what was before a write of one's own was changed since.
 // Nothing waits for it, so it goes behind all other calls.
-func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (LastWrite, bool, error) {
+func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite, bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	caller, err := c.caller(ctx)
 	if err != nil || caller == "" { // then no write can be told to be somebody else's
@@ -81,7 +81,7 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 }
 
 // lastWrite is the newest write of any of the resources in a span of time.
-func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []network.ID) (LastWrite, error) {
+func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite, error) {
 	var last LastWrite
 	for _, id := range ids {
 		found, err := c.newest(ctx, id, from, until, "resourceUri eq '"+string(id)+"'")
@@ -106,9 +106,9 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []net
 }
 
 // newest is the newest write of a resource, or of a part of it, in what a filter leaves of the log.
-func (c *Client) newest(ctx context.Context, id network.ID, since, until time.Time, filter string) (LastWrite, error) {
+func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time, filter string) (LastWrite, error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
-	next := c.address(network.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
+	next := c.address(arm.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
 	for pages := 0; next != "" && pages < logPages; pages++ {
 		page, err := c.get(ctx, next)
 		if err != nil {
@@ -130,7 +130,7 @@ func (c *Client) newest(ctx context.Context, id network.ID, since, until time.Ti
 
 // writeRecord reads a record of the activity log: whether it is a write of the resource that was accepted, or has ended well, or a write or
 // delete of a part of it. Of a part itself, such as a route, it is a write or delete as well.
-func writeRecord(raw []byte, id network.ID) (LastWrite, bool) {
+func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
 		return LastWrite{}, false // a record of another form is of no use here
@@ -145,7 +145,7 @@ func writeRecord(raw []byte, id network.ID) (LastWrite, bool) {
 	}
 	return LastWrite{
 		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
-		Identity: network.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
+		Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
 		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
 	}, true
 }

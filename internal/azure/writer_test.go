@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestLastWrite: the newest write of a subnet or of its network, by whom; refused ones do not count, and nobody is accused
@@ -22,7 +22,7 @@ func TestLastWrite(t *testing.T) {
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		vnet := d.NodeSubnet.Parent()
-		last := func(ids ...network.ID) string {
+		last := func(ids ...arm.ID) string {
 			t.Helper()
 			time.Sleep(time.Minute)
 			w, found, err := c.LastWrite(t.Context(), ids...)
@@ -35,7 +35,7 @@ func TestLastWrite(t *testing.T) {
 			who := map[string]string{emulatortest.Operator.ObjectID: "operator", emulatortest.Keeper.ObjectID: "keeper"}[w.Caller]
 			return who + " " + strings.TrimPrefix(w.Operation, "Microsoft.Network/") + " " + w.Resource.Name()
 		}
-		put := func(as emulator.Principal, id network.ID, change func(map[string]any)) {
+		put := func(as emulator.Principal, id arm.ID, change func(map[string]any)) {
 			t.Helper()
 			client, err := e.Client(as)
 			if err != nil {

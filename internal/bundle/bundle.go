@@ -21,8 +21,9 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // format is the version of the layout. A later one may add files and fields; what is in this one keeps its meaning.
@@ -36,43 +37,43 @@ const (
 
 // Bundle is a snapshot, and what was asked of it.
 type Bundle struct {
-	Snapshot *network.Snapshot
+	Snapshot *inventory.Snapshot
 	// Program is the version that made it.
 	Program string
 	// Clusters are those to diagnose, Configs what is configured for them, or, where Proposed is set, what would be proposed.
-	Clusters []network.ID
+	Clusters []arm.ID
 	Configs  []v1alpha1.ClusterRoutes
 	Proposed bool
 }
 
 // manifest is manifest.json: everything that is no document of its own.
 type manifest struct {
-	Format       int                                  `json:"format"`
-	Program      string                               `json:"program"`
-	Taken        time.Time                            `json:"taken"`
-	Clusters     []network.ID                         `json:"clusters"`
-	Proposed     bool                                 `json:"proposed,omitempty"`
-	Configs      []v1alpha1.ClusterRoutes             `json:"configs,omitempty"`
-	Listed       []network.ID                         `json:"listed,omitempty"`
-	InterfacesOf []network.ID                         `json:"interfacesOf,omitempty"`
-	Unread       map[string]network.Unread            `json:"unread,omitempty"`
-	Known        map[string]known                     `json:"known,omitempty"`
-	Caller       string                               `json:"caller,omitempty"`
-	Own          map[string]network.Rights            `json:"ownRights,omitempty"`
-	Rights       map[string]map[string]network.Rights `json:"rights,omitempty"`
-	Writers      map[string]network.Writer            `json:"writers,omitempty"`
+	Format       int                                    `json:"format"`
+	Program      string                                 `json:"program"`
+	Taken        time.Time                              `json:"taken"`
+	Clusters     []arm.ID                               `json:"clusters"`
+	Proposed     bool                                   `json:"proposed,omitempty"`
+	Configs      []v1alpha1.ClusterRoutes               `json:"configs,omitempty"`
+	Listed       []arm.ID                               `json:"listed,omitempty"`
+	InterfacesOf []arm.ID                               `json:"interfacesOf,omitempty"`
+	Unread       map[string]inventory.Unread            `json:"unread,omitempty"`
+	Known        map[string]known                       `json:"known,omitempty"`
+	Caller       string                                 `json:"caller,omitempty"`
+	Own          map[string]inventory.Rights            `json:"ownRights,omitempty"`
+	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
+	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
 }
 
-// known is what of network.Known a diagnosis reads.
+// known is what of inventory.Known a diagnosis reads.
 type known struct {
-	OwnSubnets  []network.ID  `json:"ownSubnets,omitempty"`
-	LogRead     bool          `json:"logRead,omitempty"`
-	LogNext     []string      `json:"logNext,omitempty"`
-	LogCut      bool          `json:"logCut,omitempty"`
-	Written     []network.ID  `json:"written,omitempty"`
-	ManagedRead bool          `json:"managedRead,omitempty"`
-	Managed     []network.ID  `json:"managed,omitempty"`
-	NICs        *network.NICs `json:"nics,omitempty"`
+	OwnSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
+	LogRead     bool            `json:"logRead,omitempty"`
+	LogNext     []string        `json:"logNext,omitempty"`
+	LogCut      bool            `json:"logCut,omitempty"`
+	Written     []arm.ID        `json:"written,omitempty"`
+	ManagedRead bool            `json:"managedRead,omitempty"`
+	Managed     []arm.ID        `json:"managed,omitempty"`
+	NICs        *inventory.NICs `json:"nics,omitempty"`
 }
 
 // Write writes a bundle. The same bundle gives the same bytes.
@@ -129,8 +130,8 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 }
 
 // documents are all documents of a snapshot, sorted by ID; subnets come with their networks, where those were read.
-func documents(s *network.Snapshot) []network.Document {
-	var all []network.Document
+func documents(s *inventory.Snapshot) []arm.Document {
+	var all []arm.Document
 	for _, d := range s.Clusters {
 		all = append(all, d.Document)
 	}
@@ -157,7 +158,7 @@ func documents(s *network.Snapshot) []network.Document {
 	for _, d := range s.Locks {
 		all = append(all, d.Document)
 	}
-	slices.SortFunc(all, func(a, b network.Document) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	slices.SortFunc(all, func(a, b arm.Document) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
 	return all
 }
 
@@ -168,7 +169,7 @@ func Read(r io.Reader) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected one that routekeeper collect wrote")
 	}
 	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))
-	b := Bundle{Snapshot: network.NewSnapshot()}
+	b := Bundle{Snapshot: inventory.NewSnapshot()}
 	found := false
 	for {
 		header, err := archive.Next()
@@ -209,7 +210,7 @@ func (b *Bundle) add(name string, data []byte, manifested *bool) error {
 	case kind == "arm":
 		return s.Add(data)
 	case kind == "kubernetes":
-		k := &network.Kubernetes{}
+		k := &inventory.Kubernetes{}
 		if err := json.Unmarshal(data, k); err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (b *Bundle) addManifest(data []byte) error {
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
 	for key, k := range m.Known {
-		learnt := s.Learn(network.ID(key))
+		learnt := s.Learn(arm.ID(key))
 		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut
 		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead, k.Managed, k.NICs
 	}

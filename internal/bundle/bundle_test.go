@@ -13,19 +13,20 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
-	group   = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
+	group   = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
 	cluster = group + "/providers/Microsoft.ContainerService/managedClusters/Shop"
 	vnet    = group + "/providers/Microsoft.Network/virtualNetworks/shop-vnet"
 )
 
 func full(t testing.TB) Bundle {
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	s.Taken = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	s.Listed, s.InterfacesOf = []network.ID{group}, []network.ID{group}
+	s.Listed, s.InterfacesOf = []arm.ID{group}, []arm.ID{group}
 	for _, raw := range []string{
 		`{"id":"` + string(cluster) + `","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
 			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},
@@ -43,18 +44,18 @@ func full(t testing.TB) Bundle {
 			t.Fatal(err)
 		}
 	}
-	s.Unread[vnet.Key()] = network.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed", Message: "no"}
-	s.Own[group.Key()] = network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}}
-	s.Rights["p"] = map[string]network.Rights{group.Key(): {Roles: []string{"Reader"}}}
+	s.Unread[vnet.Key()] = inventory.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed", Message: "no"}
+	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}}
+	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
-	s.Writers[vnet.Key()] = network.Writer{Line: "somebody"}
-	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: []network.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []network.Pod{}}
+	s.Writers[vnet.Key()] = inventory.Writer{Line: "somebody"}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Nodes: []inventory.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []inventory.Pod{}}
 	k := s.Learn(cluster)
-	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []network.ID{vnet}, []string{"next"}, true
-	k.NICs = &network.NICs{Holder: map[netip.Addr]string{netip.MustParseAddr("10.42.1.4"): "nic"}}
+	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []arm.ID{vnet}, []string{"next"}, true
+	k.NICs = &inventory.NICs{Holder: map[netip.Addr]string{netip.MustParseAddr("10.42.1.4"): "nic"}}
 	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	config.Metadata.Name, config.Spec.ClusterID = "shop", string(cluster)
-	return Bundle{Snapshot: s, Program: "test", Clusters: []network.ID{cluster}, Configs: []v1alpha1.ClusterRoutes{config}, Proposed: true}
+	return Bundle{Snapshot: s, Program: "test", Clusters: []arm.ID{cluster}, Configs: []v1alpha1.ClusterRoutes{config}, Proposed: true}
 }
 
 func pack(t testing.TB, b Bundle) []byte {
@@ -66,7 +67,7 @@ func pack(t testing.TB, b Bundle) []byte {
 }
 
 // plain takes the bytes of documents out of a snapshot: they come back laid out in another way.
-func plain(t testing.TB, s *network.Snapshot) string {
+func plain(t testing.TB, s *inventory.Snapshot) string {
 	t.Helper()
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // secretive are parts of field names whose text is taken out. ARM never returns most of them; a field that it will return some day
@@ -36,7 +36,7 @@ func redact(raw []byte) ([]byte, error) {
 	}
 	if top, ok := document.(map[string]any); ok {
 		id, _ := top["id"].(string)
-		if properties, ok := top["properties"].(map[string]any); ok && network.ID(id).Is(network.TypeGateway) {
+		if properties, ok := top["properties"].(map[string]any); ok && arm.ID(id).Is(arm.TypeGateway) {
 			maps.DeleteFunc(properties, func(name string, _ any) bool { return !slices.Contains(gatewayKept, name) })
 		}
 	}

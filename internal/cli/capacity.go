@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -55,7 +55,7 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
 	f.IntVar(&o.maxPods, "max-pods", 0, "pods of a node (default 110 with kubenet, 30 with node-subnet, otherwise 250)")
 	f.StringVar(&o.surge, "surge", "1", "nodes more during an upgrade: a number, or a percentage of the nodes")
 	f.IntVar(&o.other, "other", 0, "addresses of the nodes' subnet that something else uses")
-	f.IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "routes that a table holds, for kubenet")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "routes that a table holds, for kubenet")
 	f.BoolVar(&o.dualStack, "dual-stack", false, "IPv4 and IPv6: two routes a node with kubenet")
 	f.IntVar(&o.need.Nodes, "need-nodes", 0, "how many nodes are needed")
 	f.IntVar(&o.need.Pods, "need-pods", 0, "how many pods are needed")

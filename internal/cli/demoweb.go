@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -56,7 +56,7 @@ func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, erro
 	return w.keeper.Ask(ctx, r)
 }
 
-func (w *watched) Wake(caller string, resources ...network.ID) int {
+func (w *watched) Wake(caller string, resources ...arm.ID) int {
 	return w.keeper.Wake(caller, resources...)
 }
 

@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -54,7 +55,7 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or something that stand
 	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "a pod `CIDR` of the cluster (repeat for dual-stack)")
 	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil, "an address prefix (`CIDR`) of a node subnet (repeatable)")
 	f.StringVar(&o.policy, "policy", string(v1alpha1.PolicySync), "Sync, UpsertOnly or Observe")
-	f.IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "how many routes the target may hold")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes the target may hold")
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
@@ -86,8 +87,8 @@ func (a *app) runDiff(o diffOptions) error {
 		return fmt.Errorf("--target: %s is the source as well (%s): a cluster's own table is never written", target.ID.Short(), target.ID)
 	}
 	// Saved files say nothing of the cluster, so it is put together from the flags.
-	cluster := &network.Cluster{
-		Document: network.Document{ID: network.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), network.TypeCluster, source.ID.Name())},
+	cluster := &inventory.Cluster{
+		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
 		Plugin:   "kubenet",
 	}
 	for _, text := range o.podCIDRs {
@@ -97,7 +98,7 @@ func (a *app) runDiff(o diffOptions) error {
 		}
 		cluster.PodCIDRs = append(cluster.PodCIDRs, p)
 	}
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	known := s.Learn(cluster.ID)
 	known.AnyHop = len(o.nodeSubnets) == 0
 	for _, text := range o.nodeSubnets {
@@ -118,10 +119,10 @@ func (a *app) runDiff(o diffOptions) error {
 		Targets:      []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
-	known.NICs = &network.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
+	known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
 	known.Settled = map[netip.Prefix]netip.Addr{}
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
-		known.NICs.Holder[r.Hop], known.Settled[prefix] = network.RouteNode(r.Name), r.Hop
+		known.NICs.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
 	if !plan.Carries(s, &doc, source) {
 		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n", source.ID.Short(), strings.Join(o.podCIDRs, " or "))
@@ -155,12 +156,12 @@ func checkDiff(o diffOptions) error {
 }
 
 // readTable reads a saved route table.
-func (a *app) readTable(flag, path string) (*network.RouteTable, error) {
+func (a *app) readTable(flag, path string) (*inventory.RouteTable, error) {
 	data, err := a.readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	table, err := network.DecodeRouteTable(data)
+	table, err := inventory.DecodeRouteTable(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, path, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -42,7 +42,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	examineFlags(cmd, &o.examineOptions, true)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", network.DefaultRouteLimit, "how many routes a table holds (more than 400 where Azure Virtual Network Manager manages them)")
+	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes a table holds (more than 400 where Azure Virtual Network Manager manages them)")
 	cmd.Flags().BoolVar(&o.fix, "fix", false, "put right what the config (-f) allows, after showing it and asking")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)

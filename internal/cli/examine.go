@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/bundle"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // examineOptions say what to look at, and where from.
@@ -88,7 +88,7 @@ func (e *examination) names() []string {
 	for _, id := range e.Clusters {
 		name := id.Name()
 		for _, c := range e.Configs {
-			if id.Equal(network.ID(c.Spec.ClusterID)) {
+			if id.Equal(arm.ID(c.Spec.ClusterID)) {
 				name = c.Metadata.Name
 			}
 		}
@@ -118,7 +118,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 			return nil, err
 		}
 	}
-	if id, err := network.ParseID(o.name); err == nil {
+	if id, err := arm.ParseID(o.name); err == nil {
 		o.cluster, o.name = string(id), ""
 	}
 	if o.cluster != "" || o.subscription != "" { // what is wrong with it is said before anything else
@@ -138,7 +138,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 		}
 	}
 	for _, c := range configs {
-		e.Clusters = append(e.Clusters, network.ID(c.Spec.ClusterID))
+		e.Clusters = append(e.Clusters, arm.ID(c.Spec.ClusterID))
 	}
 	if e.Proposed {
 		err = e.propose(ctx, o)
@@ -160,7 +160,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
-	var groups []network.ID
+	var groups []arm.ID
 	if o.subscription == "" { // of other clusters' nodes nothing is asked
 		for _, id := range e.Clusters {
 			if cluster := s.Cluster(id); cluster != nil {
@@ -198,8 +198,8 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 }
 
 // find says what is meant: a cluster by its ID, or by its name in a subscription; all of a subscription; or of the only one that is seen.
-func (e *examination) find(ctx context.Context, o examineOptions) (scope, one network.ID, err error) {
-	subscriptions := []network.ID{}
+func (e *examination) find(ctx context.Context, o examineOptions) (scope, one arm.ID, err error) {
+	subscriptions := []arm.ID{}
 	if o.cluster != "" || o.subscription != "" {
 		if scope, one, err = o.scope(); err != nil || o.name == "" {
 			return scope, one, err
@@ -267,9 +267,9 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 		for _, id := range b.Clusters {
 			names = append(names, id.Name())
 		}
-		e.Clusters = slices.DeleteFunc(e.Clusters, func(id network.ID) bool { return !strings.EqualFold(id.Name(), meant) && !id.Equal(network.ID(meant)) })
+		e.Clusters = slices.DeleteFunc(e.Clusters, func(id arm.ID) bool { return !strings.EqualFold(id.Name(), meant) && !id.Equal(arm.ID(meant)) })
 		e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
-			return !slices.ContainsFunc(e.Clusters, network.ID(c.Spec.ClusterID).Equal)
+			return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
 		})
 		if len(e.Clusters) == 0 {
 			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it; there are %s", o.bundle, meant, strings.Join(names, ", "))

@@ -18,9 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
@@ -182,7 +183,7 @@ func (f *fleet) agrees() {
 			continue
 		}
 		_, body := op.Do(http.MethodGet, m.Target, "2025-05-01", nil)
-		if table, err := network.DecodeRouteTable(body); err != nil || len(table.Routes) != fleetNodes+1 {
+		if table, err := inventory.DecodeRouteTable(body); err != nil || len(table.Routes) != fleetNodes+1 {
 			f.b.Fatalf("%s does not hold what it should: %v %.300s", m.Target.Short(), err, body)
 		}
 	}
@@ -286,14 +287,14 @@ func (f *fleet) repairs() {
 }
 
 // repaired reports whether the program has written a subnet since a request, and it has a table.
-func (f *fleet) repaired(since int, subnet network.ID) bool {
+func (f *fleet) repaired(since int, subnet arm.ID) bool {
 	return slices.ContainsFunc(f.e.Requests(since), func(r emulator.Request) bool {
 		return r.Method == http.MethodPut && r.Principal == emulatortest.Keeper.Name && strings.EqualFold(r.Path, string(subnet)) && r.Status == http.StatusOK
 	}) && emulatortest.TableOf(f.b, f.e, subnet) != ""
 }
 
 // event posts what Event Grid would.
-func (f *fleet) event(id network.ID) {
+func (f *fleet) event(id arm.ID) {
 	body := fmt.Sprintf(`{"specversion":"1.0","id":"1","source":"/subscriptions/%s","type":"Microsoft.Resources.ResourceWriteSuccess","subject":%q,"data":{"resourceUri":%q}}`, id.Subscription(), id, id)
 	response, err := http.Post("http://"+f.listen+"/events", "application/cloudevents+json", strings.NewReader(body))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 type generateOptions struct {
@@ -158,15 +158,15 @@ func (a *app) order(o generateOptions) (generate.Order, error) {
 
 // kept is what a config says of the rights it takes: where it only observes, there is nothing to write.
 func kept(c v1alpha1.ClusterRoutes) generate.Kept {
-	k := generate.Kept{Name: c.Metadata.Name, Cluster: network.ID(c.Spec.ClusterID), Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce, Table: network.ID(c.Spec.RouteTableID)}
+	k := generate.Kept{Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce, Table: arm.ID(c.Spec.RouteTableID)}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
-			k.Subnets = append(k.Subnets, generate.KeptSubnet{Subnet: network.ID(g.SubnetID), Table: network.ID(g.RouteTableID)})
+			k.Subnets = append(k.Subnets, generate.KeptSubnet{Subnet: arm.ID(g.SubnetID), Table: arm.ID(g.RouteTableID)})
 		}
 	}
 	for _, t := range c.Spec.Targets {
 		if t.Policy != v1alpha1.PolicyObserve {
-			k.Targets = append(k.Targets, network.ID(t.RouteTableID))
+			k.Targets = append(k.Targets, arm.ID(t.RouteTableID))
 		}
 	}
 	return k

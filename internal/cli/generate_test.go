@@ -19,9 +19,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // hclFunctions are those of Terraform's that the generated code uses.
@@ -97,9 +97,9 @@ func (l *leastRights) must(err error) {
 	}
 }
 
-func (l *leastRights) roleID(name string) network.ID {
+func (l *leastRights) roleID(name string) arm.ID {
 	i := slices.Index([]string{"reads", "links", "subnets", "targets"}, name)
-	return network.ID(fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
+	return arm.ID(fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
 }
 
 // define writes a role with some actions.
@@ -126,7 +126,7 @@ func newLeastRights(t *testing.T) *leastRights {
 	// The node subnet links to all that a subnet can link to.
 	group := a.demo.NodeSubnet.Group()
 	nat, policy := group+"/providers/Microsoft.Network/natGateways/nat", group+"/providers/Microsoft.Network/serviceEndpointPolicies/sep"
-	for _, id := range []network.ID{nat, policy} {
+	for _, id := range []arm.ID{nat, policy} {
 		l.must(a.op.Put(id, "2025-05-01", map[string]any{"location": "westeurope", "properties": map[string]any{}}))
 	}
 	subnet, err := a.op.Get(a.demo.NodeSubnet, "2025-05-01")
@@ -161,7 +161,7 @@ func (l *leastRights) logIn(own string) {
 }
 
 // assign evaluates the code and does what Terraform would. subnet is that of the cluster's pools, "" where AKS made it.
-func (l *leastRights) assign(id network.ID, subnet string) {
+func (l *leastRights) assign(id arm.ID, subnet string) {
 	l.t.Helper()
 	cluster, err := l.a.op.Get(id, "2025-10-01")
 	l.must(err)
@@ -184,7 +184,7 @@ func (l *leastRights) assign(id network.ID, subnet string) {
 		l.define(name, l.roles[name])
 		for _, scope := range role.GetAttr("scopes").AsValueMap() {
 			n++
-			at := network.ID(fmt.Sprintf("%s/providers/Microsoft.Authorization/roleAssignments/d0000000-0000-4000-8000-%012d", scope.AsString(), n))
+			at := arm.ID(fmt.Sprintf("%s/providers/Microsoft.Authorization/roleAssignments/d0000000-0000-4000-8000-%012d", scope.AsString(), n))
 			l.must(l.a.op.Put(at, rolesVersion, map[string]any{"properties": map[string]any{"roleDefinitionId": string(l.roleID(name)), "principalId": keeperPrincipal.ObjectID}}))
 		}
 	}
@@ -236,7 +236,7 @@ func (l *leastRights) work(check bool) (refused []string) {
 func (l *leastRights) refused(since int) (refused []string) {
 	for _, r := range l.a.e.Requests(since) {
 		if r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden {
-			id := network.ID(r.Path)
+			id := arm.ID(r.Path)
 			if strings.Count(r.Path, "/")%2 == 1 { // a list
 				id += "/"
 			}
@@ -301,14 +301,14 @@ func TestGeneratedClusterRole(t *testing.T) {
 		ids[name] = id
 		return cty.ObjectVal(map[string]cty.Value{"id": cty.StringVal(id), "client_id": cty.StringVal("c")})
 	}
-	subnets := made(network.TypeVNet, "shop-vnet").GetAttr("id").AsString() + "/subnets/"
+	subnets := made(arm.TypeVNet, "shop-vnet").GetAttr("id").AsString() + "/subnets/"
 	id := func(s string) cty.Value { return cty.ObjectVal(map[string]cty.Value{"id": cty.StringVal(s)}) }
 	ctx, blocks := evaluation(t, map[string]cty.Value{
 		"var":                        cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("shop")}),
 		"data":                       cty.ObjectVal(map[string]cty.Value{"azurerm_subscription": cty.ObjectVal(map[string]cty.Value{"main": id("/subscriptions/11111111-1111-1111-1111-111111111111")})}),
 		"azurerm_resource_group":     cty.ObjectVal(map[string]cty.Value{"main": id("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg")}),
-		"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"main": made(network.TypeCluster, "shop")}),
-		"azurerm_route_table":        cty.ObjectVal(map[string]cty.Value{"nodes": made(network.TypeRouteTable, "shop-nodes-rt"), "gateway": made(network.TypeRouteTable, "shop-gateway-rt")}),
+		"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"main": made(arm.TypeCluster, "shop")}),
+		"azurerm_route_table":        cty.ObjectVal(map[string]cty.Value{"nodes": made(arm.TypeRouteTable, "shop-nodes-rt"), "gateway": made(arm.TypeRouteTable, "shop-gateway-rt")}),
 		"azurerm_subnet":             cty.ObjectVal(map[string]cty.Value{"nodes": id(subnets + "nodes"), "gateway": id(subnets + "gateway")}),
 	}, filepath.Join(dir, "keeper.tf"), filepath.Join(dir, "outputs.tf"), filepath.Join(dir, "cluster.tf"))
 	var actions []string
@@ -363,10 +363,10 @@ func makeCluster(t *testing.T, actions []string) error {
 	}
 	type m = map[string]any
 	sub := "/subscriptions/" + emulator.DefaultSubscription
-	group := network.ID(sub + "/resourceGroups/shop-rg")
+	group := arm.ID(sub + "/resourceGroups/shop-rg")
 	table, vnet := group+"/providers/Microsoft.Network/routeTables/shop-nodes-rt", group+"/providers/Microsoft.Network/virtualNetworks/shop-vnet"
 	identity, cluster := group+"/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-cluster", group+"/providers/Microsoft.ContainerService/managedClusters/shop"
-	put := func(id network.ID, version string, body m) {
+	put := func(id arm.ID, version string, body m) {
 		t.Helper()
 		if err := c.Put(id, version, body); err != nil {
 			t.Fatal(err)
@@ -382,10 +382,10 @@ func makeCluster(t *testing.T, actions []string) error {
 		t.Fatal(err)
 	}
 	role := sub + "/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-000000000009"
-	put(network.ID(role), rolesVersion, m{"properties": m{"roleName": "shop cluster network", "assignableScopes": []any{sub}, "permissions": []any{m{"actions": actions}}}})
+	put(arm.ID(role), rolesVersion, m{"properties": m{"roleName": "shop cluster network", "assignableScopes": []any{sub}, "permissions": []any{m{"actions": actions}}}})
 	subnet := vnet.Child("subnets", "nodes")
-	for _, scope := range []network.ID{table, subnet} {
-		put(scope+"/providers/Microsoft.Authorization/roleAssignments/"+network.ID(map[network.ID]string{table: "d1", subnet: "d2"}[scope]+"000000-0000-4000-8000-000000000001"), rolesVersion,
+	for _, scope := range []arm.ID{table, subnet} {
+		put(scope+"/providers/Microsoft.Authorization/roleAssignments/"+arm.ID(map[arm.ID]string{table: "d1", subnet: "d2"}[scope]+"000000-0000-4000-8000-000000000001"), rolesVersion,
 			m{"properties": m{"roleDefinitionId": role, "principalId": who["properties"].(m)["principalId"]}})
 	}
 	err = c.Put(cluster, "2025-10-01", m{

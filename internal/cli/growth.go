@@ -8,7 +8,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/diagnose"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -51,7 +51,7 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 }
 
 // clusterToGrow finds the one cluster that is meant: in a bundle, or in Azure by its ID.
-func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*network.Snapshot, *network.Cluster, error) {
+func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot, *inventory.Cluster, error) {
 	if o.bundle != "" {
 		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster}, bundle: o.bundle})
 		if err != nil {

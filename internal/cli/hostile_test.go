@@ -17,9 +17,9 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // Names as somebody can write them into a bundle: those that can be seen, and those that cannot.
@@ -51,7 +51,7 @@ func TestHostileBundle(t *testing.T) {
 	rewrite(t, honest, hostile, func(name string, document map[string]any) {
 		id, _ := document["id"].(string)
 		switch {
-		case network.ID(id).Is(network.TypeRouteTable):
+		case arm.ID(id).Is(arm.TypeRouteTable):
 			properties := document["properties"].(map[string]any)
 			routes, _ := properties["routes"].([]any)
 			for i, name := range append(slices.Clone(visible), unseen...) {
@@ -60,7 +60,7 @@ func TestHostileBundle(t *testing.T) {
 				}})
 			}
 			properties["routes"] = routes
-		case network.ID(id).Is(network.TypeVNet):
+		case arm.ID(id).Is(arm.TypeVNet):
 			document["location"] = visible[0]
 		}
 	})

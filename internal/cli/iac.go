@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -309,9 +309,9 @@ func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, co
 	if !o.live && a.emulatorDir == "" {
 		return nil
 	}
-	var clusters []network.ID
+	var clusters []arm.ID
 	for _, c := range configs {
-		clusters = append(clusters, network.ID(c.Spec.ClusterID))
+		clusters = append(clusters, arm.ID(c.Spec.ClusterID))
 	}
 	return a.observe(ctx, o, r, clusters, known)
 }
@@ -338,13 +338,13 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 		for _, c := range configs {
 			for _, s := range c.Spec.Guard.Subnets {
 				known.Carriers = append(known.Carriers, iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
-				known.Tables[network.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
+				known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
 			}
 			for _, t := range c.Spec.Targets {
-				known.Tables[network.ID(t.RouteTableID).Key()] = "its table is a target of " + c.Metadata.Name
+				known.Tables[arm.ID(t.RouteTableID).Key()] = "its table is a target of " + c.Metadata.Name
 			}
 			if c.Spec.RouteTableID != "" {
-				known.Tables[network.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " + c.Metadata.Name
+				known.Tables[arm.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " + c.Metadata.Name
 			}
 		}
 	}
@@ -352,17 +352,17 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 }
 
 // observe looks at the real network.
-func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []network.ID, known *iac.Known) error {
+func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []arm.ID, known *iac.Known) error {
 	scopes := r.Subscriptions()
 	for _, id := range clusters {
-		scopes = append(scopes, network.ID("/subscriptions/"+id.Subscription()))
+		scopes = append(scopes, arm.ID("/subscriptions/"+id.Subscription()))
 	}
 	if o.subscription != "" {
 		scope, _, err := initOptions{subscription: o.subscription}.scope()
 		if err != nil {
 			return err
 		}
-		scopes = []network.ID{scope}
+		scopes = []arm.ID{scope}
 	}
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()

@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -20,8 +21,8 @@ var following = []finding.Code{
 
 // introduced are the findings of a diagnosis that are there after a plan is applied, and not before: of clusters that are there both times. told are
 // those that the plan itself led to; what is said of their resources again is left out.
-func introduced(before, after *network.Snapshot, configs []v1alpha1.ClusterRoutes, told []finding.Finding) []finding.Finding {
-	var clusters []network.ID
+func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, told []finding.Finding) []finding.Finding {
+	var clusters []arm.ID
 	for _, key := range slices.Sorted(maps.Keys(before.Clusters)) {
 		if after.Clusters[key] != nil {
 			clusters = append(clusters, before.Clusters[key].ID)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -94,7 +94,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 }
 
 // scope reads the flags: what to look at, and the one cluster meant.
-func (o initOptions) scope() (scope, cluster network.ID, err error) {
+func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	if o.cluster == "" {
 		subscription := strings.TrimSuffix(o.subscription, "/")
 		if rest, isID := strings.CutPrefix(strings.ToLower(subscription), "/subscriptions/"); isID {
@@ -103,22 +103,22 @@ func (o initOptions) scope() (scope, cluster network.ID, err error) {
 		if uuid.Validate(subscription) != nil {
 			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)", o.subscription)
 		}
-		return network.ID("/subscriptions/" + subscription), "", nil
+		return arm.ID("/subscriptions/" + subscription), "", nil
 	}
-	id, err := network.ParseID(o.cluster)
-	if err == nil && !id.Is(network.TypeCluster) {
-		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), network.TypeCluster)
+	id, err := arm.ParseID(o.cluster)
+	if err == nil && !id.Is(arm.TypeCluster) {
+		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeCluster)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster, err)
 	}
-	return network.ID("/subscriptions/" + id.Subscription()), id, nil
+	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
 }
 
 // only is the list of the one cluster that is meant, empty where all are.
-func only(one network.ID) []network.ID {
+func only(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil
 	}
-	return []network.ID{one}
+	return []arm.ID{one}
 }

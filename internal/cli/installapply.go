@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/monitor"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -18,7 +18,7 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, c
 		t := report.AlertChange{
 			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule", Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why, State: report.AlertPlanned,
 		}
-		if c.Resource.Is(network.TypeActionGroup) {
+		if c.Resource.Is(arm.TypeActionGroup) {
 			t.Kind = "action group"
 		}
 		switch {
@@ -37,7 +37,7 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, c
 }
 
 // toBeAllowed says what a refused write takes.
-func toBeAllowed(id network.ID, err error) string {
+func toBeAllowed(id arm.ID, err error) string {
 	if refused := new(azure.Error); errors.As(err, &refused) && refused.Code == "AuthorizationFailed" {
 		return "; it takes Monitoring Contributor, or a role that may write it, on " + string(id.Group())
 	}
@@ -46,11 +46,11 @@ func toBeAllowed(id network.ID, err error) string {
 
 // makeChange makes one change and looks whether it has come about.
 func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) error {
-	var after network.Document
+	var after arm.Document
 	var err error
 	switch c.Verb {
 	case monitor.Delete:
-		return client.DeleteAlertResource(ctx, c.Resource, func(d network.Document) error {
+		return client.DeleteAlertResource(ctx, c.Resource, func(d arm.Document) error {
 			_, err := c.Edit(d)
 			return err
 		})

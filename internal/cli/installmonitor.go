@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/monitor"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -183,14 +184,14 @@ func (o *monitorOptions) check() error {
 }
 
 // resourceGroups reads --resource-group: an ID is the group of its subscription, a name is for all others.
-func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]network.ID, error) {
-	var ids []network.ID
+func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
+	var ids []arm.ID
 	name := ""
 	for _, text := range o.groups {
 		switch {
 		case strings.HasPrefix(text, "/"):
-			id, err := network.ParseID(text)
-			if err == nil && !id.Is(network.TypeResourceGroup) {
+			id, err := arm.ParseID(text)
+			if err == nil && !id.Is(arm.TypeResourceGroup) {
 				err = fmt.Errorf("it is the ID of a %s", id.Type())
 			}
 			if err != nil {
@@ -212,27 +213,27 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]network.ID, error)
 			taken = taken || strings.EqualFold(id.Subscription(), s.Subscription)
 		}
 		if name != "" && !taken {
-			id, err := network.ParseID(string(network.GroupID(s.Subscription, name)))
-			if err != nil || !id.Is(network.TypeResourceGroup) {
+			id, err := arm.ParseID(string(arm.GroupID(s.Subscription, name)))
+			if err != nil || !id.Is(arm.TypeResourceGroup) {
 				return nil, fmt.Errorf("--resource-group: %q is no name of one", name)
 			}
 			ids = append(ids, id)
 		}
 	}
-	return network.SortIDs(ids), nil
+	return inventory.SortIDs(ids), nil
 }
 
 // readWatched reads what the configs are about, as a keeper would, and collects what is to be watched.
 func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (monitor.Watched, error) {
-	s := network.NewSnapshot()
-	var want network.Wanted
+	s := inventory.NewSnapshot()
+	var want inventory.Wanted
 	for _, c := range configs {
-		want.Clusters = append(want.Clusters, network.ID(c.Spec.ClusterID))
+		want.Clusters = append(want.Clusters, arm.ID(c.Spec.ClusterID))
 	}
 	if err := client.Read(ctx, s, want, azure.ReadOptions{}); err != nil {
 		return monitor.Watched{}, err
 	}
-	want = network.Wanted{}
+	want = inventory.Wanted{}
 	for _, cluster := range s.Clusters {
 		if cluster.Kubenet() && cluster.MakesOwnVNet() {
 			want.OwnSubnets = append(want.OwnSubnets, cluster.ID)
@@ -247,7 +248,7 @@ func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.C
 	return monitor.Watch(s, configs)
 }
 
-func texts(ids []network.ID) []string {
+func texts(ids []arm.ID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = string(id)

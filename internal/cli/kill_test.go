@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/history"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -31,7 +31,7 @@ func TestKilled(t *testing.T) {
 				t.Parallel()
 				got, _ := killed(t, n, when)
 				for id, doc := range want {
-					if paths, err := network.Differences([]byte(doc), []byte(got[id])); err != nil || len(paths) > 0 {
+					if paths, err := arm.Differences([]byte(doc), []byte(got[id])); err != nil || len(paths) > 0 {
 						t.Errorf("%s differs in %v, %v", id, paths, err)
 					}
 				}
@@ -58,7 +58,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	if err := a.scale(6); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []network.ID{a.demo.NodeSubnet, a.demo.GatewaySubnet} {
+	for _, id := range []arm.ID{a.demo.NodeSubnet, a.demo.GatewaySubnet} {
 		if err := a.strip(id); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	}
 	onceInHistory(t, config, 8, n > 0)
 	state = map[string]string{}
-	for _, id := range []network.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet, a.demo.GatewaySubnet} {
+	for _, id := range []arm.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet, a.demo.GatewaySubnet} {
 		state[string(id)] = a.document(t, id)
 	}
 	return state, writes
@@ -158,7 +158,7 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 }
 
 // document reads a resource without what differs from one local Azure to the next.
-func (a *azureOf) document(t *testing.T, id network.ID) string {
+func (a *azureOf) document(t *testing.T, id arm.ID) string {
 	doc, err := a.op.Get(id, "2025-05-01")
 	if err != nil {
 		t.Fatal(err)

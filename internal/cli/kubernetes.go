@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/kube"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // kubernetesOptions say where nodes and pods are read: from a cluster's own API, or from files with what kubectl prints.
@@ -56,7 +56,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 			if asked && !cluster.Stopped {
 				return err
 			}
-			e.Snapshot.Kubernetes[id.Key()] = &network.Kubernetes{Failed: err.Error()}
+			e.Snapshot.Kubernetes[id.Key()] = &inventory.Kubernetes{Failed: err.Error()}
 			continue
 		}
 		k, err := client.Read(ctx)
@@ -64,7 +64,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 			return ctx.Err()
 		}
 		if err != nil {
-			k = &network.Kubernetes{Failed: err.Error()}
+			k = &inventory.Kubernetes{Failed: err.Error()}
 		}
 		e.Snapshot.Kubernetes[id.Key()] = k
 	}
@@ -77,13 +77,13 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
 	}
 	id := e.Clusters[0]
-	k := &network.Kubernetes{}
+	k := &inventory.Kubernetes{}
 	if known := e.Snapshot.Kubernetes[id.Key()]; known != nil {
 		*k = *known
 	}
 	var err error
 	if o.nodes != "" {
-		if k.Nodes, err = saved(a, o.nodes, network.SavedNodes); err != nil {
+		if k.Nodes, err = saved(a, o.nodes, inventory.SavedNodes); err != nil {
 			return fmt.Errorf("--from-nodes: %w", err)
 		}
 		if len(k.Nodes) == 0 {
@@ -96,7 +96,7 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 		}
 	}
 	if o.pods != "" {
-		if k.Pods, err = saved(a, o.pods, network.SavedPods); err != nil {
+		if k.Pods, err = saved(a, o.pods, inventory.SavedPods); err != nil {
 			return fmt.Errorf("--from-pods: %w", err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // scriptAlert makes activity log alerts on writes of tables and subnets that call a webhook, with a token for an audience where one is
@@ -15,7 +15,7 @@ import (
 func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	a := running.get(ts.Getenv("WORK"))
 	sub := a.demo.Cluster.Subscription()
-	group := network.ResourceID(sub, "net-rg", "Microsoft.Insights/actionGroups", "keeper")
+	group := arm.ResourceID(sub, "net-rg", "Microsoft.Insights/actionGroups", "keeper")
 	receiver := map[string]any{"name": "keeper", "serviceUri": args[0], "useCommonAlertSchema": true}
 	if len(args) > 1 {
 		receiver["useAadAuth"], receiver["identifierUri"], receiver["objectId"] = true, args[1], "0b0b0000-0000-4000-8000-000000000009"
@@ -24,7 +24,7 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 		"groupShortName": "keeper", "webhookReceivers": []any{receiver},
 	}}))
 	for _, operation := range []string{"Microsoft.Network/routeTables/write", "Microsoft.Network/virtualNetworks/subnets/write"} {
-		rule := network.ResourceID(sub, "net-rg", "Microsoft.Insights/activityLogAlerts", strings.ReplaceAll(operation, "/", "-"))
+		rule := arm.ResourceID(sub, "net-rg", "Microsoft.Insights/activityLogAlerts", strings.ReplaceAll(operation, "/", "-"))
 		ts.Check(a.op.Put(rule, "2023-01-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
 			"scopes": []any{"/subscriptions/" + sub},
 			"condition": map[string]any{"allOf": []any{

@@ -8,8 +8,9 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -17,7 +18,7 @@ import (
 // survey looks at the surroundings of clusters, or of all in the scope. Where a subscription cannot be listed, the clusters' own
 // surroundings may be: their groups, node resource groups, and the groups of their node subnets; and those may be in other subscriptions
 // in any case.
-func survey(ctx context.Context, client *azure.Client, scope network.ID, clusters []network.ID) (*network.Snapshot, error) {
+func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []arm.ID) (*inventory.Snapshot, error) {
 	if len(clusters) == 0 {
 		s, err := client.Survey(ctx, scope)
 		if err == nil && len(s.Clusters) == 0 {
@@ -28,14 +29,14 @@ func survey(ctx context.Context, client *azure.Client, scope network.ID, cluster
 		}
 		return s, err
 	}
-	read := network.NewSnapshot()
-	if err := client.Read(ctx, read, network.Wanted{Clusters: clusters}, azure.ReadOptions{}); err != nil {
+	read := inventory.NewSnapshot()
+	if err := client.Read(ctx, read, inventory.Wanted{Clusters: clusters}, azure.ReadOptions{}); err != nil {
 		return nil, err
 	}
-	var subscriptions, groups []network.ID
-	around := func(ids ...network.ID) {
+	var subscriptions, groups []arm.ID
+	around := func(ids ...arm.ID) {
 		for _, id := range ids {
-			subscriptions = append(subscriptions, network.ID("/subscriptions/"+id.Subscription()))
+			subscriptions = append(subscriptions, arm.ID("/subscriptions/"+id.Subscription()))
 			groups = append(groups, id.Group())
 		}
 	}
@@ -59,11 +60,11 @@ func survey(ctx context.Context, client *azure.Client, scope network.ID, cluster
 }
 
 // surveyOne is survey where the one cluster that is meant, if one is, has to be there.
-func surveyOne(ctx context.Context, client *azure.Client, scope, one network.ID) (*network.Snapshot, error) {
+func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*inventory.Snapshot, error) {
 	if one == "" {
 		return survey(ctx, client, scope, nil)
 	}
-	s, err := survey(ctx, client, scope, []network.ID{one})
+	s, err := survey(ctx, client, scope, []arm.ID{one})
 	if err == nil && s.Cluster(one) == nil {
 		u := s.Unread[one.Key()]
 		err = fmt.Errorf("cluster %s: %s", one, u.Reason())
@@ -72,7 +73,7 @@ func surveyOne(ctx context.Context, client *azure.Client, scope, one network.ID)
 }
 
 // notSeen says what could not be looked at, and why, one line each.
-func notSeen(s *network.Snapshot) []string {
+func notSeen(s *inventory.Snapshot) []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		if u := s.Unread[key]; !u.Absent {
@@ -83,9 +84,9 @@ func notSeen(s *network.Snapshot) []string {
 }
 
 // proposals makes the proposals for the clusters, or for all where none are given, reading what it takes to find their own tables.
-func proposals(ctx context.Context, client *azure.Client, s *network.Snapshot, clusters []network.ID) ([]plan.Proposal, error) {
+func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot, clusters []arm.ID) ([]plan.Proposal, error) {
 	var all []plan.Proposal
-	err := observe.Until(ctx, reading(client, s), func() (want network.Wanted) {
+	err := observe.Until(ctx, reading(client, s), func() (want inventory.Wanted) {
 		all = plan.Propose(s)
 		if len(clusters) > 0 {
 			all = slices.DeleteFunc(all, func(p plan.Proposal) bool { return !slices.ContainsFunc(clusters, p.Cluster.Equal) })
@@ -99,31 +100,33 @@ func proposals(ctx context.Context, client *azure.Client, s *network.Snapshot, c
 }
 
 // settle reads what the configs name and the survey has not shown, and what it takes to find the clusters' own tables.
-func settle(ctx context.Context, client *azure.Client, s *network.Snapshot, configs []v1alpha1.ClusterRoutes) error {
+func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) error {
 	read := reading(client, s)
 	subnets := observe.Subnets(s, configs)
 	for _, c := range configs { // of clusters that are not kubenet, too: a diagnosis shows them
-		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil {
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil {
 			subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
 		}
 	}
-	if err := read(ctx, network.Wanted{Subnets: observe.Untried(s, subnets), Tables: observe.Tables(s, configs, nil)}); err != nil {
+	if err := read(ctx, inventory.Wanted{Subnets: observe.Untried(s, subnets), Tables: observe.Tables(s, configs, nil)}); err != nil {
 		return err
 	}
 	sources, err := observe.Sources(ctx, s, configs, plan.TakenBy(configs), read)
 	if err != nil {
 		return err
 	}
-	return read(ctx, network.Wanted{Tables: observe.Untried(s, sources)})
+	return read(ctx, inventory.Wanted{Tables: observe.Untried(s, sources)})
 }
 
 // reading reads into a snapshot, as long as it takes.
-func reading(client *azure.Client, s *network.Snapshot) observe.Read {
-	return func(ctx context.Context, w network.Wanted) error { return client.Read(ctx, s, w, azure.ReadOptions{}) }
+func reading(client *azure.Client, s *inventory.Snapshot) observe.Read {
+	return func(ctx context.Context, w inventory.Wanted) error {
+		return client.Read(ctx, s, w, azure.ReadOptions{})
+	}
 }
 
 // lookAround surveys a scope, telling a person that it takes a while.
-func (a *app) lookAround(ctx context.Context, scope, one network.ID) (*network.Snapshot, error) {
+func (a *app) lookAround(ctx context.Context, scope, one arm.ID) (*inventory.Snapshot, error) {
 	progress := a.progress(ctx, "looking at "+scope.Name())
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())

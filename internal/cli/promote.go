@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -156,7 +156,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	}
 	p := &promotion{}
 	at := slices.IndexFunc(before, func(c v1alpha1.ClusterRoutes) bool {
-		return c.Metadata.Name == cluster || network.ID(c.Spec.ClusterID).Equal(network.ID(cluster))
+		return c.Metadata.Name == cluster || arm.ID(c.Spec.ClusterID).Equal(arm.ID(cluster))
 	})
 	if at < 0 {
 		var names []string
@@ -194,28 +194,28 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	var names []string
 	for _, t := range c.Spec.Targets {
-		names = append(names, network.ID(t.RouteTableID).Name())
+		names = append(names, arm.ID(t.RouteTableID).Name())
 	}
-	named := func(id network.ID, name string) bool {
-		return strings.EqualFold(id.Name(), name) || id.Equal(network.ID(name))
+	named := func(id arm.ID, name string) bool {
+		return strings.EqualFold(id.Name(), name) || id.Equal(arm.ID(name))
 	}
 	for _, name := range o.targets {
-		is := func(t v1alpha1.Target) bool { return named(network.ID(t.RouteTableID), name) }
+		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
 		if !slices.ContainsFunc(c.Spec.Targets, is) {
 			return config.Parts{}, fmt.Errorf("--target: %q is no target of %s, expected one of %s",
 				name, c.Metadata.Name, strings.Join(names, ", "))
 		}
 	}
-	meant := func(id network.ID) bool {
+	meant := func(id arm.ID) bool {
 		return slices.ContainsFunc(o.targets, func(name string) bool { return named(id, name) })
 	}
 	switch {
 	case o.guardOnly:
-		return config.Parts{Guard: true, Target: func(network.ID) bool { return false }}, nil
+		return config.Parts{Guard: true, Target: func(arm.ID) bool { return false }}, nil
 	case len(o.targets) > 0:
 		return config.Parts{Target: meant}, nil
 	}
-	return config.Parts{Guard: true, Target: func(network.ID) bool { return true }}, nil
+	return config.Parts{Guard: true, Target: func(arm.ID) bool { return true }}, nil
 }
 
 // asItIs says of a config that has nothing to promote what it says.
@@ -227,7 +227,7 @@ func (p *promotion) asItIs(o promoteOptions) string {
 	}
 	if !o.guardOnly {
 		for _, t := range p.config.Spec.Targets {
-			table := network.ID(t.RouteTableID).Name()
+			table := arm.ID(t.RouteTableID).Name()
 			says = append(says, fmt.Sprintf("the policy of %s is %s", table, t.Policy))
 		}
 	}

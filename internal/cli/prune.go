@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -62,11 +63,11 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	if err != nil {
 		return err
 	}
-	var only []network.ID
+	var only []arm.ID
 	for _, text := range o.tables {
-		id, err := network.ParseID(text)
-		if err == nil && !id.Is(network.TypeRouteTable) {
-			err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), network.TypeRouteTable)
+		id, err := arm.ParseID(text)
+		if err == nil && !id.Is(arm.TypeRouteTable) {
+			err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeRouteTable)
 		}
 		if err != nil {
 			return fmt.Errorf("--table: %q is not a route table's resource ID: %w", text, err)
@@ -133,7 +134,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 
 // orphanage reads what the proof stands on that a cluster is gone: what there is in the whole subscription, and which tables are the
 // own ones of the clusters that are there.
-func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID) (s *network.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
+func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
 		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
 	} else {
@@ -146,7 +147,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	var written []network.ID
+	var written []arm.ID
 	for _, p := range proposed {
 		if p.Skip == "" {
 			configs = append(configs, p.Config)
@@ -155,7 +156,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID)
 			}
 		}
 	}
-	if err := client.Read(ctx, s, network.Wanted{Written: written}, azure.ReadOptions{}); err != nil {
+	if err := client.Read(ctx, s, inventory.Wanted{Written: written}, azure.ReadOptions{}); err != nil {
 		return nil, nil, err
 	}
 	if err := settle(ctx, client, s, configs); err != nil {
@@ -165,7 +166,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one network.ID)
 }
 
 // tablesMeant are the tables to look at: those that are named, those around a cluster, or all.
-func tablesMeant(s *network.Snapshot, one network.ID, named []network.ID) ([]network.ID, error) {
+func tablesMeant(s *inventory.Snapshot, one arm.ID, named []arm.ID) ([]arm.ID, error) {
 	switch {
 	case len(named) > 0:
 		for _, id := range named {
@@ -177,7 +178,7 @@ func tablesMeant(s *network.Snapshot, one network.ID, named []network.ID) ([]net
 	case one != "":
 		return plan.NearTables(s, s.Cluster(one)), nil
 	}
-	var all []network.ID
+	var all []arm.ID
 	for _, t := range s.Tables {
 		all = append(all, t.ID)
 	}

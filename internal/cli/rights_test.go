@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestLeastRightsOfManagedNetwork: the rights that generate writes are enough where AKS made
@@ -33,7 +33,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			l.must(err)
 			t.Cleanup(func() { server.Close(); a.e.Close() })
 			l.a = a
-			cluster := a.demo.Cluster.Group().Parent() + "/resourceGroups/" + network.ID(a.demo.Cluster.ResourceGroup()) + "/providers/Microsoft.ContainerService/managedClusters/made"
+			cluster := a.demo.Cluster.Group().Parent() + "/resourceGroups/" + arm.ID(a.demo.Cluster.ResourceGroup()) + "/providers/Microsoft.ContainerService/managedClusters/made"
 			l.must(a.op.Put(cluster, "2025-10-01", map[string]any{
 				"location": "westeurope", "identity": map[string]any{"type": "SystemAssigned"},
 				"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet", "podCidr": "10.64.0.0/16"}, "agentPoolProfiles": []any{map[string]any{"name": "system", "count": 2, "mode": "System"}}},
@@ -92,7 +92,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			// What it must never be able to do.
 			keeper, err := a.e.Client(keeperPrincipal)
 			l.must(err)
-			for _, id := range []network.ID{table, subnet.Parent(), a.demo.NodeSubnet} {
+			for _, id := range []arm.ID{table, subnet.Parent(), a.demo.NodeSubnet} {
 				doc, err := a.op.Get(id, "2025-05-01")
 				l.must(err)
 				if err := keeper.Put(id, "2025-05-01", doc); err == nil {
@@ -105,13 +105,13 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 
 // managed waits for the routes of a cluster's nodes, and returns the subnet and the table that AKS
 // made.
-func (l *leastRights) managed(cluster network.ID) (subnet, table network.ID) {
+func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 	l.t.Helper()
 	doc, err := l.a.op.Get(cluster, "2025-10-01")
 	l.must(err)
-	group := network.ID(doc["properties"].(map[string]any)["nodeResourceGroup"].(string))
+	group := arm.ID(doc["properties"].(map[string]any)["nodeResourceGroup"].(string))
 	first := func(kind string) map[string]any {
-		list, err := l.a.op.Get(cluster.Group().Parent()+"/resourceGroups/"+group+"/providers/"+network.ID(kind), "2025-05-01")
+		list, err := l.a.op.Get(cluster.Group().Parent()+"/resourceGroups/"+group+"/providers/"+arm.ID(kind), "2025-05-01")
 		l.must(err)
 		all, _ := list["value"].([]any)
 		if len(all) != 1 {
@@ -120,13 +120,13 @@ func (l *leastRights) managed(cluster network.ID) (subnet, table network.ID) {
 		return all[0].(map[string]any)
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		found, vnet := first(network.TypeRouteTable), first(network.TypeVNet)
+		found, vnet := first(arm.TypeRouteTable), first(arm.TypeVNet)
 		if found == nil || vnet == nil {
 			continue
 		}
 		if routes, _ := found["properties"].(map[string]any)["routes"].([]any); len(routes) == 2 {
 			subnets := vnet["properties"].(map[string]any)["subnets"].([]any)
-			return network.ID(subnets[0].(map[string]any)["id"].(string)), network.ID(found["id"].(string))
+			return arm.ID(subnets[0].(map[string]any)["id"].(string)), arm.ID(found["id"].(string))
 		}
 	}
 	l.t.Fatal("the cluster got no routes")

@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/tidwall/gjson"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 func TestMain(m *testing.M) {
@@ -107,8 +107,8 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	running.set(ts.Getenv("WORK"), a)
 	ts.Setenv("AZ", ts.MkAbs("az"))
-	for name, id := range map[string]network.ID{
-		"SUB": network.ID(a.demo.Cluster.Subscription()), "CLUSTER": a.demo.Cluster, "NODES": a.demo.NodeSubnet, "GATEWAY": a.demo.GatewaySubnet,
+	for name, id := range map[string]arm.ID{
+		"SUB": arm.ID(a.demo.Cluster.Subscription()), "CLUSTER": a.demo.Cluster, "NODES": a.demo.NodeSubnet, "GATEWAY": a.demo.GatewaySubnet,
 		"TABLE": a.demo.ClusterTable, "GWTABLE": a.demo.GatewayTable,
 	} {
 		ts.Setenv(name, string(id))
@@ -142,7 +142,7 @@ func scriptStrip(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func (a *azureOf) strip(id network.ID) error {
+func (a *azureOf) strip(id arm.ID) error {
 	doc, err := a.op.Get(id, "2025-05-01")
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (a *azureOf) scale(n int) error {
 	}
 }
 
-func (a *azureOf) routes(id network.ID) ([]string, error) {
+func (a *azureOf) routes(id arm.ID) ([]string, error) {
 	doc, err := a.op.Get(id, "2025-05-01")
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (a *azureOf) routes(id network.ID) ([]string, error) {
 }
 
 func scriptRoutes(ts *testscript.TestScript, neg bool, args []string) {
-	lines, err := running.get(ts.Getenv("WORK")).routes(network.ID(args[0]))
+	lines, err := running.get(ts.Getenv("WORK")).routes(arm.ID(args[0]))
 	ts.Check(err)
 	fmt.Fprintln(ts.Stdout(), strings.Join(lines, "\n"))
 }
@@ -202,18 +202,18 @@ func scriptAddRoute(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: addroute TABLE NAME PREFIX HOP")
 	}
 	a := running.get(ts.Getenv("WORK"))
-	doc, err := a.op.Get(network.ID(args[0]), "2025-05-01")
+	doc, err := a.op.Get(arm.ID(args[0]), "2025-05-01")
 	ts.Check(err)
 	p := doc["properties"].(map[string]any)
 	p["routes"] = append(p["routes"].([]any), map[string]any{"name": args[1], "properties": map[string]any{
 		"addressPrefix": args[2], "nextHopType": "VirtualAppliance", "nextHopIpAddress": args[3], "notInAnySDK": map[string]any{"of": args[1], "answer": 42}}})
-	ts.Check(a.op.Put(network.ID(args[0]), "2025-05-01", doc))
+	ts.Check(a.op.Put(arm.ID(args[0]), "2025-05-01", doc))
 }
 
 var volatileBytes = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
 
 func scriptRouteBytes(ts *testscript.TestScript, neg bool, args []string) {
-	status, body := running.get(ts.Getenv("WORK")).op.Do("GET", network.ID(args[0]), "2025-05-01", nil)
+	status, body := running.get(ts.Getenv("WORK")).op.Do("GET", arm.ID(args[0]), "2025-05-01", nil)
 	if status != 200 {
 		ts.Fatalf("%d %s", status, body)
 	}

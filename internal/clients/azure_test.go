@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	azarm "github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -42,7 +42,7 @@ type azure struct {
 	info emulator.Info
 	http *http.Client
 	cred azcore.TokenCredential
-	opts *arm.ClientOptions
+	opts *azarm.ClientOptions
 	seen int // requests up to here are history
 }
 
@@ -84,7 +84,7 @@ func trusting(t *testing.T, caFile string) *http.Transport {
 }
 
 // login returns what an SDK client needs to call the local Azure in somebody's name.
-func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *arm.ClientOptions) {
+func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *azarm.ClientOptions) {
 	options := azcore.ClientOptions{
 		Cloud: cloud.Configuration{
 			ActiveDirectoryAuthorityHost: a.info.HTTPS,
@@ -99,11 +99,11 @@ func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *arm.Cli
 	if err != nil {
 		a.Fatal(err)
 	}
-	return cred, &arm.ClientOptions{ClientOptions: options}
+	return cred, &azarm.ClientOptions{ClientOptions: options}
 }
 
 // client makes an SDK client: client(a, armnetwork.NewSubnetsClient).
-func client[T any](a *azure, make func(string, azcore.TokenCredential, *arm.ClientOptions) (T, error)) T {
+func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.ClientOptions) (T, error)) T {
 	a.Helper()
 	c, err := make(sub, a.cred, a.opts)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestCloudProvider makes the calls of cloud-provider-azure's cloud-controller-manager, over plain HTTP and with a token of
@@ -20,7 +20,7 @@ func TestCloudProvider(t *testing.T) {
 	a := start(t, emulator.Options{})
 	shop := a.shop()
 	a.routes(4)
-	clusterID := network.ID(*shop.ID)
+	clusterID := arm.ID(*shop.ID)
 	a.e.PauseRoutes(clusterID, true)
 	if err := a.e.Scale(clusterID, "nodepool1", 4); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestCloudProvider(t *testing.T) {
 	node := machines.Get("value.1")
 	c.expect(node, "instanceId", "3", "properties.osProfile.computerName", set+"000003", "properties.networkProfile.networkInterfaces.0.properties.primary", "true",
 		"properties.instanceView.statuses.#(code==PowerState/running).code", "PowerState/running")
-	nic := network.ID(node.Get("properties.networkProfile.networkInterfaces.0.id").String())
+	nic := arm.ID(node.Get("properties.networkProfile.networkInterfaces.0.id").String())
 	_, doc := c.send(http.MethodGet, group+"/providers/microsoft.Compute/virtualMachineScaleSets/"+set+"/virtualMachines/3/networkInterfaces/"+nic.Name(), "2018-10-01", "")
 	c.expect(doc, "properties.primary", "true", "properties.ipConfigurations.0.properties.privateIPAddress", "10.42.1.7")
 

@@ -10,7 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The widest pod CIDRs that can be meant. AKS's documents use /16 and /64 by default; anything as wide as a whole private
@@ -43,7 +44,7 @@ func (d *document) check() error {
 			}
 			return nil
 		},
-		func() error { return d.checkID("spec.clusterID", &s.ClusterID, network.TypeCluster) },
+		func() error { return d.checkID("spec.clusterID", &s.ClusterID, arm.TypeCluster) },
 		func() error {
 			if s.Source == v1alpha1.SourceNodes {
 				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable")
@@ -54,7 +55,7 @@ func (d *document) check() error {
 			if s.RouteTableID == "" {
 				return nil
 			}
-			return d.checkID("spec.routeTableID", &s.RouteTableID, network.TypeRouteTable)
+			return d.checkID("spec.routeTableID", &s.RouteTableID, arm.TypeRouteTable)
 		},
 		func() error {
 			return oneOf(d, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep, v1alpha1.RemovalPrune)
@@ -92,7 +93,7 @@ func (d *document) checkID(field string, id *string, resourceType string) error 
 	if value == "" {
 		return d.errorf(field, "missing, expected the resource ID of a %s", resourceType)
 	}
-	parsed, err := network.ParseID(value)
+	parsed, err := arm.ParseID(value)
 	if err != nil {
 		return d.errorf(field, "%s is not a resource ID: %v; expected /subscriptions/…/providers/%s/…", quoted(value), err, resourceType)
 	}
@@ -157,10 +158,10 @@ func (d *document) checkGuard() error {
 	for i := range g.Subnets {
 		s := &g.Subnets[i]
 		field := fmt.Sprintf("spec.guard.subnets[%d]", i)
-		if err := d.checkID(field+".subnetID", &s.SubnetID, network.TypeSubnet); err != nil {
+		if err := d.checkID(field+".subnetID", &s.SubnetID, arm.TypeSubnet); err != nil {
 			return err
 		}
-		if err := d.checkID(field+".routeTableID", &s.RouteTableID, network.TypeRouteTable); err != nil {
+		if err := d.checkID(field+".routeTableID", &s.RouteTableID, arm.TypeRouteTable); err != nil {
 			return err
 		}
 		for _, other := range g.Subnets[:i] {
@@ -176,7 +177,7 @@ func (d *document) checkOwnTargets() error {
 	for i := range d.spec.Spec.Targets {
 		t := &d.spec.Spec.Targets[i]
 		field := fmt.Sprintf("spec.targets[%d]", i)
-		if err := d.checkID(field+".routeTableID", &t.RouteTableID, network.TypeRouteTable); err != nil {
+		if err := d.checkID(field+".routeTableID", &t.RouteTableID, arm.TypeRouteTable); err != nil {
 			return err
 		}
 		if err := oneOf(d, field+".policy", t.Policy, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
@@ -227,9 +228,9 @@ func checkTargets(docs []*document) error {
 						other.spec.Metadata.Name, other.where("spec.routeTableID"))
 				}
 			}
-			if network.IsManagedTable(network.ID(t.RouteTableID)) {
+			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
 				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, expected another table: a cluster's own table is never written",
-					network.ID(t.RouteTableID).Name())
+					arm.ID(t.RouteTableID).Name())
 			}
 		}
 	}
@@ -252,4 +253,4 @@ func (d *document) where(field string) string {
 }
 
 // equalIDs compares two IDs as written; "" equals nothing.
-func equalIDs(a, b string) bool { return a != "" && network.ID(a).Equal(network.ID(b)) }
+func equalIDs(a, b string) bool { return a != "" && arm.ID(a).Equal(arm.ID(b)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Edit is one value of a file that is replaced by another, at a line and column counted from 1.
@@ -28,7 +28,7 @@ const observe = string(v1alpha1.GuardObserve)
 // Parts says what of a document is promoted: its guard, and the targets with these route tables.
 type Parts struct {
 	Guard  bool
-	Target func(table network.ID) bool
+	Target func(table arm.ID) bool
 }
 
 // Promote turns Observe into Enforce and Sync in the document of one name, and returns the new
@@ -54,7 +54,7 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	}
 	for i := range want.Spec.Targets {
 		target := &want.Spec.Targets[i]
-		id := network.ID(target.RouteTableID)
+		id := arm.ID(target.RouteTableID)
 		if target.Policy == v1alpha1.PolicyObserve && parts.Target(id) {
 			target.Policy = v1alpha1.PolicySync
 			field := fmt.Sprintf("spec.targets[%d].policy", i)

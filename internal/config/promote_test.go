@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-var everything = Parts{Guard: true, Target: func(network.ID) bool { return true }}
+var everything = Parts{Guard: true, Target: func(arm.ID) bool { return true }}
 
 const ids = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/"
 
@@ -42,8 +42,8 @@ func TestPromote(t *testing.T) {
 			ids + `Microsoft.ContainerService/managedClusters/ü", "guard": {"mode": ` + mode + `}, "targets": [{"routeTableID": "` +
 			ids + `Microsoft.Network/routeTables/rt", "policy": ` + policy + "}]}}"
 	}
-	guard := Parts{Guard: true, Target: func(network.ID) bool { return false }}
-	second := Parts{Target: func(id network.ID) bool { return id.Name() == "rt-1" }}
+	guard := Parts{Guard: true, Target: func(arm.ID) bool { return false }}
+	second := Parts{Target: func(id arm.ID) bool { return id.Name() == "rt-1" }}
 	for name, test := range map[string]struct {
 		parts        Parts
 		before, want string

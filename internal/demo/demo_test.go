@@ -19,10 +19,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // sabotage is a way to break the real keeper.
@@ -183,11 +184,11 @@ func withoutUnknown(path string, body []byte) []byte {
 	if !strings.Contains(path, "/routeTables/") {
 		return body
 	}
-	table, err := network.DecodeRouteTable(body)
+	table, err := inventory.DecodeRouteTable(body)
 	if err != nil {
 		return body
 	}
-	out, err := network.SetRoutes(body, slices.DeleteFunc(table.Routes, func(r network.Route) bool { return !podRouteName.MatchString(r.Name) }))
+	out, err := inventory.SetRoutes(body, slices.DeleteFunc(table.Routes, func(r inventory.Route) bool { return !podRouteName.MatchString(r.Name) }))
 	if err != nil {
 		return body
 	}
@@ -198,7 +199,7 @@ func withoutUnknown(path string, body []byte) []byte {
 // proven gone.
 type credulous struct{ keeper.Azure }
 
-func (b credulous) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
 	if err := b.Azure.Read(ctx, s, w, o); err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (b credulous) Read(ctx context.Context, s *network.Snapshot, w network.Want
 				led[r.Hop] = led[r.Hop] || !strings.Contains(string(table.ID), "appgw")
 			}
 		}
-		nics := &network.NICs{Holder: map[netip.Addr]string{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}}
 		for address, holder := range s.Known(id).NICs.Holder {
 			if !led[address] {
 				address = netip.AddrFrom4([4]byte{192, 0, 2, byte(len(nics.Holder))})
@@ -224,14 +225,14 @@ func (b credulous) Read(ctx context.Context, s *network.Snapshot, w network.Want
 // restless writes every table it knows of again after each look.
 type restless struct{ keeper.Azure }
 
-func (r *restless) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+func (r *restless) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
 	if err := r.Azure.Read(ctx, s, w, o); err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		if table := s.Tables[key]; table.ID.Name() == "appgw-rt" {
 			first := true
-			if _, err := r.Write(ctx, table.ID, func(d network.Document) ([]byte, error) {
+			if _, err := r.Write(ctx, table.ID, func(d arm.Document) ([]byte, error) {
 				if !first {
 					return nil, nil
 				}

@@ -7,8 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // scene is one thing that happens to a network, and what must be true afterwards.
@@ -115,8 +116,8 @@ func playScaleOut(ctx context.Context, s *stage) (string, error) {
 }
 
 func playStrip(ctx context.Context, s *stage) (string, error) {
-	subnets := []network.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
-	before := map[network.ID]map[string]any{}
+	subnets := []arm.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
+	before := map[arm.ID]map[string]any{}
 	for _, id := range subnets {
 		doc, err := s.azure.get(ctx, id)
 		if err != nil {
@@ -162,7 +163,7 @@ func compareDocs(a, b map[string]any) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return network.Differences(x, y)
+	return arm.Differences(x, y)
 }
 
 func orNone(err error) error {
@@ -183,7 +184,7 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 	}
 	pods := source.pods()
 	moved := pods[slices.Sorted(maps.Keys(pods))[1]]
-	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster, "node": network.RouteNode(moved.name)}); err != nil {
+	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster, "node": inventory.RouteNode(moved.name)}); err != nil {
 		return "", err
 	}
 	var now route
@@ -218,7 +219,7 @@ func playForeign(ctx context.Context, s *stage) (string, error) {
 	}
 	for _, r := range theirs {
 		routes = append(routes, map[string]any{"name": r[0], "properties": map[string]any{
-			"addressPrefix": r[1], "nextHopType": network.HopAppliance, "nextHopIpAddress": r[2],
+			"addressPrefix": r[1], "nextHopType": inventory.HopAppliance, "nextHopIpAddress": r[2],
 		}})
 	}
 	properties["routes"] = routes

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // viewer is a client of the local Azure that has nothing in common with the keeper's: it reads and writes JSON over
@@ -75,7 +75,7 @@ func (v *viewer) do(ctx context.Context, method, address string, body io.Reader,
 }
 
 // versions are the api-versions of the viewer.
-func version(id network.ID) string {
+func version(id arm.ID) string {
 	if strings.Contains(id.Key(), "/microsoft.containerservice/") {
 		return "2025-10-01"
 	}
@@ -83,14 +83,14 @@ func version(id network.ID) string {
 }
 
 // get reads a resource.
-func (v *viewer) get(ctx context.Context, id network.ID) (map[string]any, error) {
+func (v *viewer) get(ctx context.Context, id arm.ID) (map[string]any, error) {
 	var doc map[string]any
 	_, err := v.do(ctx, http.MethodGet, v.info.HTTPS+string(id)+"?api-version="+version(id), nil, &doc)
 	return doc, err
 }
 
 // put writes a resource, as a template does: again and again while another operation is running on it.
-func (v *viewer) put(ctx context.Context, id network.ID, doc map[string]any) error {
+func (v *viewer) put(ctx context.Context, id arm.ID, doc map[string]any) error {
 	raw, err := json.Marshal(doc)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ type route struct {
 	text              string
 }
 
-func (v *viewer) table(ctx context.Context, id network.ID) (table, error) {
+func (v *viewer) table(ctx context.Context, id arm.ID) (table, error) {
 	t := table{routes: map[string]route{}}
 	var err error
 	if t.doc, err = v.get(ctx, id); err != nil {

@@ -5,9 +5,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // nearly is the part of a subnet's addresses, in percent, from which on they are said to run out.
@@ -25,7 +26,7 @@ func addresses(p *patient) []finding.Finding {
 	for i, g := range capacity.GrowAtMaximum(pools) {
 		pool := p.cluster.Pools[i]
 		most := max(g.Autoscaler, g.Nodes)
-		subnets := []network.ID{nodeSubnet(p.s, p.cluster, pool), pool.PodSubnet}
+		subnets := []arm.ID{nodeSubnet(p.s, p.cluster, pool), pool.PodSubnet}
 		if g.Most >= most || !strings.Contains(g.LimitedBy, "subnet") && !strings.Contains(g.LimitedBy, "pod CIDR") || full[subnets[0].Key()] || full[subnets[1].Key()] {
 			continue
 		}
@@ -43,12 +44,12 @@ func addresses(p *patient) []finding.Finding {
 
 // subnetsRunOut looks at each subnet once, and returns those that have no address left.
 func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
-	var ids []network.ID
+	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		ids = append(ids, nodeSubnet(p.s, p.cluster, pool), pool.PodSubnet)
 	}
 	full = map[string]bool{}
-	for _, id := range network.SortIDs(ids) {
+	for _, id := range inventory.SortIDs(ids) {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
 			continue

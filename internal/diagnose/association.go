@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // checkAssociation looks at the tables on the cluster's subnets, beyond what keeping says of them.
@@ -30,9 +31,9 @@ func checkAssociation(p *patient) []finding.Finding {
 
 // seat is a subnet and the table it should have.
 type seat struct {
-	id     network.ID
-	subnet *network.Subnet // nil where it was not read
-	table  network.ID      // "" where it cannot be told
+	id     arm.ID
+	subnet *inventory.Subnet // nil where it was not read
+	table  arm.ID            // "" where it cannot be told
 	node   bool
 }
 
@@ -43,21 +44,21 @@ func (p *patient) wanted() []seat {
 		seats = append(seats, seat{id, p.s.Subnet(id), p.expected(), true})
 	}
 	for _, g := range p.config.Spec.Guard.Subnets {
-		seats = append(seats, seat{network.ID(g.SubnetID), p.s.Subnet(network.ID(g.SubnetID)), network.ID(g.RouteTableID), false})
+		seats = append(seats, seat{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)), arm.ID(g.RouteTableID), false})
 	}
 	return seats
 }
 
 // expected is the table that the node subnets should have: the cluster's own, or, where that is not known for certain, the one that all of
 // them have which have one at all.
-func (p *patient) expected() network.ID {
+func (p *patient) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
 	}
-	var common network.ID
+	var common arm.ID
 	for _, s := range p.subnets {
 		switch {
-		case s.RouteTable == "" || network.IsManagerTable(s.RouteTable):
+		case s.RouteTable == "" || inventory.IsManagerTable(s.RouteTable):
 		case common != "" && !common.Equal(s.RouteTable):
 			return ""
 		default:
@@ -84,7 +85,7 @@ func (s seat) elsewhere(p *patient) finding.Finding {
 		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s", vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
 }
 
-func whereabouts(id network.ID, location string) string {
+func whereabouts(id arm.ID, location string) string {
 	return fmt.Sprintf("%s of subscription %s", location, id.Subscription())
 }
 
@@ -120,12 +121,12 @@ func (s seat) replaced(p *patient) []finding.Finding {
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
 	}
-	if network.IsManagerTable(other) {
+	if inventory.IsManagerTable(other) {
 		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
 			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
 			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}
 	}
-	for _, id := range []network.ID{s.id, s.id.Parent()} {
+	for _, id := range []arm.ID{s.id, s.id.Parent()} {
 		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
 			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), place).
 				With(evidence...).WithFix("exempt the subnet from the policy assignment, and then: %s", again)}
@@ -139,7 +140,7 @@ func (s seat) associate() finding.CommandLine {
 }
 
 // blackhole reports a default route that drops everything. A cluster without outbound type may be meant to be cut off.
-func (p *patient) blackhole(r network.Route) []finding.Finding {
+func (p *patient) blackhole(r inventory.Route) []finding.Finding {
 	f := p.found(finding.EgressDropped, p.table.ID, "route %s in the own table %s of cluster %s drops %s: its nodes reach nothing outside of the network, Azure and registries included",
 		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithFix("if it is not meant: az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
 	if strings.EqualFold(p.cluster.Outbound, "none") || strings.EqualFold(p.cluster.Outbound, "block") {
@@ -154,7 +155,7 @@ func egressInTable(p *patient) []finding.Finding {
 		return nil
 	}
 	for _, r := range p.table.Routes {
-		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 && strings.EqualFold(r.HopType, network.HopNone) {
+		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 && strings.EqualFold(r.HopType, inventory.HopNone) {
 			return p.blackhole(r)
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {

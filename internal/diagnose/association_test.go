@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
 	spare        = vnet + "/subnets/spare"
-	managerGroup = network.ID("/subscriptions/" + sub + "/resourceGroups/AVNM_Managed_ResourceGroup_" + sub)
+	managerGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/AVNM_Managed_ResourceGroup_" + sub)
 	avnmTable    = managerGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_312496641AD74FC994A9D15A92911F72"
 	otherTable   = netGroup + "/providers/Microsoft.Network/routeTables/other-rt"
 )
@@ -39,15 +40,15 @@ func TestPoolWithoutTable(t *testing.T) {
 
 	healthy(t).secondPool(object{"routeTable": link(shopTable)}).finds()
 	// The subnet of all pools has lost it: that is another thing.
-	healthy(t).unset(nodes, "routeTable").also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	healthy(t).unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
 	// A guarded subnet that shares the table is no pool's.
 	w := healthy(t).unset(appgw, "routeTable")
 	w.c.Configs[0].Spec.Guard.Subnets[0].RouteTableID = string(shopTable)
 	w.finds(finding.AssociationLost)
 	// No subnet was read: nothing is known of its table.
-	healthy(t).secondPool(object{}).also(func(s *network.Snapshot) { delete(s.Subnets, spare.Key()) }).finds()
+	healthy(t).secondPool(object{}).also(func(s *inventory.Snapshot) { delete(s.Subnets, spare.Key()) }).finds()
 	// A table that does not exist cannot be associated.
-	w = healthy(t).secondPool(object{}).absent(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).secondPool(object{}).absent(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
@@ -55,9 +56,9 @@ func TestPoolWithoutTable(t *testing.T) {
 func TestAnotherTable(t *testing.T) {
 	config := func(w *world) *world {
 		w.c.Configs[0].Spec.RouteTableID = string(shopTable)
-		return w.also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+		return w.also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	}
-	taken := func(by network.ID) *world {
+	taken := func(by arm.ID) *world {
 		return config(healthy(t).put(table(by, nodes)).set(nodes, "routeTable", link(by)))
 	}
 	f := taken(avnmTable).finds(finding.NetworkManagerTable)
@@ -73,24 +74,24 @@ func TestAnotherTable(t *testing.T) {
 	w.c.Configs[0].Spec.RouteTableID = string(avnmTable)
 	w.finds()
 	// The cluster's own table is not known, and this one is not it.
-	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable", link(avnmTable)).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable", link(avnmTable)).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	says(t, w.finds(finding.NetworkManagerTable), "in the place of the cluster's own")
-	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(avnmTable)}).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(avnmTable)}).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare", "in the place of shop-rt")
 	// On a guarded subnet, too.
 	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable", link(avnmTable)).finds(finding.NetworkManagerTable)
 	says(t, guarded, "shop-vnet/appgw", "in the place of appgw-rt")
 
 	wrote := func(line string) *world {
-		return taken(otherTable).also(func(s *network.Snapshot) { s.Writers[nodes.Key()] = network.Writer{Line: line} })
+		return taken(otherTable).also(func(s *inventory.Snapshot) { s.Writers[nodes.Key()] = inventory.Writer{Line: line} })
 	}
 	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
 	says(t, f, "by a policy", "other-rt in the place of shop-rt", "exempt")
 	// Which table it should be is not known: this one may be right.
-	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(otherTable)}).also(func(s *network.Snapshot) {
+	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true
-		s.Writers[spare.Key()] = network.Writer{Line: "by the identity of policy assignment force-firewall"}
+		s.Writers[spare.Key()] = inventory.Writer{Line: "by the identity of policy assignment force-firewall"}
 	})
 	w.finds(finding.TableUnknown)
 	wrote("nodes was last written by policy-admin@example.com at 2026-11-20").finds(finding.AssociationOther)
@@ -98,7 +99,7 @@ func TestAnotherTable(t *testing.T) {
 
 func TestTableElsewhere(t *testing.T) {
 	guard := func(location, group string) *world {
-		far := network.ID(group + "/providers/Microsoft.Network/routeTables/far-rt")
+		far := arm.ID(group + "/providers/Microsoft.Network/routeTables/far-rt")
 		w := healthy(t)
 		w.put(table(far, "")).docs[far.Key()]["location"] = location
 		w.c.Configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(appgw), RouteTableID: string(far)}}
@@ -111,7 +112,7 @@ func TestTableElsewhere(t *testing.T) {
 	// Where it could be, it is only not there yet.
 	guard("WestEurope", string(netGroup)).finds(finding.AssociationOther)
 	// The network was not read.
-	guard("northeurope", string(netGroup)).also(func(s *network.Snapshot) { clear(s.VNets) }).finds(finding.AssociationOther)
+	guard("northeurope", string(netGroup)).also(func(s *inventory.Snapshot) { clear(s.VNets) }).finds(finding.AssociationOther)
 }
 
 func TestEgressInTable(t *testing.T) {
@@ -141,17 +142,17 @@ func TestEgressDropped(t *testing.T) {
 
 // TestTableGoneForGood: the table was taken off its subnet and deleted; the activity log still knows which it was.
 func TestTableGoneForGood(t *testing.T) {
-	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *network.Snapshot) {
+	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *inventory.Snapshot) {
 		known := s.Learn(shop)
-		known.LogRead, known.ManagedRead, known.Written = true, true, []network.ID{shopTable}
+		known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{shopTable}
 	})
 	f := gone.finds(finding.TableMissing)
 	if f.Resource != string(shopTable) {
 		t.Errorf("%+v", f)
 	}
 	// As long as the log goes on, another may be found.
-	healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *network.Snapshot) {
+	healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *inventory.Snapshot) {
 		known := s.Learn(shop)
-		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []network.ID{shopTable}
+		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []arm.ID{shopTable}
 	}).finds(finding.TableUnknown)
 }

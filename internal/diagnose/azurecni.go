@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // aksDelegation is what AKS delegates pod subnets to, by itself (ARO-HCP#469).
-const aksDelegation = network.TypeCluster
+const aksDelegation = arm.TypeCluster
 
-func azureCNI(c *network.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
+func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
 // checkAzureCNI looks at where nodes and pods have their addresses, and at the subnets that hold them.
 func checkAzureCNI(p *patient) []finding.Finding {
@@ -24,10 +25,10 @@ func checkAzureCNI(p *patient) []finding.Finding {
 
 // pool is a node's pool. None is known of nodes that no pool made (virtual nodes, node auto-provisioning), which have subnets of their
 // own, nor where the pool was made or removed between two looks.
-func (p *patient) pool(node network.Node) (pool network.Pool, known bool) {
-	i := slices.IndexFunc(p.cluster.Pools, func(pool network.Pool) bool { return strings.EqualFold(pool.Name, node.Pool) })
+func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
+	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool { return strings.EqualFold(pool.Name, node.Pool) })
 	if i < 0 {
-		return network.Pool{}, false
+		return inventory.Pool{}, false
 	}
 	return p.cluster.Pools[i], true
 }
@@ -38,7 +39,7 @@ type place struct {
 	prefixes []netip.Prefix
 }
 
-func (p *patient) subnetPlace(kind string, id network.ID) (place, bool) {
+func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 	subnet := p.s.Subnet(id)
 	if subnet == nil {
 		return place{}, false
@@ -47,11 +48,11 @@ func (p *patient) subnetPlace(kind string, id network.ID) (place, bool) {
 }
 
 // nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet was not read.
-func (p *patient) nodePlace(pool network.Pool) (place, bool) {
+func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s, p.cluster, pool))
 }
 
-func (p *patient) podPlace(pool network.Pool) (place, bool) {
+func (p *patient) podPlace(pool inventory.Pool) (place, bool) {
 	switch {
 	case p.cluster.Overlay():
 		return place{fmt.Sprintf("the pod CIDR (%s)", prefixList(p.cluster.PodCIDRs)), p.cluster.PodCIDRs}, len(p.cluster.PodCIDRs) > 0
@@ -71,7 +72,7 @@ func prefixList(prefixes []netip.Prefix) string {
 
 // outside returns the first address that is not where those of a node's pool are, and where it should be; nothing where that is not
 // known. An address of a family that is nowhere there is not judged.
-func (p *patient) outside(addrs []netip.Addr, node network.Node, where func(network.Pool) (place, bool)) (addr netip.Addr, should string) {
+func (p *patient) outside(addrs []netip.Addr, node inventory.Node, where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
 	pool, known := p.pool(node)
 	if !known {
 		return netip.Addr{}, ""
@@ -168,8 +169,8 @@ func podsOutside(p *patient) []finding.Finding {
 	return out.findings(p, finding.PodOutside, "pods", finding.Command("kubectl get pods -A -o wide"))
 }
 
-func (p *patient) nodesByName() map[string]network.Node {
-	nodes := map[string]network.Node{}
+func (p *patient) nodesByName() map[string]inventory.Node {
+	nodes := map[string]inventory.Node{}
 	for _, node := range p.kube.Nodes {
 		nodes[node.Name] = node
 	}
@@ -181,7 +182,7 @@ func (p *patient) nodesByName() map[string]network.Node {
 func subnetRoles(p *patient) []finding.Finding {
 	var found []finding.Finding
 	seen := map[string]bool{}
-	once := func(id network.ID, role string) *network.Subnet {
+	once := func(id arm.ID, role string) *inventory.Subnet {
 		subnet := p.s.Subnet(id)
 		if subnet == nil || seen[role+id.Key()] {
 			return nil
@@ -224,16 +225,16 @@ func subnetRoles(p *patient) []finding.Finding {
 	return found
 }
 
-func (p *patient) holdsPods(subnet network.ID) bool {
-	return slices.ContainsFunc(p.cluster.Pools, func(pool network.Pool) bool { return subnet.Equal(pool.PodSubnet) })
+func (p *patient) holdsPods(subnet arm.ID) bool {
+	return slices.ContainsFunc(p.cluster.Pools, func(pool inventory.Pool) bool { return subnet.Equal(pool.PodSubnet) })
 }
 
-func (p *patient) delegated(subnet *network.Subnet, kind, service string) finding.Finding {
+func (p *patient) delegated(subnet *inventory.Subnet, kind, service string) finding.Finding {
 	return p.found(finding.SubnetDelegated, subnet.ID, "%s subnet %s of cluster %s is delegated to %s", kind, subnet.ID.Short(), p.cluster.ID.Short(), service).
 		About(service).WithFix("az network vnet subnet update --ids %s --remove delegations", subnet.ID)
 }
 
-func (p *patient) usedTwice(id network.ID, ofNodes *network.Cluster, nodes string, ofPods *network.Cluster, pods string) finding.Finding {
+func (p *patient) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string, ofPods *inventory.Cluster, pods string) finding.Finding {
 	return p.found(finding.SubnetUsedTwice, id, "subnet %s is the node subnet of pool %s of cluster %s and the pod subnet of pool %s of cluster %s",
 		id.Short(), nodes, ofNodes.ID.Short(), pods, ofPods.ID.Short()).About(nodes + " " + pods)
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const podSubnet = vnet + "/subnets/pods"
@@ -49,7 +50,7 @@ func (w *world) pool(field string, value any) *world {
 // pod adds a pod on a node.
 func (w *world) pod(node int, host bool, addrs ...string) *world {
 	k := w.kube[shop.Key()]
-	p := network.Pod{Namespace: "default", Name: fmt.Sprintf("pod-%d", len(k.Pods)), Node: nodeName(node), HostNetwork: host, Phase: "Running"}
+	p := inventory.Pod{Namespace: "default", Name: fmt.Sprintf("pod-%d", len(k.Pods)), Node: nodeName(node), HostNetwork: host, Phase: "Running"}
 	for _, a := range addrs {
 		p.Addresses = append(p.Addresses, netip.MustParseAddr(a))
 	}
@@ -90,7 +91,7 @@ func TestPodOutside(t *testing.T) {
 	lost := withPodSubnet(t).pod(2, false, "10.42.1.200")
 	lost.kube[shop.Key()].Pods[2].Node = "gone"
 	lost.finds()
-	withPodSubnet(t).pod(2, false, "10.42.1.200").also(func(s *network.Snapshot) { delete(s.Subnets, podSubnet.Key()) }).finds()
+	withPodSubnet(t).pod(2, false, "10.42.1.200").also(func(s *inventory.Snapshot) { delete(s.Subnets, podSubnet.Key()) }).finds()
 	withPodSubnet(t).pod(2, false, "fd00::1").finds()
 }
 
@@ -137,7 +138,7 @@ func TestSubnetRoles(t *testing.T) {
 	}
 	onAzureCNI(t).set(nodes, "delegations", list{delegation(aksDelegation)}).pool("podSubnetID", string(nodes)).finds(finding.SubnetUsedTwice)
 	// Clusters may share a pod subnet, or a node subnet, but not the one's with the other's.
-	neighbour := func(nodeSubnet, podSubnet network.ID) object {
+	neighbour := func(nodeSubnet, podSubnet arm.ID) object {
 		id := shop + "-2"
 		return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"nodeResourceGroup": "MC_2", "networkProfile": object{"networkPlugin": "azure"},
 			"agentPoolProfiles": list{object{"name": "other", "count": 1, "vnetSubnetID": string(nodeSubnet), "podSubnetID": string(podSubnet)}}}}
@@ -148,10 +149,10 @@ func TestSubnetRoles(t *testing.T) {
 }
 
 // use fills a subnet up to so many addresses.
-func (w *world) use(id network.ID, n int) *world {
+func (w *world) use(id arm.ID, n int) *world {
 	used := make(list, n)
 	for i := range used {
-		used[i] = link(id + network.ID(fmt.Sprintf("-%d/ipConfigurations/c", i)))
+		used[i] = link(id + arm.ID(fmt.Sprintf("-%d/ipConfigurations/c", i)))
 	}
 	return w.set(id, "ipConfigurations", used)
 }

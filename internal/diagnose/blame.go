@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // changed are the findings behind which is a change of the resource that somebody made.
@@ -20,21 +21,21 @@ var changed = []finding.Code{
 }
 
 // Changed returns the resources of which it matters who changed them last, each once, sorted.
-func Changed(findings []finding.Finding) []network.ID {
-	var ids []network.ID
+func Changed(findings []finding.Finding) []arm.ID {
+	var ids []arm.ID
 	for _, f := range findings {
 		if f.Resource != "" && slices.Contains(changed, f.Code) {
-			ids = append(ids, network.ID(f.Resource))
+			ids = append(ids, arm.ID(f.Resource))
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // Blame adds to findings who changed their resource last, as far as that was read.
-func Blame(findings []finding.Finding, s *network.Snapshot) []finding.Finding {
+func Blame(findings []finding.Finding, s *inventory.Snapshot) []finding.Finding {
 	out := slices.Clone(findings)
 	for i, f := range out {
-		if w, asked := s.Writers[network.ID(f.Resource).Key()]; asked && slices.Contains(changed, f.Code) {
+		if w, asked := s.Writers[arm.ID(f.Resource).Key()]; asked && slices.Contains(changed, f.Code) {
 			out[i] = f.With(w.Line)
 		}
 	}
@@ -42,12 +43,12 @@ func Blame(findings []finding.Finding, s *network.Snapshot) []finding.Finding {
 }
 
 // unseen reports what could not be read and no other finding speaks of: what is not seen cannot be found wrong.
-func unseen(s *network.Snapshot, said []finding.Finding) []finding.Finding {
+func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		u := s.Unread[key]
 		spoken := slices.ContainsFunc(said, func(f finding.Finding) bool {
-			return u.ID.Equal(network.ID(f.Resource)) || f.Code == finding.AzureUnreachable
+			return u.ID.Equal(arm.ID(f.Resource)) || f.Code == finding.AzureUnreachable
 		})
 		if u.Absent || spoken {
 			continue
@@ -61,7 +62,7 @@ func unseen(s *network.Snapshot, said []finding.Finding) []finding.Finding {
 	return found
 }
 
-func notRead(u network.Unread) string {
+func notRead(u inventory.Unread) string {
 	if isList(u.ID) {
 		return fmt.Sprintf("not seen, so there may be more of them: %s: %s", u.ID, u.Reason())
 	}
@@ -69,7 +70,7 @@ func notRead(u network.Unread) string {
 }
 
 // isList reports whether an ID is that of a list: a scope, and the type that was listed in it.
-func isList(id network.ID) bool {
+func isList(id arm.ID) bool {
 	parts := strings.Split(strings.Trim(string(id), "/"), "/")
 	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") || len(parts)%2 == 1
 }

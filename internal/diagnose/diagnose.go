@@ -1,4 +1,4 @@
-// Package diagnose finds what is wrong: from what was read (a network.Snapshot) and the configs of the clusters it makes Findings. A
+// Package diagnose finds what is wrong: from what was read (a inventory.Snapshot) and the configs of the clusters it makes Findings. A
 // file holds one family of checks: association, routes, targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
 //
 // It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a plan that was never applied. What
@@ -13,16 +13,17 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Case is what is looked at.
 type Case struct {
-	Snapshot *network.Snapshot
+	Snapshot *inventory.Snapshot
 	// Clusters are the ones to diagnose; the snapshot may hold others, which count as neighbours.
-	Clusters []network.ID
+	Clusters []arm.ID
 	// Configs are those of the kubenet clusters: as they were given, or as they would be proposed.
 	Configs []v1alpha1.ClusterRoutes
 	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
@@ -35,40 +36,40 @@ type Case struct {
 	RouteLimit int
 
 	// What checks of every cluster ask about, looked up once: NICs by resource group, and the tables on node subnets.
-	nicsOf  map[string][]*network.Interface
+	nicsOf  map[string][]*inventory.Interface
 	onNodes map[string]bool
 }
 
 // patient is one cluster under diagnosis, with what the checks ask about first.
 type patient struct {
 	*Case
-	s       *network.Snapshot
-	cluster *network.Cluster
+	s       *inventory.Snapshot
+	cluster *inventory.Cluster
 	config  *v1alpha1.ClusterRoutes // nil for clusters that keep no pod routes in a table
 	name    string                  // the config's, or the cluster's own
 	// subnets are the node subnets that were read, in the order of their IDs; prefixes are theirs.
-	subnets  []*network.Subnet
+	subnets  []*inventory.Subnet
 	prefixes []netip.Prefix
 	// source is where the cluster's own table was found; table is that table, nil where it is unknown, gone or was not read.
 	source plan.Discovery
-	table  *network.RouteTable
+	table  *inventory.RouteTable
 	// kube is what its own API says, nil where it was not asked or did not answer.
-	kube *network.Kubernetes
+	kube *inventory.Kubernetes
 	// nics are the NICs of its nodes, in the order of their IDs: those in its node resource group.
-	nics []*network.Interface
+	nics []*inventory.Interface
 }
 
 // family is one file of checks.
 type family struct {
 	name string
 	// of says which clusters it concerns.
-	of    func(*network.Cluster) bool
+	of    func(*inventory.Cluster) bool
 	check func(*patient) []finding.Finding
 }
 
-func anyPlugin(*network.Cluster) bool { return true }
+func anyPlugin(*inventory.Cluster) bool { return true }
 
-func kubenet(c *network.Cluster) bool { return c.Kubenet() }
+func kubenet(c *inventory.Cluster) bool { return c.Kubenet() }
 
 // families are all checks beyond those that keeping makes itself (package plan).
 var families = []family{
@@ -88,7 +89,7 @@ var families = []family{
 // Check makes all findings, worst first; what follows from another finding is left out (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
-		c.RouteLimit = network.DefaultRouteLimit
+		c.RouteLimit = inventory.DefaultRouteLimit
 	}
 	if c.Today.IsZero() {
 		c.Today = c.Snapshot.Taken
@@ -98,7 +99,7 @@ func Check(c Case) []finding.Finding {
 	}
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
 	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
-	for _, id := range network.SortIDs(slices.Clone(c.Clusters)) {
+	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {
 			continue // keeping says so, or whoever listed it
@@ -118,7 +119,7 @@ func Check(c Case) []finding.Finding {
 func (c *Case) keeping() []finding.Finding {
 	found := slices.Clone(plan.Watch(c.Snapshot, c.Configs).Findings)
 	for i, f := range found {
-		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, network.ID(f.Resource)) {
+		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)) {
 			continue
 		}
 		if c.Proposed {
@@ -140,14 +141,14 @@ func (c *Case) clusterOf(name string) string {
 	return ""
 }
 
-func (c *Case) patient(id network.ID) *patient {
+func (c *Case) patient(id arm.ID) *patient {
 	cluster := c.Snapshot.Cluster(id)
 	if cluster == nil {
 		return nil
 	}
 	p := &patient{Case: c, s: c.Snapshot, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster), nics: c.nicsOf[cluster.NodeGroup().Key()]}
 	for i := range c.Configs {
-		if id.Equal(network.ID(c.Configs[i].Spec.ClusterID)) {
+		if id.Equal(arm.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
 			p.source = plan.Discover(c.Snapshot, p.config, plan.TakenBy(c.Configs))
 			p.table = c.Snapshot.Table(p.source.Table)
@@ -159,7 +160,7 @@ func (c *Case) patient(id network.ID) *patient {
 		}
 	}
 	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
-		p.kube = &network.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
+		p.kube = &inventory.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
 		if len(k.Nodes) == 0 { // a cluster has nodes: whoever asked may not see them
 			p.kube.Nodes = nil
 		}
@@ -168,7 +169,7 @@ func (c *Case) patient(id network.ID) *patient {
 }
 
 // found makes a finding about this cluster.
-func (p *patient) found(code finding.Code, resource network.ID, format string, args ...any) finding.Finding {
+func (p *patient) found(code finding.Code, resource arm.ID, format string, args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
 }
 
@@ -181,11 +182,11 @@ func count(n int, one, many string) string {
 }
 
 // interfaces are the NICs of the cluster's nodes, in the order of their IDs.
-func (p *patient) interfaces() []*network.Interface { return p.nics }
+func (p *patient) interfaces() []*inventory.Interface { return p.nics }
 
 // interfacesByGroup are all NICs by the key of their resource group, each in the order of their IDs.
-func interfacesByGroup(s *network.Snapshot) map[string][]*network.Interface {
-	groups := map[string][]*network.Interface{}
+func interfacesByGroup(s *inventory.Snapshot) map[string][]*inventory.Interface {
+	groups := map[string][]*inventory.Interface{}
 	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
 		nic := s.Interfaces[key]
 		group := nic.ID.Group().Key()
@@ -195,7 +196,7 @@ func interfacesByGroup(s *network.Snapshot) map[string][]*network.Interface {
 }
 
 // tablesOnNodes are the tables on node subnets of any cluster, by their keys.
-func tablesOnNodes(s *network.Snapshot) map[string]bool {
+func tablesOnNodes(s *inventory.Snapshot) map[string]bool {
 	on := map[string]bool{}
 	for _, cluster := range s.Clusters {
 		for _, id := range s.NodeSubnetIDs(cluster) {

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // anywhere is the default route's prefix; two halves of it do the same, and are longer than any default route that is learned.
@@ -18,18 +19,18 @@ var (
 )
 
 // defaultRoutes are the routes of a table that make up its default route, none where it has no whole one.
-func defaultRoutes(table *network.RouteTable) []network.Route {
-	of := map[netip.Prefix]network.Route{}
+func defaultRoutes(table *inventory.RouteTable) []inventory.Route {
+	of := map[netip.Prefix]inventory.Route{}
 	for _, r := range table.Routes {
 		of[r.Prefix] = r
 	}
 	if r, ok := of[anywhere]; ok {
-		return []network.Route{r}
+		return []inventory.Route{r}
 	}
 	low, isLow := of[halves[0]]
 	high, isHigh := of[halves[1]]
 	if isLow && isHigh {
-		return []network.Route{low, high}
+		return []inventory.Route{low, high}
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func checkEgress(p *patient) []finding.Finding {
 
 // checkDefault finds a cluster without the way out that was meant for it: outboundType userDefinedRouting "requires a user-defined route
 // with valid outbound connectivity" (egress-udr), and AKS makes no other.
-func (p *patient) checkDefault(subnet *network.Subnet, table *network.RouteTable) []finding.Finding {
+func (p *patient) checkDefault(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") || table != nil && len(defaultRoutes(table)) > 0 {
 		return nil
 	}
@@ -73,7 +74,7 @@ func (p *patient) checkDefault(subnet *network.Subnet, table *network.RouteTable
 }
 
 // mayLearn says by what the subnets of a network may get routes that no document shows, "" where there is nothing of the kind.
-func (p *patient) mayLearn(id network.ID, table *network.RouteTable) string {
+func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
 	case table != nil && table.NoLearned:
@@ -96,7 +97,7 @@ func (p *patient) mayLearn(id network.ID, table *network.RouteTable) string {
 
 // checkHops finds default routes whose next hop cannot be reached: it "must have direct connectivity without having to route through
 // ExpressRoute Gateway or Virtual WAN" (virtual-networks-udr-overview), and peerings are not transitive (virtual-network-peering-overview).
-func (p *patient) checkHops(subnet *network.Subnet, table *network.RouteTable) []finding.Finding {
+func (p *patient) checkHops(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 type object = map[string]any
@@ -35,15 +35,15 @@ func TestRightsThatSuffice(t *testing.T) {
 			t.Fatal(err)
 		}
 		made := 0
-		assign := func(scope network.ID, role, principal string) {
+		assign := func(scope arm.ID, role, principal string) {
 			t.Helper()
 			made++
-			id := scope + network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
+			id := scope + arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
 			if err := op.Put(id, "2022-04-01", object{"properties": object{"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": principal}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		subscription := network.ID("/subscriptions/" + emulator.DefaultSubscription)
+		subscription := arm.ID("/subscriptions/" + emulator.DefaultSubscription)
 		assign(subscription, reader, keeper.ObjectID)
 		assignment := demo.ClusterTable.Group() + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"
 		if status, answer := op.Do(http.MethodDelete, assignment, "2022-04-01", nil); status != http.StatusOK {
@@ -61,7 +61,7 @@ func TestRightsThatSuffice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := diagnose.Case{Snapshot: s, Clusters: []network.ID{demo.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}}
+			c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{demo.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}}
 			scopes, principals := c.Scopes()
 			if err := client.ReadRights(t.Context(), s, scopes, principals); err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestRightsThatSuffice(t *testing.T) {
 		}
 		write := func() (refused int) {
 			t.Helper()
-			for _, id := range []network.ID{demo.NodeSubnet, demo.GatewayTable} {
+			for _, id := range []arm.ID{demo.NodeSubnet, demo.GatewayTable} {
 				doc, err := writer.Get(id, "2025-05-01")
 				if err != nil {
 					t.Fatal(err)
@@ -99,12 +99,12 @@ func TestRightsThatSuffice(t *testing.T) {
 		var where []string
 		command := regexp.MustCompile(`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role '?(.*?)'? --scope (\S+)$`)
 		for _, f := range found {
-			where = append(where, string(f.Code)+" "+network.ID(f.Resource).Name())
+			where = append(where, string(f.Code)+" "+arm.ID(f.Resource).Name())
 			m := command.FindStringSubmatch(f.Fix)
 			if m == nil {
 				t.Fatalf("%s: fix %s", f.Message, f.Fix)
 			}
-			assign(network.ID(m[3]), map[string]string{"Reader": reader, "Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7"}[m[2]], m[1])
+			assign(arm.ID(m[3]), map[string]string{"Reader": reader, "Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7"}[m[2]], m[1])
 		}
 		want := []string{"caller-lacks-permission appgw-rt", "caller-lacks-permission nodes", "caller-lacks-permission nodes-nsg", "caller-lacks-permission shop-rt", "identity-lacks-permission nodes", "identity-lacks-permission shop-rt"}
 		slices.Sort(where)

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -16,8 +17,8 @@ var trials = []trace.Packet{{}, {Protocol: "tcp"}, {Protocol: "udp", Port: 53}}
 
 // blocked is a rule that stands in the way.
 type blocked struct {
-	group    network.ID
-	rule     network.SecurityRule
+	group    arm.ID
+	rule     inventory.SecurityRule
 	what     []string
 	from, to []netip.Prefix
 	evidence []string
@@ -72,12 +73,12 @@ const podToPod = "pod to pod"
 const firstPriority, lastOwnPriority = 100, 4096
 
 // rule is the rule that a ruling rests on, or nil.
-func (p *patient) rule(r trace.Ruling) *network.SecurityRule {
+func (p *patient) rule(r trace.Ruling) *inventory.SecurityRule {
 	g := p.s.SecurityGroups[r.Group.Key()]
 	if g == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.Rules, func(rule network.SecurityRule) bool { return rule.Name == r.Rule && rule.Inbound == r.Inbound })
+	i := slices.IndexFunc(g.Rules, func(rule inventory.SecurityRule) bool { return rule.Name == r.Rule && rule.Inbound == r.Inbound })
 	if i < 0 {
 		return nil
 	}
@@ -95,7 +96,7 @@ func describePacket(packet trace.Packet) string {
 }
 
 // note adds to what a rule is known to block.
-func note(all []*blocked, r trace.Ruling, rule network.SecurityRule, f flow, line string) []*blocked {
+func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow, line string) []*blocked {
 	i := slices.IndexFunc(all, func(b *blocked) bool {
 		return b.group.Equal(r.Group) && b.rule.Name == rule.Name && b.rule.Inbound == rule.Inbound
 	})
@@ -106,7 +107,7 @@ func note(all []*blocked, r trace.Ruling, rule network.SecurityRule, f flow, lin
 	if !slices.Contains(b.what, f.what) { // one example of each
 		b.what, b.evidence = append(b.what, f.what), append(b.evidence, line)
 	}
-	b.from, b.to = network.SortPrefixes(append(b.from, f.from...)), network.SortPrefixes(append(b.to, f.to...))
+	b.from, b.to = inventory.SortPrefixes(append(b.from, f.from...)), inventory.SortPrefixes(append(b.to, f.to...))
 	return all
 }
 

@@ -6,16 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // end is one end of a flow of packets: the address they have on the wire, where it meets network security groups.
 type end struct {
 	addr   netip.Addr
-	subnet *network.Subnet
-	nic    *network.Interface // nil where it was not read, or there is none
-	host   netip.Addr         // of the node behind it, zero where there is none
+	subnet *inventory.Subnet
+	nic    *inventory.Interface // nil where it was not read, or there is none
+	host   netip.Addr           // of the node behind it, zero where there is none
 }
 
 // flow is traffic that a cluster needs. From and to are the prefixes of all of it, pairs what is tried: on the wire, packets between
@@ -46,7 +47,7 @@ func (p *patient) flows() []flow {
 		if own := p.podSubnetEnds(); len(own) > 0 {
 			pods, prefixes = own, nil
 			for _, e := range own {
-				prefixes = network.SortPrefixes(append(prefixes, e.subnet.Prefixes...))
+				prefixes = inventory.SortPrefixes(append(prefixes, e.subnet.Prefixes...))
 			}
 		}
 	}
@@ -58,10 +59,10 @@ func (p *patient) flows() []flow {
 		if !g.sends && !g.drives || len(g.Prefixes) == 0 || p.apart(g) {
 			continue
 		}
-		from := end{addr: network.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
+		from := end{addr: inventory.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
 		f := flow{what: "gateway to pod", from: g.Prefixes, to: prefixes, explicit: explicit}
 		for _, pod := range pods {
-			if p.cluster.Kubenet() && !slices.ContainsFunc(sortedRoutes(g.pods), func(r network.Route) bool { return r.Prefix.Contains(pod.addr) }) {
+			if p.cluster.Kubenet() && !slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool { return r.Prefix.Contains(pod.addr) }) {
 				continue // it is not routed there, which is found elsewhere
 			}
 			f.pairs = append(f.pairs, [2]end{from, pod})
@@ -73,7 +74,7 @@ func (p *patient) flows() []flow {
 
 // apart reports whether a gateway's network and the nodes' are not connected, which is found elsewhere.
 func (p *patient) apart(g *gatewaySubnet) bool {
-	return slices.ContainsFunc(p.nodeNetworks(), func(vnet network.ID) bool {
+	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) && slices.ContainsFunc(p.checkPeering(g, vnet), func(f finding.Finding) bool { return f.Code == finding.PeeringMissing })
 	})
 }
@@ -113,7 +114,7 @@ func (p *patient) routedPods() []end {
 	if p.table == nil || p.config == nil {
 		return nil
 	}
-	nics := map[netip.Addr]*network.Interface{}
+	nics := map[netip.Addr]*inventory.Interface{}
 	for _, nic := range p.interfaces() {
 		for _, c := range nic.Configs {
 			nics[c.Address] = nic
@@ -123,7 +124,7 @@ func (p *patient) routedPods() []end {
 	for _, r := range sortedRoutes(p.ownRoutes()) {
 		for _, subnet := range p.subnets {
 			if contains(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
-				ends = append(ends, end{network.FirstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
+				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
 			}
 		}
 	}
@@ -152,7 +153,7 @@ func (p *patient) overlayPods(nodes []end) []end {
 				pods = netip.PrefixFrom(next, 24)
 			}
 			if cidr.Contains(pods.Addr()) {
-				ends = append(ends, end{network.FirstUsable(pods), node.subnet, node.nic, node.addr})
+				ends = append(ends, end{inventory.FirstUsable(pods), node.subnet, node.nic, node.addr})
 			}
 			b := next.As4()
 			if b[2]++; b[2] == 0 {
@@ -166,28 +167,28 @@ func (p *patient) overlayPods(nodes []end) []end {
 
 // podSubnetEnds are two pods in each subnet that pools keep for pods.
 func (p *patient) podSubnetEnds() []end {
-	var ids []network.ID
+	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		if pool.PodSubnet != "" {
 			ids = append(ids, pool.PodSubnet)
 		}
 	}
 	var ends []end
-	for _, id := range network.SortIDs(ids) {
+	for _, id := range inventory.SortIDs(ids) {
 		if subnet := p.s.Subnet(id); subnet != nil && len(subnet.Prefixes) > 0 {
-			first := network.FirstUsable(subnet.Prefixes[0])
+			first := inventory.FirstUsable(subnet.Prefixes[0])
 			ends = append(ends, end{addr: first, subnet: subnet}, end{addr: first.Next(), subnet: subnet})
 		}
 	}
 	return ends
 }
 
-func sortedRoutes(of map[netip.Prefix]network.Route) []network.Route {
-	var routes []network.Route
+func sortedRoutes(of map[netip.Prefix]inventory.Route) []inventory.Route {
+	var routes []inventory.Route
 	for _, r := range of {
 		routes = append(routes, r)
 	}
-	slices.SortFunc(routes, func(a, b network.Route) int {
+	slices.SortFunc(routes, func(a, b inventory.Route) int {
 		return cmp.Or(a.Prefix.Compare(b.Prefix), strings.Compare(a.Name, b.Name))
 	})
 	return routes

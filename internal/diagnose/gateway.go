@@ -8,22 +8,23 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // gatewaySubnet is a subnet with Application Gateways in it that has to do with a cluster.
 type gatewaySubnet struct {
-	*network.Subnet
-	table *network.RouteTable // nil where it has none, or it was not read
+	*inventory.Subnet
+	table *inventory.RouteTable // nil where it has none, or it was not read
 	// drives is set where the cluster's ingress add-on drives a gateway in it; sends where it is meant to reach pods by routes: so, or
 	// because its table is a target or holds pod routes of the cluster; shares where it has a table of the nodes.
 	drives, sends, shares bool
 	// target is set where the config has its table kept: what is wrong with the pod routes in it is found by keeping.
 	target bool
 	// pods are the cluster's routes in its table.
-	pods map[netip.Prefix]network.Route
+	pods map[netip.Prefix]inventory.Route
 }
 
 // who names the gateways in a finding.
@@ -36,10 +37,10 @@ func (g *gatewaySubnet) who() string {
 }
 
 // tableFor names a table that could be made for a subnet: one that is there would lose its routes.
-func (p *patient) tableFor(subnet *network.Subnet) network.ID {
+func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
-		id := network.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), network.TypeRouteTable, name)
+		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), arm.TypeRouteTable, name)
 		if _, there := p.s.Unread[id.Key()]; p.s.Table(id) == nil && !there {
 			return id
 		}
@@ -48,31 +49,31 @@ func (p *patient) tableFor(subnet *network.Subnet) network.ID {
 }
 
 // createTable and useTable are the commands that make a table and put it on a subnet.
-func (p *patient) createTable(subnet *network.Subnet, table network.ID) finding.CommandLine {
+func (p *patient) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table), table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
 		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
 	// The command would empty a table that is there and was not seen.
 	for key := range p.s.Unread {
-		if strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeRouteTable)) {
+		if strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeRouteTable)) {
 			return finding.Command("make sure that there is no table of that name, then: %s", command)
 		}
 	}
 	return command
 }
 
-func useTable(subnet, table network.ID) finding.CommandLine {
+func useTable(subnet, table arm.ID) finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, table)
 }
 
 // inGroup are the flags that say where something is made.
-func inGroup(id network.ID) finding.CommandLine {
+func inGroup(id arm.ID) finding.CommandLine {
 	return finding.Command("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
 }
 
 // keep says how a table becomes a target, and is filled.
-func (p *patient) keep(table network.ID) finding.CommandLine {
+func (p *patient) keep(table arm.ID) finding.CommandLine {
 	if p.Proposed {
 		return adopt(p.cluster.ID, p.File)
 	}
@@ -90,7 +91,7 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 		}
 		g := &gatewaySubnet{Subnet: subnet, table: p.s.Table(subnet.RouteTable)}
 		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
-		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
+		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
 		if p.config != nil && p.cluster.Kubenet() {
 			g.target = aims(p.config, subnet.RouteTable)
 			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
@@ -98,7 +99,7 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0
 		}
-		near := slices.ContainsFunc(p.subnets, func(n *network.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
+		near := slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
 		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" && p.loose(subnet) != nil {
 			out = append(out, g)
 		}
@@ -108,17 +109,17 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 
 // loose is the one table on no subnet that holds copies of the cluster's pod routes and can be put on a subnet near its nodes: that subnet
 // has lost it, as it seems. Nil where there is none, or several.
-func (p *patient) loose(subnet *network.Subnet) *network.RouteTable {
+func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
-	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes network.ID) bool {
+	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
 		return nodes.Equal(at.ID) || slices.ContainsFunc(at.Peers(), nodes.Equal)
 	}) {
 		return nil
 	}
-	var found []*network.RouteTable
+	var found []*inventory.RouteTable
 	for _, table := range p.s.Tables {
 		fits := strings.EqualFold(table.Location, at.Location) && strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
-		if table != p.table && len(table.Subnets) == 0 && fits && !network.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
+		if table != p.table && len(table.Subnets) == 0 && fits && !inventory.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
 			found = append(found, table)
 		}
 	}
@@ -129,19 +130,19 @@ func (p *patient) loose(subnet *network.Subnet) *network.RouteTable {
 }
 
 // isTarget reports whether any config has a table kept.
-func (p *patient) isTarget(table network.ID) bool {
+func (p *patient) isTarget(table arm.ID) bool {
 	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
 }
 
 // aims reports whether a config has a table kept.
-func aims(config *v1alpha1.ClusterRoutes, table network.ID) bool {
-	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(network.ID(t.RouteTableID)) })
+func aims(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
+	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(arm.ID(t.RouteTableID)) })
 }
 
 // isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet
 // delegated to Application Gateways (application-gateway-private-deployment).
 func (p *patient) isolated(g *gatewaySubnet) bool {
-	return g.DelegatedTo(network.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id network.ID) bool {
+	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
 		doc := p.s.Gateways[id.Key()]
 		return doc != nil && doc.Isolated
 	})
@@ -171,8 +172,8 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.table.Routes, func(r network.Route) bool {
-		return r.Prefix.IsValid() && r.Prefix == anywhere && !strings.EqualFold(r.HopType, network.HopInternet)
+	i := slices.IndexFunc(g.table.Routes, func(r inventory.Route) bool {
+		return r.Prefix.IsValid() && r.Prefix == anywhere && !strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {
 		return nil
@@ -187,14 +188,14 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 			f.Severity = finding.Info
 			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
 		}
-		return []finding.Finding{f.With("the subnet is not delegated to " + network.TypeGateway + ": the gateway is a classic one")}
+		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway + ": the gateway is a classic one")}
 	}
 	if p.isolated(g) {
 		return nil
 	}
 	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, but %s is a classic one and works only if it leads to the internet",
 		route.Name, g.table.ID.Short(), route.Prefix, route.NextHop(), g.who()).About(route.Name).
-		With("the subnet is not delegated to "+network.TypeGateway).
+		With("the subnet is not delegated to "+arm.TypeGateway).
 		WithFix("az network route-table route delete --ids %s", g.table.ID.Child("routes", route.Name))
 	if !g.drives && !g.sends {
 		f.Cluster = "" // nothing but the network connects the two: said once, however many clusters there are
@@ -235,7 +236,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	}
 	own := p.ownRoutes()
 	// A gateway has no IPv6 backends (ipv6-application-gateway-powershell).
-	maps.DeleteFunc(own, func(prefix netip.Prefix, _ network.Route) bool { return prefix.Addr().Is6() })
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool { return prefix.Addr().Is6() })
 	missing, _ := drift(own, g.pods)
 	if len(missing) == 0 {
 		return nil
@@ -247,14 +248,14 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 }
 
 // ownRoutes are the pod routes of the cluster in its own table, which was read.
-func (p *patient) ownRoutes() map[netip.Prefix]network.Route {
+func (p *patient) ownRoutes() map[netip.Prefix]inventory.Route {
 	return plan.PodRoutes(p.s, p.config, p.table)
 }
 
 // drift compares a copy of a cluster's pod routes with its own table: what the copy lacks or has with another next hop, and what it has
 // too much, a line each.
-func drift(own, copied map[netip.Prefix]network.Route) (missing, stale []string) {
-	for _, prefix := range network.SortPrefixes(slices.Collect(maps.Keys(own))) {
+func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []string) {
+	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {
 		case !ok:
 			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix, own[prefix].NextHop()))
@@ -262,7 +263,7 @@ func drift(own, copied map[netip.Prefix]network.Route) (missing, stale []string)
 			missing = append(missing, fmt.Sprintf("%s leads to %s, and its node is %s", prefix, there.NextHop(), own[prefix].NextHop()))
 		}
 	}
-	for _, prefix := range network.SortPrefixes(slices.Collect(maps.Keys(copied))) {
+	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(copied))) {
 		if _, ok := own[prefix]; !ok {
 			stale = append(stale, fmt.Sprintf("%s to %s (%s) is stale", prefix, copied[prefix].NextHop(), copied[prefix].Name))
 		}

@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // says checks that a finding's message, evidence and fix hold some words.
@@ -24,7 +25,7 @@ var (
 	egress   = route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.3.4")
 	outside  = route("out", "0.0.0.0/0", "Internet", "")
 	ingress  = object{"ingressApplicationGateway": object{"enabled": true, "config": object{"effectiveApplicationGatewayId": string(gateway)}}}
-	isolated = list{object{"name": "gw", "properties": object{"serviceName": network.TypeGateway}}}
+	isolated = list{object{"name": "gw", "properties": object{"serviceName": arm.TypeGateway}}}
 	hub      = netGroup + "/providers/Microsoft.Network/virtualNetworks/hub-vnet"
 	hubGW    = hub + "/subnets/gw"
 )
@@ -115,7 +116,7 @@ func TestEgress(t *testing.T) {
 	udr().routes(shopTable, append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds(finding.EgressRouteMissing)
 	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing), "the subnet has none", "--route-table TABLE")
 	// Where the association is known to be lost, that is the cause.
-	udr().unset(nodes, "routeTable").also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	udr().unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
 
 	// A gateway may have learned one.
 	withGateway := func() *world {
@@ -142,7 +143,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	f := by("10.70.0.4").peered("Connected", true, true).network("spoke", "10.70.0.0/16").finds(finding.NextHopUnreachable)
 	says(t, f, "spoke has the address, and no peering with shop-vnet")
 	healthy(t).routes(shopTable, append(pods(), route("branch", "10.60.0.0/16", "VirtualAppliance", "10.99.0.4"))...).finds()
-	by("10.99.0.4").also(func(s *network.Snapshot) { delete(s.VNets, vnet.Key()) }).finds()
+	by("10.99.0.4").also(func(s *inventory.Snapshot) { delete(s.VNets, vnet.Key()) }).finds()
 }
 
 func TestPeering(t *testing.T) {
@@ -163,8 +164,8 @@ func TestPeering(t *testing.T) {
 	says(t, across("Connected", true, true).side(vnet, "allowVirtualNetworkAccess", false).finds(finding.PeeringMissing), "to-hub of shop-vnet does not let the networks reach each other", "allowVirtualNetworkAccess=true")
 	says(t, across("Connected", true, true).unset(hub, "virtualNetworkPeerings").finds(finding.PeeringMissing), "hub-vnet has no peering with shop-vnet", "--vnet-name hub-vnet --name to-shop-vnet")
 	// One side tells, where the other was not read.
-	across("Connected", true, false).also(func(s *network.Snapshot) { delete(s.VNets, hub.Key()) }).finds()
-	across("Connected", true, true).unset(vnet, "virtualNetworkPeerings").also(func(s *network.Snapshot) { delete(s.VNets, hub.Key()) }).finds(finding.PeeringMissing)
+	across("Connected", true, false).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }).finds()
+	across("Connected", true, true).unset(vnet, "virtualNetworkPeerings").also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }).finds(finding.PeeringMissing)
 	// Without kubenet it is a matter of routes: somebody's own may lead there by an appliance.
 	apart := func(routes ...any) *world {
 		return across("Connected", true, true).overlay().unset(hub, "virtualNetworkPeerings").unset(vnet, "virtualNetworkPeerings").routes(gwTable, routes...)

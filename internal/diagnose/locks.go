@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // lockdown tells of a node resource group that only AKS may change, where something in it would have to be changed or joined.
@@ -35,7 +36,7 @@ func (p *patient) azAKS(verb, options string) finding.CommandLine {
 // table, so that outside the node resource group it is in nobody's way.
 func (p *patient) locks(caller, identity needs) []finding.Finding {
 	var found []finding.Finding
-	group := &network.Lock{Scope: p.cluster.NodeGroup()}
+	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Locks)) {
 		lock := p.s.Locks[key]
 		var lines []string
@@ -44,7 +45,7 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 			return lock.ReadOnly && lock.Holds(n.scope) && strings.HasSuffix(n.action, "/write")
 		}
 		for _, n := range identity {
-			if holds(n) && n.scope.Is(network.TypeRouteTable) && !strings.Contains(n.action, "/routes/") {
+			if holds(n) && n.scope.Is(arm.TypeRouteTable) && !strings.Contains(n.action, "/routes/") {
 				lines, severity = append(lines, "the cluster's cloud provider writes "+called(n.scope)+" "+n.what), finding.Warning
 			}
 		}
@@ -73,7 +74,7 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 	return found
 }
 
-func level(lock *network.Lock) string {
+func level(lock *inventory.Lock) string {
 	if lock.ReadOnly {
 		return "ReadOnly"
 	}

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -53,7 +54,7 @@ func (b *book) missing() (lines []string, sure bool) {
 			continue
 		}
 		line := fmt.Sprintf("%s: %s", n, strings.Join(lacks, ", "))
-		condition := network.Condition{}
+		condition := inventory.Condition{}
 		if n.kube != nil && n.kube.NetworkUnavailable != nil {
 			condition = *n.kube.NetworkUnavailable
 			line += fmt.Sprintf("; NetworkUnavailable is %t (%s)", condition.True, condition.Reason)
@@ -151,9 +152,9 @@ func checkForwarding(p *patient) []finding.Finding {
 }
 
 // forwardingFix sets it on a NIC, or in the model of the scale set that the NIC's instance is of.
-func forwardingFix(nic network.ID) finding.CommandLine {
+func forwardingFix(nic arm.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
-		if at.Is(network.TypeScaleSet) {
+		if at.Is(arm.TypeScaleSet) {
 			return finding.Command(`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
 		}
 	}

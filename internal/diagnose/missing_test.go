@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -15,8 +16,8 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 func lacking(t *testing.T) *world { return lone(t).routes(shopTable, podRoute(0), podRoute(1)) }
 
 // unavailable says that Kubernetes knows that a node has no route.
-func marked(n *network.Node) {
-	n.NetworkUnavailable = &network.Condition{True: true, Reason: "NoRouteCreated", Message: "RouteController failed to create a route"}
+func marked(n *inventory.Node) {
+	n.NetworkUnavailable = &inventory.Condition{True: true, Reason: "NoRouteCreated", Message: "RouteController failed to create a route"}
 }
 
 func TestNodeWithoutRoute(t *testing.T) {
@@ -26,12 +27,12 @@ func TestNodeWithoutRoute(t *testing.T) {
 	f = lacking(t).kubernetes().node(2, marked).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Error)
 	says(t, f, "10.244.2.0/24", "NetworkUnavailable is true (NoRouteCreated)")
-	lacking(t).kubernetes().node(2, func(n *network.Node) { n.NetworkUnavailable = nil }).finds(finding.NodeWithoutRoute)
+	lacking(t).kubernetes().node(2, func(n *inventory.Node) { n.NetworkUnavailable = nil }).finds(finding.NodeWithoutRoute)
 	// A table without any is the same, and says more than that it reads empty.
-	lone(t).routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
+	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
 
 	// Nor is it the targets' fault.
-	healthy(t).routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
+	healthy(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
 
 	// A surge node, or one that is being made: nothing shows its age.
 	surge := nicID(3)
@@ -42,36 +43,36 @@ func TestNodeWithoutRoute(t *testing.T) {
 	// Kubernetes shows it.
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).finds()
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Hour)).finds(finding.NodeWithoutRoute)
-	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).finds(finding.NodeWithoutRoute)
+	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).also(func(s *inventory.Snapshot) { s.Taken = time.Time{} }).finds(finding.NodeWithoutRoute)
 	// Not a node of the pools: a machine that somebody put into the subnet.
 	lone(t).machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99").finds()
 	lone(t).machine(nodeGroup+"/providers/Microsoft.Network/networkInterfaces/bastion", "10.42.1.99").finds()
 	// A virtual node has no machine, and no route.
-	lone(t).kubernetes().also(func(s *network.Snapshot) {
+	lone(t).kubernetes().also(func(s *inventory.Snapshot) {
 		k := s.Kubernetes[shop.Key()]
-		k.Nodes = append(k.Nodes, network.Node{Name: "virtual-node-aci-linux", ProviderID: "virtual://x", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.8.0/24")}, Addresses: []netip.Addr{addr("10.42.1.80")}})
+		k.Nodes = append(k.Nodes, inventory.Node{Name: "virtual-node-aci-linux", ProviderID: "virtual://x", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.8.0/24")}, Addresses: []netip.Addr{addr("10.42.1.80")}})
 	}).finds()
 	// A stopped cluster has no nodes.
 	lacking(t).set(shop, "powerState", object{"code": "Stopped"}).finds()
 	// Where the table is not the cluster's for certain, nothing is said of what it lacks.
-	lone(t).routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true }).finds(finding.SourceEmpty)
+	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true }).finds(finding.SourceEmpty)
 	// That the subnet has lost the table is another thing, and neither hides the other.
-	lacking(t).unset(nodes, "routeTable").also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost, finding.NodeWithoutRoute)
+	lacking(t).unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost, finding.NodeWithoutRoute)
 	// Without the table nothing is said of its routes.
-	w := lacking(t).absent(shopTable).kubernetes().node(2, marked).also(func(s *network.Snapshot) { s.Learn(shop).LogRead = true })
+	w := lacking(t).absent(shopTable).kubernetes().node(2, marked).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
 
 // born makes a node that old when the snapshot is taken.
-func born(age time.Duration) func(*network.Node) {
-	return func(n *network.Node) { n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age) }
+func born(age time.Duration) func(*inventory.Node) {
+	return func(n *inventory.Node) { n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age) }
 }
 
 // TestPoolNames: a Windows pool's name can be the beginning of another's.
 func TestPoolNames(t *testing.T) {
 	w := lone(t)
-	for at, address := range map[network.ID]string{"aksnp/virtualMachines/0": "10.42.1.20", "aksnp1/virtualMachines/0": "10.42.1.21", "aksnp1/virtualMachines/1": "10.42.1.22"} {
+	for at, address := range map[arm.ID]string{"aksnp/virtualMachines/0": "10.42.1.20", "aksnp1/virtualMachines/0": "10.42.1.21", "aksnp1/virtualMachines/1": "10.42.1.22"} {
 		w.machine(nodeGroup+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+at+"/networkInterfaces/nic", address)
 	}
 	profiles := w.props(shop)["agentPoolProfiles"].(list)
@@ -86,14 +87,14 @@ func TestRouteUnnoticed(t *testing.T) {
 	f := lacking(t).kubernetes().finds(finding.RouteUnnoticed)
 	is(t, f, finding.Error)
 	says(t, f, nodeName(2), "10.244.2.0/24", "NetworkUnavailable is false (RouteCreated)")
-	lone(t).kubernetes().routes(shopTable).also(func(s *network.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.RouteUnnoticed)
+	lone(t).kubernetes().routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
 
 	// The node's age does not matter: Kubernetes says that the route is there, and the table was read after that.
-	said := func(before time.Duration) func(*network.Node) {
-		return func(n *network.Node) {
+	said := func(before time.Duration) func(*inventory.Node) {
+		return func(n *inventory.Node) {
 			born(time.Minute)(n)
-			n.NetworkUnavailable = &network.Condition{Reason: "RouteCreated", Since: n.Created.Add(time.Minute - before)}
+			n.NetworkUnavailable = &inventory.Condition{Reason: "RouteCreated", Since: n.Created.Add(time.Minute - before)}
 		}
 	}
 	is(t, lacking(t).kubernetes().node(2, said(time.Second)).finds(finding.RouteUnnoticed), finding.Error)
@@ -103,7 +104,7 @@ func TestRouteUnnoticed(t *testing.T) {
 	// An old node that was told so just now is the same.
 	lacking(t).kubernetes().node(2, said(0)).node(2, born(time.Hour)).finds()
 	// Nothing says when: its routes are there all the same, by what it says.
-	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *network.Node) { n.NetworkUnavailable.Since = time.Time{} }).finds(finding.RouteUnnoticed)
+	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *inventory.Node) { n.NetworkUnavailable.Since = time.Time{} }).finds(finding.RouteUnnoticed)
 }
 
 // TestSurgeShort: the subnet has 251 addresses, and one of three nodes is made first.
@@ -147,7 +148,7 @@ func TestRouteHalf(t *testing.T) {
 	prefixes := func(w *world) *world {
 		w.kubernetes()
 		for i := range 3 {
-			w.node(i, func(n *network.Node) {
+			w.node(i, func(n *inventory.Node) {
 				n.PodCIDRs, n.Addresses = append(n.PodCIDRs, netip.MustParsePrefix(sixPods(i))), append(n.Addresses, addr(six(i)))
 			})
 		}
@@ -155,7 +156,7 @@ func TestRouteHalf(t *testing.T) {
 	}
 	prefixes(dual(t)).finds()
 	says(t, prefixes(half).finds(finding.RouteHalf), sixPods(2))
-	prefixes(half).node(2, func(n *network.Node) { n.Addresses = n.Addresses[:1] }).finds()
+	prefixes(half).node(2, func(n *inventory.Node) { n.Addresses = n.Addresses[:1] }).finds()
 
 	// A node takes two routes: 6 of 10 leave room for two nodes.
 	w := dual(t).sized("enableAutoScaling", true).sized("maxCount", 5)

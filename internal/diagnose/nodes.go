@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // node is one of the cluster's nodes: as its network interface shows it, as Kubernetes does, or both.
 type node struct {
 	name  string // in lower case, "" where only a NIC is known that does not show it
 	addrs []netip.Addr
-	nic   *network.Interface
-	kube  *network.Node
+	nic   *inventory.Interface
+	kube  *inventory.Node
 }
 
 // String names the node as a person looks for it.
@@ -109,7 +109,7 @@ func (p *patient) machines(set *nodeSet) []*node {
 		}
 		machines = append(machines, n)
 	}
-	state := network.ProvisioningState(p.cluster.Raw)
+	state := inventory.ProvisioningState(p.cluster.Raw)
 	set.complete = len(machines) > 0 && readable
 	set.exact = set.complete && (state == "" || strings.EqualFold(state, "Succeeded") || strings.EqualFold(state, "Failed"))
 	for _, pool := range p.cluster.Pools {

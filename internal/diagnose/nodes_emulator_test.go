@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const api = "2025-05-01"
@@ -36,7 +37,7 @@ func newLocal(t *testing.T) *local {
 func (l *local) finds(codes ...finding.Code) {
 	l.t.Helper()
 	ctx := context.Background()
-	scope := network.ID("/subscriptions/" + l.d.Cluster.Subscription())
+	scope := arm.ID("/subscriptions/" + l.d.Cluster.Subscription())
 	s, err := l.c.Survey(ctx, scope)
 	if err == nil {
 		err = l.c.Examine(ctx, s)
@@ -48,7 +49,7 @@ func (l *local) finds(codes ...finding.Code) {
 	config.Metadata.Name, config.Spec.ClusterID, config.Spec.RouteTableID = "shop", string(l.d.Cluster), string(l.d.ClusterTable)
 	config.Spec.Guard.Mode = v1alpha1.GuardObserve
 	config.SetDefaults()
-	found := Check(Case{Snapshot: s, Clusters: []network.ID{l.d.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}})
+	found := Check(Case{Snapshot: s, Clusters: []arm.ID{l.d.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}})
 	var got []finding.Code
 	for _, f := range found {
 		if f.Severity > finding.Info {
@@ -78,13 +79,13 @@ func (l *local) write(name, prefix, hop string) {
 // node is the name of one of the nodes, as a route tells it.
 func (l *local) node() string {
 	l.t.Helper()
-	s := network.NewSnapshot()
-	if err := l.c.Read(context.Background(), s, network.Wanted{Tables: []network.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
+	s := inventory.NewSnapshot()
+	if err := l.c.Read(context.Background(), s, inventory.Wanted{Tables: []arm.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, r := range s.Table(l.d.ClusterTable).Routes {
 		if r.Prefix.Bits() == 24 {
-			return network.RouteNode(r.Name)
+			return inventory.RouteNode(r.Name)
 		}
 	}
 	l.t.Fatal("no pod route")

@@ -5,18 +5,19 @@ import (
 	"net/netip"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // nodeNetworks are the virtual networks of the node subnets.
-func (p *patient) nodeNetworks() []network.ID {
-	var ids []network.ID
+func (p *patient) nodeNetworks() []arm.ID {
+	var ids []arm.ID
 	for _, subnet := range p.subnets {
 		ids = append(ids, subnet.ID.Parent())
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // routed reports whether a gateway's way to the nodes is a matter of somebody's own routes, by way of an appliance: then no peering has
@@ -31,11 +32,11 @@ func (p *patient) routed(g *gatewaySubnet) bool {
 }
 
 // peeringTo is a network's side of its peering with another one, or nil.
-func peeringTo(vnet *network.VNet, other network.ID) *network.Peering {
+func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 	if vnet == nil {
 		return nil
 	}
-	i := slices.IndexFunc(vnet.Peerings, func(q network.Peering) bool { return q.Remote.Equal(other) })
+	i := slices.IndexFunc(vnet.Peerings, func(q inventory.Peering) bool { return q.Remote.Equal(other) })
 	if i < 0 {
 		return nil
 	}
@@ -43,7 +44,7 @@ func peeringTo(vnet *network.VNet, other network.ID) *network.Peering {
 }
 
 // peeringLine says how a network's side of a peering stands.
-func (p *patient) peeringLine(vnet *network.VNet, q *network.Peering) string {
+func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string {
 	state := "connected"
 	if !q.Connected {
 		state = "not connected"
@@ -53,7 +54,7 @@ func (p *patient) peeringLine(vnet *network.VNet, q *network.Peering) string {
 
 // checkPeering looks at the peering between the network of a gateway and the one of the nodes. A peering has two sides that have to be
 // there both, so the absence of one is enough; what was not read is not missed.
-func (p *patient) checkPeering(g *gatewaySubnet, nodes network.ID) []finding.Finding {
+func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
 	ours, theirs := peeringTo(near, nodes), peeringTo(far, at)
@@ -61,9 +62,9 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes network.ID) []finding.Fin
 		return p.found(finding.PeeringMissing, g.ID, "%s does not reach the nodes of %s in %s: %s", g.who(), p.name, nodes.Name(), fmt.Sprintf(format, args...)).About(nodes.Name())
 	}
 	for _, side := range []struct {
-		vnet    *network.VNet
-		other   network.ID
-		peering *network.Peering
+		vnet    *inventory.VNet
+		other   arm.ID
+		peering *inventory.Peering
 	}{{near, nodes, ours}, {far, at, theirs}} {
 		switch q := side.peering; {
 		case side.vnet == nil:
@@ -91,6 +92,6 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes network.ID) []finding.Fin
 // podsInside reports whether pods have addresses of a network. What a gateway sends to pods comes from its own address, and so is not
 // forwarded traffic; what a pod answers is, because the node sends it on with the pod's address: allowForwardedTraffic is for "traffic that
 // doesn't originate from" the peered network (virtual-network-manage-peering), and it counts on the side that receives it.
-func (p *patient) podsInside(vnet *network.VNet) bool {
+func (p *patient) podsInside(vnet *inventory.VNet) bool {
 	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool { return !contains(vnet.Prefixes, pods.Addr()) })
 }

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // need is an action that somebody must be able to do at a scope, and what it takes it for.
 type need struct {
-	scope  network.ID
+	scope  arm.ID
 	action string
 	what   string
 }
@@ -20,7 +21,7 @@ type need struct {
 // needs collects them.
 type needs []need
 
-func (n *needs) add(scope network.ID, what string, actions ...string) {
+func (n *needs) add(scope arm.ID, what string, actions ...string) {
 	for _, action := range actions {
 		if scope != "" && !slices.ContainsFunc(*n, func(o need) bool { return o.action == action && o.scope.Equal(scope) }) {
 			*n = append(*n, need{scope, action, what})
@@ -30,7 +31,7 @@ func (n *needs) add(scope network.ID, what string, actions ...string) {
 
 // Scopes names where rights matter for the clusters of a case, and the object IDs of the clusters' identities: what to read into
 // the snapshot's Own and Rights before Check can say anything about them. What the needs rest on has to be in the snapshot already.
-func (c Case) Scopes() (scopes []network.ID, principals []string) {
+func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	for _, id := range c.Clusters {
 		p := c.patient(id)
 		if p == nil {
@@ -42,7 +43,7 @@ func (c Case) Scopes() (scopes []network.ID, principals []string) {
 		principals = append(principals, p.cluster.PrincipalIDs...)
 	}
 	slices.Sort(principals)
-	return network.SortIDs(scopes), slices.Compact(principals)
+	return inventory.SortIDs(scopes), slices.Compact(principals)
 }
 
 // identityNeeds are what the cluster's identity does with what was brought to it; on what AKS made itself it has its role (AKS: use
@@ -50,13 +51,13 @@ func (c Case) Scopes() (scopes []network.ID, principals []string) {
 // that actions on the routes are looked for at their table.
 func (p *patient) identityNeeds() (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
-		n.add(table, "to keep the pod routes there", network.TypeRouteTable+"/read", network.TypeRouteTable+"/write",
-			network.TypeRouteTable+"/routes/read", network.TypeRouteTable+"/routes/write", network.TypeRouteTable+"/routes/delete")
+		n.add(table, "to keep the pod routes there", arm.TypeRouteTable+"/read", arm.TypeRouteTable+"/write",
+			arm.TypeRouteTable+"/routes/read", arm.TypeRouteTable+"/routes/write", arm.TypeRouteTable+"/routes/delete")
 	}
 	for _, pool := range p.cluster.Pools {
-		for _, subnet := range []network.ID{pool.Subnet, pool.PodSubnet} {
+		for _, subnet := range []arm.ID{pool.Subnet, pool.PodSubnet} {
 			if p.brought(subnet) {
-				n.add(subnet, "to put nodes or pods there", network.TypeSubnet+"/read", network.TypeSubnet+"/join/action")
+				n.add(subnet, "to put nodes or pods there", arm.TypeSubnet+"/read", arm.TypeSubnet+"/join/action")
 			}
 		}
 	}
@@ -64,25 +65,25 @@ func (p *patient) identityNeeds() (n needs) {
 }
 
 // brought reports whether something is there that AKS did not make.
-func (p *patient) brought(id network.ID) bool {
+func (p *patient) brought(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
 // callerNeeds are what the config asks of who keeps it.
 func (p *patient) callerNeeds() (n needs) {
-	n.add(p.cluster.ID, "to see its node pools", network.TypeCluster+"/read")
+	n.add(p.cluster.ID, "to see its node pools", arm.TypeCluster+"/read")
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
-		n.add(subnet, "to see its route table", network.TypeSubnet+"/read")
+		n.add(subnet, "to see its route table", arm.TypeSubnet+"/read")
 	}
 	if p.config == nil {
 		return n
 	}
-	n.add(p.source.Table, "to see the pod routes", network.TypeRouteTable+"/read")
+	n.add(p.source.Table, "to see the pod routes", arm.TypeRouteTable+"/read")
 	guard := p.config.Spec.Guard
 	if guard.Mode != v1alpha1.GuardOff {
 		for _, g := range guard.Subnets {
-			n.add(network.ID(g.SubnetID), "to see its route table", network.TypeSubnet+"/read")
-			n.add(network.ID(g.RouteTableID), "to know that it is there", network.TypeRouteTable+"/read")
+			n.add(arm.ID(g.SubnetID), "to see its route table", arm.TypeSubnet+"/read")
+			n.add(arm.ID(g.RouteTableID), "to know that it is there", arm.TypeRouteTable+"/read")
 		}
 	}
 	if guard.Mode == v1alpha1.GuardEnforce {
@@ -92,18 +93,18 @@ func (p *patient) callerNeeds() (n needs) {
 			}
 		}
 		for _, g := range guard.Subnets {
-			p.guardNeeds(&n, network.ID(g.SubnetID), network.ID(g.RouteTableID))
+			p.guardNeeds(&n, arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
 		}
 	}
 	for _, target := range p.config.Spec.Targets {
-		table := network.ID(target.RouteTableID)
-		n.add(table, "to compare its routes", network.TypeRouteTable+"/read")
+		table := arm.ID(target.RouteTableID)
+		n.add(table, "to compare its routes", arm.TypeRouteTable+"/read")
 		if target.Policy != v1alpha1.PolicyObserve {
-			n.add(table, "to copy the pod routes there", network.TypeRouteTable+"/write")
+			n.add(table, "to copy the pod routes there", arm.TypeRouteTable+"/write")
 		}
 		if target.Policy != v1alpha1.PolicyObserve { // deletes and updates are proven by the NICs
 			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone, or have another address, before routes are deleted or updated",
-				network.TypeScaleSet+"/read", network.TypeScaleSet+"/networkInterfaces/read", network.TypeInterface+"/read")
+				arm.TypeScaleSet+"/read", arm.TypeScaleSet+"/networkInterfaces/read", arm.TypeInterface+"/read")
 		}
 	}
 	return n
@@ -111,15 +112,15 @@ func (p *patient) callerNeeds() (n needs) {
 
 // guardNeeds are what putting a table on a subnet takes: the whole subnet is written, so everything that it links to is joined again
 // (LinkedAuthorizationFailed names what is missing). A subnet that was not read may link to more.
-func (p *patient) guardNeeds(n *needs, id, table network.ID) {
+func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
 	what := "to put a lost route table back on subnet " + id.Short()
-	n.add(id, what, network.TypeSubnet+"/write")
-	n.add(table, what, network.TypeRouteTable+"/join/action")
+	n.add(id, what, arm.TypeSubnet+"/write")
+	n.add(table, what, arm.TypeRouteTable+"/join/action")
 	subnet := p.s.Subnet(id)
 	if subnet == nil {
 		return
 	}
-	n.add(subnet.SecurityGroup, what, network.TypeSecurityGroup+"/join/action")
+	n.add(subnet.SecurityGroup, what, arm.TypeSecurityGroup+"/join/action")
 	n.add(subnet.NATGateway, what, "Microsoft.Network/natGateways/join/action")
 	for _, policy := range subnet.EndpointPolicies {
 		n.add(policy, what, "Microsoft.Network/serviceEndpointPolicies/join/action")
@@ -130,7 +131,7 @@ func (p *patient) guardNeeds(n *needs, id, table network.ID) {
 func checkPermissions(p *patient) []finding.Finding {
 	identity := holder{
 		p: p, code: finding.IdentityLacks, who: "the identity of cluster " + p.cluster.ID.Short(),
-		rights: func(scope network.ID) (all []network.Rights) {
+		rights: func(scope arm.ID) (all []inventory.Rights) {
 			for _, id := range p.cluster.PrincipalIDs {
 				if r, read := p.s.Rights[id][scope.Key()]; read {
 					all = append(all, r)
@@ -144,9 +145,9 @@ func checkPermissions(p *patient) []finding.Finding {
 	}
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
-		rights: func(scope network.ID) []network.Rights {
+		rights: func(scope arm.ID) []inventory.Rights {
 			if r, read := p.s.Own[scope.Key()]; read {
-				return []network.Rights{r}
+				return []inventory.Rights{r}
 			}
 			return nil
 		},
@@ -185,14 +186,14 @@ type holder struct {
 	who      string
 	assignee finding.CommandLine
 	// rights are those at a scope, of any of which one is enough; none where they were not read.
-	rights func(scope network.ID) []network.Rights
+	rights func(scope arm.ID) []inventory.Rights
 }
 
 // check holds what somebody needs against the rights, scope by scope.
 func (h holder) check(wanted needs) []finding.Finding {
 	var found []finding.Finding
 	var unread []string
-	var where network.ID // the first scope at which something could not be read
+	var where arm.ID // the first scope at which something could not be read
 	for len(wanted) > 0 {
 		scope := wanted[0].scope
 		here := slices.DeleteFunc(slices.Clone(wanted), func(n need) bool { return !n.scope.Equal(scope) })
@@ -224,7 +225,7 @@ func (h holder) check(wanted needs) []finding.Finding {
 }
 
 // may reports whether an action is allowed, or why that cannot be told.
-func may(rights []network.Rights, action string) (why string, may bool) {
+func may(rights []inventory.Rights, action string) (why string, may bool) {
 	for _, r := range rights {
 		if r.May(action) {
 			return r.Undenied, true
@@ -239,13 +240,13 @@ func may(rights []network.Rights, action string) (why string, may bool) {
 }
 
 // denied reports whether a deny assignment forbids an action, whatever roles allow.
-func denied(r network.Rights, action string) bool {
-	return !network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: r.Denied}.May(action)
+func denied(r inventory.Rights, action string) bool {
+	return !inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: r.Denied}.May(action)
 }
 
 // lacks makes the finding of what somebody may not do at one scope. A role has to have all that is needed there: one that held only
 // what is lacking could not take the place of the others.
-func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.Rights) finding.Finding {
+func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Rights) finding.Finding {
 	actions := make([]string, len(lacking))
 	role, byRole := "Reader", false
 	var lines, purposes []string
@@ -258,7 +259,7 @@ func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.
 		if !reads(n.action) {
 			role = "Network Contributor" // the smallest built-in role that writes and joins networks
 		}
-		byRole = byRole || !slices.ContainsFunc(rights, func(r network.Rights) bool { return denied(r, n.action) })
+		byRole = byRole || !slices.ContainsFunc(rights, func(r inventory.Rights) bool { return denied(r, n.action) })
 	}
 	f := finding.New(h.code, h.p.name, string(scope), "%s may not do %s on %s, which it takes %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
 	if h.code == finding.CallerLacks && h.p.Proposed {
@@ -286,10 +287,10 @@ func (h holder) lacks(scope network.ID, lacking, needed needs, rights []network.
 }
 
 // called names a resource with its kind.
-func called(id network.ID) string {
+func called(id arm.ID) string {
 	kinds := map[string]string{
-		network.TypeCluster: "cluster", network.TypeRouteTable: "route table", network.TypeSubnet: "subnet", network.TypeVNet: "virtual network",
-		network.TypeSecurityGroup: "network security group", network.TypeResourceGroup: "resource group", network.TypeSubscription: "subscription",
+		arm.TypeCluster: "cluster", arm.TypeRouteTable: "route table", arm.TypeSubnet: "subnet", arm.TypeVNet: "virtual network",
+		arm.TypeSecurityGroup: "network security group", arm.TypeResourceGroup: "resource group", arm.TypeSubscription: "subscription",
 		"Microsoft.Network/natGateways": "NAT gateway", "Microsoft.Network/serviceEndpointPolicies": "service endpoint policy",
 	}
 	for kind, word := range kinds {

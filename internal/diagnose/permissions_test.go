@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
@@ -25,42 +26,42 @@ func (w *world) watch() *world {
 }
 
 // may says which actions somebody may do at a scope: the caller, or the cluster's identity.
-func (w *world) may(who string, scope network.ID, actions ...string) *world {
-	return w.rights(who, scope, network.Rights{Permissions: []network.Permission{{Actions: actions}}})
+func (w *world) may(who string, scope arm.ID, actions ...string) *world {
+	return w.rights(who, scope, inventory.Rights{Permissions: []inventory.Permission{{Actions: actions}}})
 }
 
-func (w *world) rights(who string, scope network.ID, r network.Rights) *world {
-	return w.also(func(s *network.Snapshot) { setRights(s, who, scope, r) })
+func (w *world) rights(who string, scope arm.ID, r inventory.Rights) *world {
+	return w.also(func(s *inventory.Snapshot) { setRights(s, who, scope, r) })
 }
 
-func setRights(s *network.Snapshot, who string, scope network.ID, r network.Rights) {
+func setRights(s *inventory.Snapshot, who string, scope arm.ID, r inventory.Rights) {
 	s.Caller = me
 	if who == me {
 		s.Own[scope.Key()] = r
 		return
 	}
 	if s.Rights[who] == nil {
-		s.Rights[who] = map[string]network.Rights{}
+		s.Rights[who] = map[string]inventory.Rights{}
 	}
 	s.Rights[who][scope.Key()] = r
 }
 
 // mighty lets everybody do everything where it matters.
 func (w *world) mighty() *world {
-	return w.also(func(s *network.Snapshot) {
+	return w.also(func(s *inventory.Snapshot) {
 		c := w.c
 		c.Snapshot = s
 		scopes, principals := c.Scopes()
 		for _, scope := range scopes {
 			for _, who := range append(principals, me) {
-				setRights(s, who, scope, network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}})
+				setRights(s, who, scope, inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}})
 			}
 		}
 	})
 }
 
 // lock locks something.
-func (w *world) lock(scope network.ID, level string) *world {
+func (w *world) lock(scope arm.ID, level string) *world {
 	return w.put(object{"id": string(scope) + "/providers/Microsoft.Authorization/locks/hold", "name": "hold", "properties": object{"level": level, "notes": "ask Ann"}})
 }
 
@@ -78,7 +79,7 @@ func TestScopes(t *testing.T) {
 	w := healthy(t).set(nodes, "natGateway", link(natGateway)).set(appgw, "serviceEndpointPolicies", list{link(policyOfSub)})
 	w.c.Snapshot = w.snapshot()
 	scopes, principals := w.c.Scopes()
-	want := network.SortIDs([]network.ID{shop, shopTable, gwTable, nodes, appgw, nodesNSG, natGateway, policyOfSub, nodeGroup})
+	want := inventory.SortIDs([]arm.ID{shop, shopTable, gwTable, nodes, appgw, nodesNSG, natGateway, policyOfSub, nodeGroup})
 	if !slices.Equal(scopes, want) || !slices.Equal(principals, []string{principal}) {
 		t.Errorf("scopes %v, want %v; principals %v", scopes, want, principals)
 	}
@@ -104,7 +105,7 @@ func TestIdentityLacks(t *testing.T) {
 
 	// What AKS made itself needs no role of anybody's; what was not read in full proves nothing, and what nobody asked for neither.
 	healthy(t).mighty().managed().may(principal, managedTable).finds()
-	f = healthy(t).mighty().rights(principal, shopTable, network.Rights{Failed: "no"}).finds(finding.RightsUnread)
+	f = healthy(t).mighty().rights(principal, shopTable, inventory.Rights{Failed: "no"}).finds(finding.RightsUnread)
 	if !strings.Contains(f.Message, "identity of cluster shop") || f.Fix != "az role assignment create --assignee "+me+" --role Reader --scope "+string(shopTable) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
@@ -122,7 +123,7 @@ func TestCallerLacks(t *testing.T) {
 	healthy(t).mighty().may(me, nodesNSG, join).finds()
 
 	for name, tt := range map[string]struct {
-		scope   network.ID
+		scope   arm.ID
 		actions []string
 	}{
 		"the node subnet":       {nodes, []string{reading}},
@@ -138,7 +139,7 @@ func TestCallerLacks(t *testing.T) {
 	}
 	// Who only watches needs to read, and no more.
 	watched := healthy(t).watch()
-	for _, scope := range []network.ID{shop, nodes, appgw, shopTable, gwTable} {
+	for _, scope := range []arm.ID{shop, nodes, appgw, shopTable, gwTable} {
 		watched.may(me, scope, reading)
 	}
 	watched.finds()
@@ -156,7 +157,7 @@ func TestCallerLacks(t *testing.T) {
 
 // TestDenied: no role helps against a deny assignment.
 func TestDenied(t *testing.T) {
-	denied := network.Rights{Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: []network.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}}, DeniedBy: []string{"stack"}}
+	denied := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: []inventory.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}}, DeniedBy: []string{"stack"}}
 	f := healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
 	if strings.Contains(f.Fix, "az role") || !slices.Contains(f.Evidence, "deny assignments there: stack") {
 		t.Errorf("fix %q, evidence %q", f.Fix, f.Evidence)
@@ -164,16 +165,16 @@ func TestDenied(t *testing.T) {
 	// It is certain also where the roles could not be read; who may only read is not concerned.
 	denied.Permissions, denied.Failed = nil, "no"
 	healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
-	denied.Permissions, denied.Failed = []network.Permission{{Actions: []string{"*"}}}, ""
+	denied.Permissions, denied.Failed = []inventory.Permission{{Actions: []string{"*"}}}, ""
 	healthy(t).watch().mighty().rights(me, gwTable, denied).finds()
 	// That deny assignments could not be read makes nothing wrong, and nothing sure.
-	healthy(t).mighty().rights(me, gwTable, network.Rights{Permissions: denied.Permissions, Undenied: "no"}).finds(finding.RightsUnread)
+	healthy(t).mighty().rights(me, gwTable, inventory.Rights{Permissions: denied.Permissions, Undenied: "no"}).finds(finding.RightsUnread)
 }
 
 func TestLocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		w        *world
-		scope    network.ID
+		scope    arm.ID
 		level    string
 		severity finding.Severity
 		evidence string
@@ -213,8 +214,8 @@ func TestLockdown(t *testing.T) {
 		t.Errorf("%s %s fix %s", f.Resource, f.Message, f.Fix)
 	}
 	// The deny assignment behind it is the same thing.
-	locked(healthy(t).managed().mighty().rights(me, managedTable, network.Rights{
-		Permissions: []network.Permission{{Actions: []string{"*"}}}, Denied: []network.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}},
+	locked(healthy(t).managed().mighty().rights(me, managedTable, inventory.Rights{
+		Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: []inventory.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}},
 	})).finds(finding.NodeGroupLocked)
 	// Who guards nothing loses nothing, and a table that was brought is not in the group.
 	if f := locked(healthy(t).watch().managed()).finds(finding.NodeGroupLocked); f.Severity != finding.Info {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"net/netip"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Pools puts together what planning addresses asks of a cluster's pools: surge is for those whose document names none, routes is how
 // many a table holds. Subnets that could not be looked at are in unseen, a sentence each: they limit nothing.
-func Pools(s *network.Snapshot, cluster *network.Cluster, surge capacity.Surge, routes int) (pools []capacity.Pool, unseen []string, err error) {
+func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge, routes int) (pools []capacity.Pool, unseen []string, err error) {
 	for _, p := range cluster.Pools {
 		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginName()), MaxPods: p.MaxPods, Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
 		switch {
@@ -29,7 +30,7 @@ func Pools(s *network.Snapshot, cluster *network.Cluster, surge capacity.Surge, 
 		}
 		setup.PodCIDR = firstIPv4(cluster.PodCIDRs)
 		pool := capacity.Pool{Name: p.Name, Nodes: p.Count, Autoscaler: p.MaxCount}
-		look := func(id network.ID, prefix *netip.Prefix, used *int) {
+		look := func(id arm.ID, prefix *netip.Prefix, used *int) {
 			if found := s.Subnet(id); found != nil {
 				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
 			} else if id != "" {
@@ -45,7 +46,7 @@ func Pools(s *network.Snapshot, cluster *network.Cluster, surge capacity.Surge, 
 }
 
 // nodeSubnet is the subnet of a pool's nodes, "" where AKS made it and it was not read.
-func nodeSubnet(s *network.Snapshot, cluster *network.Cluster, pool network.Pool) network.ID {
+func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventory.Pool) arm.ID {
 	if own := s.Known(cluster.ID).OwnSubnets; pool.Subnet == "" && len(own) > 0 {
 		return own[0]
 	}

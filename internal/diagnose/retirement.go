@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -85,7 +86,7 @@ func othersOnTable(p *patient) []finding.Finding {
 	}
 	nodes := p.s.NodeSubnetIDs(p.cluster)
 	var found []finding.Finding
-	for _, id := range network.SortIDs(others) {
+	for _, id := range inventory.SortIDs(others) {
 		subnet := p.s.Subnet(id)
 		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) || subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
 			continue // its own, or the subnet, which was read after the table, says otherwise
@@ -105,7 +106,7 @@ func orphansToCome(p *patient) []finding.Finding {
 	if p.config == nil || p.source.Table == "" {
 		return nil // a table that holds pod routes may be the cluster's own
 	}
-	var tables []network.ID
+	var tables []arm.ID
 	for _, table := range p.s.Tables {
 		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) && !p.s.Elsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
@@ -115,7 +116,7 @@ func orphansToCome(p *patient) []finding.Finding {
 		return nil
 	}
 	var names, lines []string
-	for _, id := range network.SortIDs(tables) {
+	for _, id := range inventory.SortIDs(tables) {
 		names, lines = append(names, id.Short()), append(lines, string(id))
 	}
 	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave routes to pods of cluster %s behind in %s",
@@ -158,11 +159,11 @@ func (p *patient) surroundings() []surrounding {
 	for _, prefix := range p.cluster.ServiceCIDRs {
 		out = append(out, surrounding{prefix, "the services"})
 	}
-	var networks []network.ID
+	var networks []arm.ID
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		networks = append(networks, subnet.Parent())
 	}
-	for _, id := range network.SortIDs(networks) {
+	for _, id := range inventory.SortIDs(networks) {
 		vnet := p.s.VNets[id.Key()]
 		if vnet == nil {
 			continue

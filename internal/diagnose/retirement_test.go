@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestRetirement: every kubenet cluster is told how many days are left, what stands in the way and what comes then.
@@ -146,7 +146,7 @@ func TestMigrationConditions(t *testing.T) {
 		w.props(shop)["networkProfile"].(object)["networkPolicy"] = name
 		return w
 	}
-	long := netGroup + "/providers/Microsoft.Network/virtualNetworks/" + network.ID(strings.Repeat("v", 64)) + "/subnets/nodes"
+	long := netGroup + "/providers/Microsoft.Network/virtualNetworks/" + arm.ID(strings.Repeat("v", 64)) + "/subnets/nodes"
 	for name, tt := range map[string]struct {
 		w    *world
 		code finding.Code

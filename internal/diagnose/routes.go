@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -18,7 +18,7 @@ type book struct {
 	own   plan.Ownership
 	nodes nodeSet
 	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they lead to, held who holds an address.
-	pods map[netip.Prefix]network.Route
+	pods map[netip.Prefix]inventory.Route
 	hops map[netip.Addr]bool
 	held map[netip.Addr]string
 	// claims are the pod CIDRs of the nodes, where Kubernetes says them.
@@ -35,7 +35,7 @@ func (p *patient) open() *book {
 	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
 		return nil
 	}
-	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(), pods: map[netip.Prefix]network.Route{},
+	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(), pods: map[netip.Prefix]inventory.Route{},
 		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{}, misled: map[string]bool{}}
 	if len(b.own.PodCIDRs()) == 0 {
 		return nil
@@ -85,14 +85,14 @@ func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Fi
 }
 
 // about makes a finding about one route, whose remedy is to delete it.
-func (b *book) about(code finding.Code, r network.Route, format string, args ...any) finding.Finding {
+func (b *book) about(code finding.Code, r inventory.Route, format string, args ...any) finding.Finding {
 	return b.ofTable(code, "route %s (%s to %s) in the own table %s of cluster %s %s", r.Name, r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format, args...)).
 		About(r.Name).WithFix("az network route-table route delete --ids %s", b.table.ID.Child("routes", r.Name))
 }
 
 // look judges one route that the cloud provider takes for its own: one that begins or ends inside a pod CIDR (route_controller,
 // isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8 to a firewall, is nobody's business here: the nodes' own routes are longer.
-func (b *book) look(r network.Route) {
+func (b *book) look(r inventory.Route) {
 	for _, cidr := range b.own.PodCIDRs() {
 		switch {
 		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) && !cidr.Contains(last(r.Prefix)):
@@ -115,7 +115,7 @@ func last(p netip.Prefix) netip.Addr {
 }
 
 // odd judges a route inside the pod CIDR to what cannot be a node's prefix.
-func (b *book) odd(r network.Route, inside netip.Prefix) {
+func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 	for prefix, pod := range b.pods {
 		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) || pod.SameHop(r) || b.nodes.asked && b.claims[prefix] == nil {
 			continue
@@ -124,7 +124,7 @@ func (b *book) odd(r network.Route, inside netip.Prefix) {
 			b.twice(r, pod)
 			return
 		}
-		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these pods do not go to their node at %s", prefix, network.RouteNode(pod.Name), pod.NextHop())
+		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these pods do not go to their node at %s", prefix, inventory.RouteNode(pod.Name), pod.NextHop())
 		if r.Hop.IsValid() {
 			f.Severity = finding.Warning
 			f = f.With(fmt.Sprintf("%s is an appliance, which may pass them on", r.Hop))
@@ -136,10 +136,10 @@ func (b *book) odd(r network.Route, inside netip.Prefix) {
 }
 
 // pod judges a route to what can be a node's prefix.
-func (b *book) pod(r network.Route, inside netip.Prefix) {
+func (b *book) pod(r inventory.Route, inside netip.Prefix) {
 	owner := b.claims[r.Prefix]
 	if !b.nodes.asked {
-		owner = b.nodes.byName[strings.ToLower(network.RouteNode(r.Name))]
+		owner = b.nodes.byName[strings.ToLower(inventory.RouteNode(r.Name))]
 	}
 	switch {
 	case owner != nil:
@@ -155,7 +155,7 @@ func (b *book) pod(r network.Route, inside netip.Prefix) {
 }
 
 // owned judges the route of a node that is there.
-func (b *book) owned(r network.Route, n *node) {
+func (b *book) owned(r inventory.Route, n *node) {
 	family := familyOf(r.Prefix.Addr())
 	right := netip.Addr{}
 	for _, a := range n.addrs {
@@ -182,10 +182,10 @@ func (b *book) owned(r network.Route, n *node) {
 }
 
 // nameless judges a route where only the NICs say what nodes there are, and none has the route's name.
-func (b *book) nameless(r network.Route) {
+func (b *book) nameless(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
 	switch {
-	case n != nil && n.name != "" && b.nodes.complete && b.poolOf(network.RouteNode(r.Name)) != "":
+	case n != nil && n.name != "" && b.nodes.complete && b.poolOf(inventory.RouteNode(r.Name)) != "":
 		b.goes(r, "there is no node of this name, and its address has passed on to "+n.String())
 	case n != nil:
 	case b.holder(r.Hop) != "":
@@ -196,17 +196,17 @@ func (b *book) nameless(r network.Route) {
 }
 
 // goes notes a route to a node that is gone.
-func (b *book) goes(r network.Route, why string) {
+func (b *book) goes(r inventory.Route, why string) {
 	b.gone = append(b.gone, fmt.Sprintf("%s (%s to %s): %s", r.Name, r.Prefix, r.NextHop(), why))
 	b.goneID = append(b.goneID, string(b.table.ID.Child("routes", r.Name)))
 }
 
-func (b *book) twice(r, other network.Route) {
+func (b *book) twice(r, other inventory.Route) {
 	b.add(b.about(finding.ClaimedTwice, r, "claims pods of %s, which %s leads to %s", other.Prefix, other.Name, other.NextHop()).
 		With("the longer prefix wins; the fix deletes " + r.Name + ", provided it is the wrong one"))
 }
 
-func (b *book) unmatched(r network.Route, inside netip.Prefix) {
+func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
 	where := "lies inside"
 	if r.Prefix.Bits() < inside.Bits() {
 		where = "reaches into"
@@ -215,7 +215,7 @@ func (b *book) unmatched(r network.Route, inside netip.Prefix) {
 }
 
 // isNode reports whether a route leads to one of the nodes.
-func (b *book) isNode(r network.Route) bool {
+func (b *book) isNode(r inventory.Route) bool {
 	return b.nodes.byAddr[r.Hop] != nil || b.own.NodeHop(r) && b.holder(r.Hop) == ""
 }
 

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // lone is the healthy world without targets: only the cluster's own table counts, and what is in the way of a migration does not.
@@ -31,7 +32,7 @@ func leading(i int, hop string) object {
 }
 
 // machine adds a network interface.
-func (w *world) machine(id network.ID, addresses ...string) *world {
+func (w *world) machine(id arm.ID, addresses ...string) *world {
 	configs := list{}
 	for i, a := range addresses {
 		configs = append(configs, object{"name": fmt.Sprint("ipconfig", i+1), "properties": object{"privateIPAddress": a, "subnet": link(nodes)}})
@@ -40,7 +41,7 @@ func (w *world) machine(id network.ID, addresses ...string) *world {
 }
 
 // node changes what Kubernetes says of a node.
-func (w *world) node(i int, change func(*network.Node)) *world {
+func (w *world) node(i int, change func(*inventory.Node)) *world {
 	change(&w.kube[shop.Key()].Nodes[i])
 	return w
 }
@@ -102,7 +103,7 @@ func TestWrongHop(t *testing.T) {
 	// The node's own address could not be read.
 	lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, "10.42.1.99")).machine(nicID(2)).finds()
 	// Kubernetes may know a node by several addresses.
-	wrong("10.42.1.99").kubernetes().machine(nicID(2), nodeAddr(2), "10.42.1.99").node(2, func(n *network.Node) { n.Addresses = append(n.Addresses, addr("10.42.1.99")) }).finds()
+	wrong("10.42.1.99").kubernetes().machine(nicID(2), nodeAddr(2), "10.42.1.99").node(2, func(n *inventory.Node) { n.Addresses = append(n.Addresses, addr("10.42.1.99")) }).finds()
 }
 
 func TestHopNotNode(t *testing.T) {
@@ -204,7 +205,7 @@ func TestForwardingOff(t *testing.T) {
 	is(t, f, finding.Error)
 	says(t, f, "aks-nodepool1-12345678-vmss instance 1", "az vmss update --ids "+string(scaleSet()))
 	alone := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
-	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).sized("count", 4).also(func(s *network.Snapshot) { s.Taken = time.Time{} }).
+	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).sized("count", 4).also(func(s *inventory.Snapshot) { s.Taken = time.Time{} }).
 		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+string(alone))
 	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState", object{"code": "Stopped"}).finds()
 	// Not a node's: a private endpoint, or a machine of somebody else.

@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -28,12 +29,12 @@ func checkSharing(p *patient) []finding.Finding {
 }
 
 // speaksFor reports whether this cluster tells of it and the other: each pair is told once.
-func (p *patient) speaksFor(other *network.Cluster) bool {
+func (p *patient) speaksFor(other *inventory.Cluster) bool {
 	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() || !slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
 // neighbour tells what this cluster and another one share.
-func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
+func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	told := func(f finding.Finding) finding.Finding {
 		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
@@ -73,9 +74,9 @@ func (p *patient) neighbour(other *network.Cluster) []finding.Finding {
 
 // usedBy reports whether another cluster uses a table, too: by its config, or because a node subnet of its has the table and the table leads to
 // its nodes. An association alone can be a mistake, which is found with the other cluster.
-func (p *patient) usedBy(other *network.Cluster, table *network.RouteTable) bool {
+func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
-		if other.ID.Equal(network.ID(c.Spec.ClusterID)) && table.ID.Equal(network.ID(c.Spec.RouteTableID)) {
+		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
 			return true
 		}
 	}
@@ -88,21 +89,21 @@ func (p *patient) usedBy(other *network.Cluster, table *network.RouteTable) bool
 }
 
 // configFor is a config that says nothing but which cluster it is.
-func configFor(c *network.Cluster) *v1alpha1.ClusterRoutes {
+func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 	config := &v1alpha1.ClusterRoutes{}
 	config.Spec.ClusterID = string(c.ID)
 	return config
 }
 
 // leadsToBoth finds a target of this cluster that leads to nodes of the other one, too; where the other's config has it as well, keeping says so.
-func (p *patient) leadsToBoth(other *network.Cluster) (table network.ID, said bool) {
+func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
 		return "", false
 	}
 	for _, t := range p.config.Spec.Targets {
-		id := network.ID(t.RouteTableID)
+		id := arm.ID(t.RouteTableID)
 		for _, c := range p.Configs {
-			said = said || other.ID.Equal(network.ID(c.Spec.ClusterID)) && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return id.Equal(network.ID(t.RouteTableID)) })
+			said = said || other.ID.Equal(arm.ID(c.Spec.ClusterID)) && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return id.Equal(arm.ID(t.RouteTableID)) })
 		}
 		if target := p.s.Table(id); target != nil && !said && plan.Carries(p.s, configFor(other), target) {
 			return id, false
@@ -112,7 +113,7 @@ func (p *patient) leadsToBoth(other *network.Cluster) (table network.ID, said bo
 }
 
 // near reports whether the nodes of both clusters are in one network, or in peered ones.
-func (p *patient) near(other *network.Cluster) bool {
+func (p *patient) near(other *inventory.Cluster) bool {
 	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
 		for _, b := range p.s.NodeSubnetIDs(other) {
 			if a.Parent().Equal(b.Parent()) || p.peered(a.Parent(), b.Parent()) || p.peered(b.Parent(), a.Parent()) {
@@ -123,18 +124,18 @@ func (p *patient) near(other *network.Cluster) bool {
 	return false
 }
 
-func (p *patient) peered(a, b network.ID) bool {
+func (p *patient) peered(a, b arm.ID) bool {
 	vnet := p.s.VNets[a.Key()]
 	return vnet != nil && slices.ContainsFunc(vnet.Peers(), b.Equal)
 }
 
 // land is a virtual network that nodes reach: their own, or a peered one.
 type land struct {
-	id       network.ID
+	id       arm.ID
 	prefixes []netip.Prefix
 	own      bool
 	// subnets are its subnets; nil where it was not read, and only its prefixes are known from the peering.
-	subnets []*network.Subnet
+	subnets []*inventory.Subnet
 	read    bool
 }
 
@@ -165,7 +166,7 @@ func (p *patient) networks() []land {
 	return all
 }
 
-func (p *patient) land(vnet *network.VNet, own bool) land {
+func (p *patient) land(vnet *inventory.VNet, own bool) land {
 	l := land{id: vnet.ID, prefixes: vnet.Prefixes, own: own, read: true}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
 		if s := p.s.Subnets[key]; s.ID.Parent().Equal(vnet.ID) {

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
-	blog       = network.ID("/subscriptions/" + sub + "/resourceGroups/blog-rg/providers/Microsoft.ContainerService/managedClusters/blog")
+	blog       = arm.ID("/subscriptions/" + sub + "/resourceGroups/blog-rg/providers/Microsoft.ContainerService/managedClusters/blog")
 	blogNodes  = vnet + "/subnets/blog"
 	blogTable  = netGroup + "/providers/Microsoft.Network/routeTables/blog-rt"
 	peeredVNet = netGroup + "/providers/Microsoft.Network/virtualNetworks/peered-vnet"
 )
 
 // second adds another kubenet cluster, blog, with its node subnet and pod CIDR.
-func (w *world) second(subnet network.ID, podCIDR string) *world {
+func (w *world) second(subnet arm.ID, podCIDR string) *world {
 	return w.put(object{"id": string(blog), "name": "blog", "location": "westeurope", "properties": object{
 		"nodeResourceGroup": "MC_blog", "networkProfile": object{"networkPlugin": "kubenet", "podCidr": podCIDR},
 		"agentPoolProfiles": list{object{"name": "np", "count": 1, "vnetSubnetID": string(subnet)}},
@@ -176,7 +177,7 @@ func TestPodCIDRInNetwork(t *testing.T) {
 	inUse["properties"].(object)["ipConfigurations"] = free["ipConfigurations"]
 	is(t, lone(t).peer("10.244.0.0/16", true, inUse).finds(finding.PodsInNetwork), finding.Warning)
 	// The network was not read.
-	wide().also(func(s *network.Snapshot) { clear(s.VNets) }).finds()
+	wide().also(func(s *inventory.Snapshot) { clear(s.VNets) }).finds()
 }
 
 func TestServicesOverlap(t *testing.T) {

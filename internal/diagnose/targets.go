@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -24,7 +24,7 @@ func checkCopies(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
-		if table == p.table || p.isTarget(table.ID) || network.IsManagedTable(table.ID) || p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
+		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) || p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
 			continue // on node subnets it is a matter of which table they should have
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)
@@ -52,18 +52,18 @@ func checkCopies(p *patient) []finding.Finding {
 }
 
 // sameFamilies are the own routes of the address families that a copy has at all: many need but one.
-func sameFamilies(own, copied map[netip.Prefix]network.Route) map[netip.Prefix]network.Route {
+func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix]inventory.Route {
 	has := map[bool]bool{}
 	for prefix := range copied {
 		has[prefix.Addr().Is6()] = true
 	}
 	own = maps.Clone(own)
-	maps.DeleteFunc(own, func(prefix netip.Prefix, _ network.Route) bool { return !has[prefix.Addr().Is6()] })
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool { return !has[prefix.Addr().Is6()] })
 	return own
 }
 
 // misleads reports whether a copy leads to a node that is gone: what the cluster's own table lacks may be that table's fault.
-func (p *patient) misleads(own, copied map[netip.Prefix]network.Route) bool {
+func (p *patient) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
 	for _, nic := range p.interfaces() {
 		for _, c := range nic.Configs {

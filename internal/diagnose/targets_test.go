@@ -3,8 +3,9 @@ package diagnose
 import (
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -87,24 +88,24 @@ func TestRoutesOrphaned(t *testing.T) {
 	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
 	// A cluster's own table is never written, whatever it holds.
 	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the own table of the cluster of shop, which is never written")
-	info(left(oldRoute(oldName)).also(func(s *network.Snapshot) { s.Learn(shop).Written = []network.ID{gwTable} }), "the cluster's identity wrote it")
+	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) { s.Learn(shop).Written = []arm.ID{gwTable} }), "the cluster's identity wrote it")
 	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
 	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is its own is not known")
 
 	// Not proven.
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 is held by some-nic")
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *network.Snapshot) { clear(s.Interfaces) }), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *network.Snapshot) { s.InterfacesOf = []network.ID{nodeGroup} }), "not all network interfaces of subscription")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) { clear(s.Interfaces) }), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) { s.InterfacesOf = []arm.ID{nodeGroup} }), "not all network interfaces of subscription")
 	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.77.0.4")), "10.77.0.4 is in no network that shop-vnet/appgw reaches directly")
-	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true).also(func(s *network.Snapshot) { delete(s.VNets, hub.Key()) }), "virtual network hub-vnet, which has 10.50.0.4, was not read")
+	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }), "virtual network hub-vnet, which has 10.50.0.4, was not read")
 	proven(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true), "no subnet of hub-vnet has 10.50.0.4 any more")
 	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}), "appgw-rt is on no subnet")
 	old := netGroup + "/providers/Microsoft.Network/routeTables/old-rt"
 	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24", "routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),
 		"old-rt is on shop-vnet/old-nodes, where its next hops are: it is or was the own table of a cluster")
-	info(left(oldRoute(oldName)).also(func(s *network.Snapshot) {
-		id := network.ID("/subscriptions/"+sub+"/providers/") + network.TypeCluster
-		s.Unread[id.Key()] = network.Unread{ID: "/subscriptions/" + sub, Status: 403, Code: "AuthorizationFailed"}
+	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) {
+		id := arm.ID("/subscriptions/"+sub+"/providers/") + arm.TypeCluster
+		s.Unread[id.Key()] = inventory.Unread{ID: "/subscriptions/" + sub, Status: 403, Code: "AuthorizationFailed"}
 	}).muted(finding.ReadFailed), "not all clusters could be read: AuthorizationFailed")
 }
 
@@ -121,7 +122,7 @@ func TestRoutesLeftByMigration(t *testing.T) {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)
 	}
 	// Of the two only the one whose node is gone would be removed.
-	changes := plan.New(migrated(podRoute(0), gone).snapshot(), nil).Prune([]network.ID{gwTable}).Plan().Changes
+	changes := plan.New(migrated(podRoute(0), gone).snapshot(), nil).Prune([]arm.ID{gwTable}).Plan().Changes
 	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete || changes[0].Cluster != "shop" {
 		t.Errorf("would change %+v, want by-hand deleted", changes)
 	}

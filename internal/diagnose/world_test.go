@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The world of the tests: a kubenet cluster of three nodes, healthy in all parts. A test changes documents of it, as Azure would
 // show them, and looks at what is found.
 const (
 	sub       = "11111111-1111-1111-1111-111111111111"
-	netGroup  = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
-	shop      = network.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
-	nodeGroup = network.ID("/subscriptions/" + sub + "/resourceGroups/MC_shop-rg_shop_westeurope")
+	netGroup  = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
+	shop      = arm.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
+	nodeGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_shop-rg_shop_westeurope")
 	vnet      = netGroup + "/providers/Microsoft.Network/virtualNetworks/shop-vnet"
 	nodes     = vnet + "/subnets/nodes"
 	appgw     = vnet + "/subnets/appgw"
@@ -39,8 +40,8 @@ type list = []any
 type world struct {
 	t      *testing.T
 	docs   map[string]object // by the ID's key
-	kube   map[string]*network.Kubernetes
-	change []func(*network.Snapshot)
+	kube   map[string]*inventory.Kubernetes
+	change []func(*inventory.Snapshot)
 	quiet  []finding.Code
 	c      Case
 	// aside is how codes begin that a test is not about.
@@ -50,11 +51,11 @@ type world struct {
 func nodeAddr(i int) string { return fmt.Sprintf("10.42.1.%d", 4+i) }
 func nodeName(i int) string { return fmt.Sprintf("aks-nodepool1-12345678-vmss%06d", i) }
 func nodePods(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }
-func scaleSet() network.ID {
+func scaleSet() arm.ID {
 	return nodeGroup + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-nodepool1-12345678-vmss"
 }
-func nicID(i int) network.ID {
-	return scaleSet() + network.ID(fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-nodepool1-12345678-vmss", i))
+func nicID(i int) arm.ID {
+	return scaleSet() + arm.ID(fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-nodepool1-12345678-vmss", i))
 }
 
 func route(name, prefix, hopType, hop string) object {
@@ -70,7 +71,7 @@ func podRoute(i int) object {
 	return route(name, nodePods(i), "VirtualAppliance", nodeAddr(i))
 }
 
-func table(id network.ID, subnet network.ID, routes ...any) object {
+func table(id arm.ID, subnet arm.ID, routes ...any) object {
 	return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"routes": routes, "subnets": list{object{"id": string(subnet)}}}}
 }
 
@@ -81,12 +82,12 @@ func parsed(prefixes ...string) (out []netip.Prefix) {
 	return out
 }
 
-func link(id network.ID) object { return object{"id": string(id)} }
+func link(id arm.ID) object { return object{"id": string(id)} }
 
 // healthy is the world in which nothing is wrong.
 func healthy(t *testing.T) *world {
-	w := &world{t: t, docs: map[string]object{}, kube: map[string]*network.Kubernetes{}}
-	w.c = Case{Clusters: []network.ID{shop}, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+	w := &world{t: t, docs: map[string]object{}, kube: map[string]*inventory.Kubernetes{}}
+	w.c = Case{Clusters: []arm.ID{shop}, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	config.Metadata.Name = "shop"
 	config.Spec.ClusterID = string(shop)
@@ -127,7 +128,7 @@ func healthy(t *testing.T) *world {
 }
 
 // securityGroup is one with Azure's default rules and the given ones.
-func securityGroup(id network.ID, rules ...any) object {
+func securityGroup(id arm.ID, rules ...any) object {
 	standard := func(name string, priority int, direction, access, protocol, source, destination string) object {
 		return object{"name": name, "properties": object{"priority": priority, "direction": direction, "access": access, "protocol": protocol,
 			"sourceAddressPrefix": source, "destinationAddressPrefix": destination, "sourcePortRange": "*", "destinationPortRange": "*"}}
@@ -144,30 +145,30 @@ func securityGroup(id network.ID, rules ...any) object {
 
 // put adds or replaces a document.
 func (w *world) put(doc object) *world {
-	w.docs[network.ID(doc["id"].(string)).Key()] = doc
+	w.docs[arm.ID(doc["id"].(string)).Key()] = doc
 	return w
 }
 
 // without removes a document: nothing of that ID is in the snapshot.
-func (w *world) without(id network.ID) *world {
+func (w *world) without(id arm.ID) *world {
 	delete(w.docs, id.Key())
 	return w
 }
 
 // absent removes a document, and a GET of it answers 404.
-func (w *world) absent(id network.ID) *world {
-	return w.without(id).also(func(s *network.Snapshot) { s.Unread[id.Key()] = network.Unread{ID: id, Absent: true, Status: 404} })
+func (w *world) absent(id arm.ID) *world {
+	return w.without(id).also(func(s *inventory.Snapshot) { s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true, Status: 404} })
 }
 
 // also changes the snapshot itself.
-func (w *world) also(change func(*network.Snapshot)) *world {
+func (w *world) also(change func(*inventory.Snapshot)) *world {
 	w.change = append(w.change, change)
 	return w
 }
 
 // props are the properties of a document, to be changed in place; of a subnet, those inside its network's document.
-func (w *world) props(id network.ID) object {
-	if !id.Is(network.TypeSubnet) {
+func (w *world) props(id arm.ID) object {
+	if !id.Is(arm.TypeSubnet) {
 		doc := w.docs[id.Key()]
 		if doc == nil {
 			w.t.Fatalf("no document %s", id)
@@ -175,7 +176,7 @@ func (w *world) props(id network.ID) object {
 		return doc["properties"].(object)
 	}
 	for _, subnet := range w.props(id.Parent())["subnets"].(list) {
-		if id.Equal(network.ID(subnet.(object)["id"].(string))) {
+		if id.Equal(arm.ID(subnet.(object)["id"].(string))) {
 			return subnet.(object)["properties"].(object)
 		}
 	}
@@ -184,26 +185,26 @@ func (w *world) props(id network.ID) object {
 }
 
 // set sets one property.
-func (w *world) set(id network.ID, name string, value any) *world {
+func (w *world) set(id arm.ID, name string, value any) *world {
 	w.props(id)[name] = value
 	return w
 }
 
 // unset removes one property.
-func (w *world) unset(id network.ID, name string) *world {
+func (w *world) unset(id arm.ID, name string) *world {
 	delete(w.props(id), name)
 	return w
 }
 
 // addSubnet adds a subnet to its network.
-func (w *world) addSubnet(id network.ID, properties object) *world {
+func (w *world) addSubnet(id arm.ID, properties object) *world {
 	p := w.props(id.Parent())
 	p["subnets"] = append(p["subnets"].(list), object{"id": string(id), "name": id.Name(), "properties": properties})
 	return w
 }
 
 // routes replaces a table's routes.
-func (w *world) routes(id network.ID, routes ...any) *world { return w.set(id, "routes", routes) }
+func (w *world) routes(id arm.ID, routes ...any) *world { return w.set(id, "routes", routes) }
 
 // profile sets a field of the cluster's network profile.
 func (w *world) profile(name string, value any) *world {
@@ -231,7 +232,7 @@ func (w *world) network(name, prefix string) *world {
 
 // peered adds the virtual network hub-vnet, 10.50.0.0/16, peered with the nodes'.
 func (w *world) peered(state string, access, forwarded bool) *world {
-	peering := func(name string, remote network.ID, prefix string) list {
+	peering := func(name string, remote arm.ID, prefix string) list {
 		return list{object{"name": name, "properties": object{"remoteVirtualNetwork": link(remote), "remoteAddressSpace": object{"addressPrefixes": list{prefix}},
 			"peeringState": state, "allowVirtualNetworkAccess": access, "allowForwardedTraffic": forwarded}}}
 	}
@@ -240,16 +241,16 @@ func (w *world) peered(state string, access, forwarded bool) *world {
 }
 
 // side sets a property of a network's side of the peering.
-func (w *world) side(of network.ID, name string, value any) *world {
+func (w *world) side(of arm.ID, name string, value any) *world {
 	w.props(of)["virtualNetworkPeerings"].(list)[0].(object)["properties"].(object)[name] = value
 	return w
 }
 
 // kubernetes lets the cluster's own API say that its nodes are as they should be.
 func (w *world) kubernetes() *world {
-	k := &network.Kubernetes{Nodes: []network.Node{}, Pods: []network.Pod{}}
+	k := &inventory.Kubernetes{Nodes: []inventory.Node{}, Pods: []inventory.Pod{}}
 	for i := range 3 {
-		nodes, err := network.DecodeNodes([]byte(fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"labels":{"kubernetes.azure.com/agentpool":"nodepool1"}},
+		nodes, err := inventory.DecodeNodes([]byte(fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"labels":{"kubernetes.azure.com/agentpool":"nodepool1"}},
 			"spec":{"podCIDR":%q,"podCIDRs":[%q],"providerID":"azure://%s/virtualMachines/%d"},
 			"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"True"},{"type":"NetworkUnavailable","status":"False","reason":"RouteCreated"}]}}`,
 			nodeName(i), nodePods(i), nodePods(i), scaleSet(), i, nodeAddr(i))))
@@ -263,11 +264,11 @@ func (w *world) kubernetes() *world {
 }
 
 // snapshot decodes the documents as if they had just been read.
-func (w *world) snapshot() *network.Snapshot {
+func (w *world) snapshot() *inventory.Snapshot {
 	w.t.Helper()
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	s.Taken = w.c.Today
-	s.Listed, s.InterfacesOf = []network.ID{"/subscriptions/" + sub}, []network.ID{"/subscriptions/" + sub}
+	s.Listed, s.InterfacesOf = []arm.ID{"/subscriptions/" + sub}, []arm.ID{"/subscriptions/" + sub}
 	for _, doc := range w.docs {
 		raw, err := json.Marshal(doc)
 		if err != nil {
@@ -315,7 +316,7 @@ func (w *world) finds(codes ...finding.Code) finding.Finding {
 	if !slices.Equal(slices.Compact(slices.Clone(got)), want) {
 		w.t.Errorf("found %v, want %v", got, want)
 		for _, f := range found {
-			w.t.Logf("%s %s %s: %s %q fix: %s", f.Severity, f.Code, network.ID(f.Resource).Short(), f.Message, f.Evidence, f.Fix)
+			w.t.Logf("%s %s %s: %s %q fix: %s", f.Severity, f.Code, arm.ID(f.Resource).Short(), f.Message, f.Evidence, f.Fix)
 		}
 	}
 	for _, f := range found {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // activityRecord is one entry of the activity log. A write makes two, one when it starts and one when it ends, and where it
@@ -19,7 +19,7 @@ import (
 type activityRecord struct {
 	id, operationID, correlationID string
 	at                             time.Time
-	resource                       network.ID
+	resource                       arm.ID
 	operation                      string // Microsoft.Network/routeTables/write
 	event, status, subStatus       string // EndRequest, Failed, BadRequest
 	who                            Principal
@@ -40,7 +40,7 @@ const (
 const maxActivity = 50_000
 
 // record notes a write in the activity log under the name of its caller.
-func (e *Emulator) record(c *call, id network.ID, verb string, f *failure) {
+func (e *Emulator) record(c *call, id arm.ID, verb string, f *failure) {
 	r := e.recordStart(c, id, verb)
 	if f != nil {
 		e.note(r.ended(f))
@@ -65,7 +65,7 @@ func (e *Emulator) record(c *call, id network.ID, verb string, f *failure) {
 }
 
 // recordOperation notes an operation of which only its end says how it ends.
-func (e *Emulator) recordOperation(c *call, id network.ID, verb string, op *operation) {
+func (e *Emulator) recordOperation(c *call, id arm.ID, verb string, op *operation) {
 	r := e.recordStart(c, id, verb)
 	r.status, r.subStatus, r.ends = activityAccepted, "Accepted", op.ends
 	e.note(r)
@@ -73,7 +73,7 @@ func (e *Emulator) recordOperation(c *call, id network.ID, verb string, op *oper
 }
 
 // recordStart notes the beginning of a write and returns what is to be completed to the record of its end.
-func (e *Emulator) recordStart(c *call, id network.ID, verb string) activityRecord {
+func (e *Emulator) recordStart(c *call, id arm.ID, verb string) activityRecord {
 	r := activityRecord{operationID: uuid.NewString(), correlationID: c.ids[1], resource: id, operation: operationOn(id) + "/" + verb, who: c.who}
 	r.event, r.status, r.body = "BeginRequest", activityStarted, c.body
 	e.note(r)
@@ -104,7 +104,7 @@ func (e *Emulator) note(r activityRecord) {
 }
 
 // runsUntil is when the operation ends that a write has started.
-func (e *Emulator) runsUntil(c *call, id network.ID, verb string) time.Time {
+func (e *Emulator) runsUntil(c *call, id arm.ID, verb string) time.Time {
 	if verb != "write" {
 		return time.Now().Add(e.operationTime(c))
 	}
@@ -173,8 +173,8 @@ func (r activityRecord) level() string {
 }
 
 // operationOn is what the operations on a resource begin with: its type, save for resource groups.
-func operationOn(id network.ID) string {
-	if id.Is(network.TypeResourceGroup) {
+func operationOn(id arm.ID) string {
+	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"
 	}
 	return kindName(id)

@@ -7,21 +7,21 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // addresses are the ones taken in a subnet.
 type addresses struct {
-	by map[netip.Addr]network.ID // the IP configuration that holds it
+	by map[netip.Addr]arm.ID // the IP configuration that holds it
 	// lowest is the first address of a prefix that may be free, so that giving out many does not look at all each time.
 	lowest map[netip.Prefix]netip.Addr
 }
 
 // addressesOf returns what is taken in a subnet.
-func (s *store) addressesOf(subnet network.ID) *addresses {
+func (s *store) addressesOf(subnet arm.ID) *addresses {
 	a := s.inUse[subnet.Key()]
 	if a == nil {
-		a = &addresses{by: map[netip.Addr]network.ID{}}
+		a = &addresses{by: map[netip.Addr]arm.ID{}}
 		s.inUse[subnet.Key()] = a
 	}
 	return a
@@ -30,9 +30,9 @@ func (s *store) addressesOf(subnet network.ID) *addresses {
 // configurations are the IP configurations as a subnet shows them: one reference each, sorted. The ones of Application
 // Gateways it shows elsewhere.
 func (a *addresses) configurations() []any {
-	seen := map[network.ID]bool{}
+	seen := map[arm.ID]bool{}
 	for _, id := range a.by {
-		if !id.Is(network.TypeGateway + "/gatewayIPConfigurations") {
+		if !id.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			seen[id] = true
 		}
 	}
@@ -47,7 +47,7 @@ func (a *addresses) configurations() []any {
 const reserved = 4
 
 // allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it is full.
-func (s *store) allocate(subnet network.ID, prefix netip.Prefix, holder network.ID) netip.Addr {
+func (s *store) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
 	used := s.addressesOf(subnet)
 	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool { _, taken := used.by[a]; return taken })
 	if addr.IsValid() {
@@ -83,7 +83,7 @@ func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr
 }
 
 // release gives addresses back.
-func (s *store) release(subnet network.ID, addrs ...netip.Addr) {
+func (s *store) release(subnet arm.ID, addrs ...netip.Addr) {
 	used := s.addressesOf(subnet)
 	for _, a := range addrs {
 		delete(used.by, a)
@@ -94,15 +94,15 @@ func (s *store) release(subnet network.ID, addrs ...netip.Addr) {
 
 // seat is an address that an IP configuration takes in a subnet.
 type seat struct {
-	subnet network.ID
+	subnet arm.ID
 	addr   netip.Addr
-	holder network.ID
+	holder arm.ID
 }
 
 // settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as asked for, dynamic ones
 // as they were while the subnet is the same. They are taken once the resource is stored.
 func (e *Emulator) settleSeats(r *resource) *failure {
-	if r.id.Is(network.TypeScaleSet) {
+	if r.id.Is(arm.TypeScaleSet) {
 		return nil // settleScaleSet has
 	}
 	chosen := map[string]bool{}
@@ -144,7 +144,7 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 }
 
 // seatKey names an address of a subnet.
-func seatKey(subnet network.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
+func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
 
 // dynamicSeat is the address that an IP configuration has already, or a free one, which it notes as chosen.
 func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat, *failure) {
@@ -199,7 +199,7 @@ func (e *Emulator) keptSeat(ref reference, subnet *resource) netip.Addr {
 }
 
 // partOf reports whether an ID is of a part of a resource.
-func partOf(id, whole network.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
+func partOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
 
 // showSeats writes the chosen addresses into the document.
 func showSeats(r *resource) {
@@ -231,7 +231,7 @@ func (e *Emulator) leaveSeats(r *resource) {
 		}
 		used := e.store.addressesOf(ref.target())
 		used.lowest = nil
-		maps.DeleteFunc(used.by, func(_ netip.Addr, holder network.ID) bool { return partOf(holder, r.id) })
+		maps.DeleteFunc(used.by, func(_ netip.Addr, holder arm.ID) bool { return partOf(holder, r.id) })
 		e.store.touchAround(ref.target())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 var poolName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
@@ -69,7 +69,7 @@ func defaultMaxPods(p, properties object) int {
 }
 
 // checkPools checks a cluster's pools together.
-func (e *Emulator) checkPools(id network.ID, properties object, isNew bool) *failure {
+func (e *Emulator) checkPools(id arm.ID, properties object, isNew bool) *failure {
 	pools := listAt(properties, "agentPoolProfiles")
 	seen := map[string]bool{}
 	systems := 0
@@ -146,7 +146,7 @@ func (e *Emulator) poolDocument(r *resource, p object) object {
 	e.showPool(r, p)
 	name := text(p, "name")
 	delete(p, "name")
-	return object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": network.TypeCluster + "/agentPools", "properties": p}
+	return object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": arm.TypeCluster + "/agentPools", "properties": p}
 }
 
 // agentPoolCall handles agent pools: they are part of their cluster's document.
@@ -155,7 +155,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	if n < 9 || n > 12 || !strings.EqualFold(c.path[6], "managedClusters") || !strings.EqualFold(c.path[8], "agentPools") {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	r := e.store.get(id)
 	if r == nil {
 		return reply{}, missing(id), true

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Defaults of AKS.
@@ -44,7 +44,7 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	setDefault(r.body, "identity", object{"type": "SystemAssigned"})
 	properties["powerState"] = object{"code": "Running"}
 	if before == nil {
-		if f := e.checkNodeGroup(r.id, network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
+		if f := e.checkNodeGroup(r.id, arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
 			return f
 		}
 	}
@@ -84,7 +84,7 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 }
 
 // checkNodeGroup refuses a node resource group that cannot be made for the cluster.
-func (e *Emulator) checkNodeGroup(cluster, group network.ID) *failure {
+func (e *Emulator) checkNodeGroup(cluster, group arm.ID) *failure {
 	switch {
 	case group.Equal(cluster.Group()):
 		return fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup", "The node resource group %s is the resource group of the cluster.", group.Name())
@@ -176,7 +176,7 @@ func (e *Emulator) undo(cl *cluster, old *resource, f *failure) *failure {
 }
 
 // digitsOf are the eight digits in the names of what AKS makes for a cluster.
-func digitsOf(cluster network.ID) string {
+func digitsOf(cluster arm.ID) string {
 	h := fnv.New32a()
 	h.Write([]byte(cluster.Key()))
 	return fmt.Sprintf("%08d", h.Sum32()%100_000_000)
@@ -189,11 +189,11 @@ func (e *Emulator) newCluster(r *resource) *cluster {
 		id:        r.id,
 		digits:    digitsOf(r.id),
 		location:  text(r.body, "location"),
-		nodeGroup: network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup")),
+		nodeGroup: arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup")),
 		mode:      modeOf(objectAt(properties, "networkProfile")),
 		podCIDRs:  validPrefixes(list(objectAt(properties, "networkProfile"), "podCidrs")),
 	}
-	if cl.who = e.clusterPrincipal(r); network.ID(cl.who.Resource).Equal(r.id) {
+	if cl.who = e.clusterPrincipal(r); arm.ID(cl.who.Resource).Equal(r.id) {
 		e.identity.add(cl.who)
 	}
 	cl.provider = &cloudProvider{e: e, cluster: cl, bugs: e.opts.RouteBugs}
@@ -214,10 +214,10 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 		}
 	}
 	e.assign(cl.nodeGroup, cl.who, "Contributor")
-	var subnets []network.ID
+	var subnets []arm.ID
 	own := false
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
-		if id := network.ID(text(p, "vnetSubnetID")); id != "" {
+		if id := arm.ID(text(p, "vnetSubnetID")); id != "" {
 			subnets = append(subnets, id)
 		} else {
 			own = true
@@ -251,7 +251,7 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 		}
 	}
 	if cl.table == "" || e.store.get(cl.table) == nil && strings.EqualFold(string(cl.table.Group()), string(cl.nodeGroup)) {
-		cl.table = network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeRouteTable, "aks-agentpool-"+cl.digits+"-routetable")
+		cl.table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable, "aks-agentpool-"+cl.digits+"-routetable")
 		if f := e.aksPut(cl, cl.table, object{"properties": object{"routes": []any{}}}); f != nil {
 			return f
 		}
@@ -272,8 +272,8 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 
 // aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to end before it goes on;
 // here its own writes just do not mind them.
-func (e *Emulator) aksPut(cl *cluster, id network.ID, body object) *failure {
-	if body["location"] == nil && !id.Is(network.TypeSubnet) {
+func (e *Emulator) aksPut(cl *cluster, id arm.ID, body object) *failure {
+	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
 		body["location"] = cl.location
 	}
 	c := cl.call(http.MethodPut, id, body)
@@ -285,14 +285,14 @@ func (e *Emulator) aksPut(cl *cluster, id network.ID, body object) *failure {
 }
 
 // aksWrite is aksPut without a look at locks and policies.
-func (e *Emulator) aksWrite(c *call, id network.ID, body object) *failure {
+func (e *Emulator) aksWrite(c *call, id arm.ID, body object) *failure {
 	_, f := e.putResource(c, id, body)
 	e.record(c, id, "write", f)
 	return f
 }
 
 // call makes a call by the cluster's identity that does not come over the wire.
-func (cl *cluster) call(method string, id network.ID, body object) *call {
+func (cl *cluster) call(method string, id arm.ID, body object) *call {
 	c := &call{
 		method: method, path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
 		header: http.Header{}, base: "https://localhost", version: networkVersion, who: cl.who,
@@ -322,7 +322,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	identity := objectAt(doc, "identity")
 	if assigned := objectAt(identity, "userAssignedIdentities"); assigned != nil {
 		for id := range assigned {
-			if r := e.store.get(network.ID(id)); r != nil {
+			if r := e.store.get(arm.ID(id)); r != nil {
 				assigned[id] = object{"clientId": identityOf(r).ClientID, "principalId": identityOf(r).ObjectID}
 			}
 		}
@@ -338,8 +338,8 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 }
 
 // kubeletIdentity is the identity that AKS makes for the nodes.
-func (cl *cluster) kubeletIdentity() network.ID {
-	return network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
+func (cl *cluster) kubeletIdentity() arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
 }
 
 // clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes its cloud provider
@@ -352,7 +352,7 @@ func (e *Emulator) clusterRemoved(r *resource) {
 	delete(e.clusters, r.id.Key())
 	delete(e.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
-	if network.ID(cl.who.Resource).Equal(cl.id) {
+	if arm.ID(cl.who.Resource).Equal(cl.id) {
 		e.identity.remove(cl.who)
 	}
 	for _, p := range append([]*pool(nil), cl.pools...) {

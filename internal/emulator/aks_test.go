@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const aks = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 
 // podRoutes reads a table's routes as "name prefix hop", without the part of the name that all nodes share.
-func (b *bench) podRoutes(id network.ID) []string {
+func (b *bench) podRoutes(id arm.ID) []string {
 	b.t.Helper()
 	var out []string
 	for _, r := range listAt(objectAt(b.get(id), "properties"), "routes") {
@@ -84,12 +84,12 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	if len(sets) != 1 || !strings.HasPrefix(text(sets[0], "name"), "aks-np-") || fmt.Sprint(objectAt(sets[0], "sku")["capacity"]) != "3" {
 		t.Fatalf("%s", encode(sets))
 	}
-	set := network.ID(text(sets[0], "id"))
+	set := arm.ID(text(sets[0], "id"))
 	first := b.get(set + "/networkInterfaces")
 	if n := len(listAt(first, "value")); n != 2 || !strings.Contains(text(first, "nextLink"), "skiptoken=2") {
 		t.Errorf("%d NICs on the first page, next %q", n, text(first, "nextLink"))
 	}
-	nic := b.get(set + "/virtualMachines/1/networkInterfaces/" + network.ID(set.Name()))
+	nic := b.get(set + "/virtualMachines/1/networkInterfaces/" + arm.ID(set.Name()))
 	configuration := listAt(objectAt(nic, "properties"), "ipConfigurations")[0]
 	if text(objectAt(configuration, "properties"), "privateIPAddress") != "10.0.1.5" || objectAt(nic, "properties")["enableIPForwarding"] != true {
 		t.Errorf("%s", encode(nic))
@@ -226,12 +226,12 @@ func TestGroupInUse(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	other := network.ID("/subscriptions/" + sub + "/resourceGroups/other")
+	other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other")
 	b.put(other, `{"location":"westeurope"}`)
 	cluster := other + "/providers/Microsoft.ContainerService/managedClusters/c"
 	b.put(cluster, fmt.Sprintf(brought, 2))
 	b.refused(http.MethodDelete, group, "", 409, "ResourceGroupDeletionBlocked")
-	for _, id := range []network.ID{other, group} {
+	for _, id := range []arm.ID{other, group} {
 		if status, code := b.try(http.MethodDelete, id, "2024-03-01", ""); status != 200 {
 			t.Errorf("DELETE %s: %d %s", id.Name(), status, code)
 		}
@@ -245,7 +245,7 @@ func TestActivityLog(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 1))
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
-	log := network.ID("/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values")
+	log := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values")
 	query := func(filter string) []object {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, "http://h"+string(log), nil)
@@ -271,7 +271,7 @@ func TestActivityLog(t *testing.T) {
 	for _, r := range query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" + string(rt) + "'") {
 		who := "operator"
 		if mirid, ok := objectAt(r, "claims")["xms_mirid"]; ok {
-			who = network.ID(fmt.Sprint(mirid)).Name()
+			who = arm.ID(fmt.Sprint(mirid)).Name()
 		}
 		got = append(got, text(objectAt(r, "operationName"), "value")+" "+text(objectAt(r, "status"), "value")+" by "+who)
 	}
@@ -371,7 +371,7 @@ func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
 	kubelet := objectAt(b.get(aks), "properties", "identityProfile", "kubeletidentity")
-	identity := b.get(network.ID(text(kubelet, "resourceId")))
+	identity := b.get(arm.ID(text(kubelet, "resourceId")))
 	if p := objectAt(identity, "properties"); text(identity, "name") != aks.Name()+"-agentpool" || text(p, "clientId") != text(kubelet, "clientId") || text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {
 		t.Errorf("%s\n%s", encode(kubelet), encode(identity))
 	}

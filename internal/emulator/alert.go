@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // maxAlerts is how many enabled activity log alerts a subscription may have (Azure Monitor service limits).
@@ -26,7 +26,7 @@ func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
 		return fail(http.StatusBadRequest, "BadRequest", "Required property 'scopes' not found in JSON.")
 	}
 	for _, scope := range scopes {
-		id, err := network.ParseID(strings.TrimSuffix(scope, "/"))
+		id, err := arm.ParseID(strings.TrimSuffix(scope, "/"))
 		if err != nil || !strings.EqualFold(id.Subscription(), r.id.Subscription()) {
 			return fail(http.StatusBadRequest, "BadRequest", "The scope '%s' of activity log alert %s is invalid: all scopes must be in the subscription of the alert rule.", scope, r.id.Name())
 		}
@@ -74,7 +74,7 @@ func checkConditions(r *resource, conditions []object) *failure {
 // enabledAlerts counts those of a subscription.
 func (e *Emulator) enabledAlerts(subscription string) int {
 	n := 0
-	for _, r := range e.store.byType[kindKey(network.TypeAlertRule)] {
+	for _, r := range e.store.byType[kindKey(arm.TypeAlertRule)] {
 		if strings.EqualFold(r.id.Subscription(), subscription) && objectAt(r.body, "properties")["enabled"] != false {
 			n++
 		}
@@ -104,7 +104,7 @@ func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
 
 // alert fires the alerts that ask for a record, once the delay is over.
 func (e *Emulator) alert(record activityRecord) {
-	for _, r := range e.store.byType[kindKey(network.TypeAlertRule)] {
+	for _, r := range e.store.byType[kindKey(arm.TypeAlertRule)] {
 		if alertMatches(objectAt(r.body, "properties"), record) {
 			e.at(time.Now().Add(e.opts.AlertDelay), func() { e.fire(r, record) })
 		}
@@ -116,7 +116,7 @@ func alertMatches(alert object, record activityRecord) bool {
 		return false
 	}
 	inScope := slices.ContainsFunc(list(alert, "scopes"), func(scope string) bool {
-		id := network.ID(strings.TrimSuffix(scope, "/"))
+		id := arm.ID(strings.TrimSuffix(scope, "/"))
 		return record.resource.Equal(id) || partOf(record.resource, id)
 	})
 	if !inScope {
@@ -150,7 +150,7 @@ func leafMatches(leaf object, record activityRecord) bool {
 // fire posts an alert to the webhooks of its action groups.
 func (e *Emulator) fire(alert *resource, record activityRecord) {
 	for _, action := range listAt(objectAt(alert.body, "properties", "actions"), "actionGroups") {
-		group := e.store.get(network.ID(text(action, "actionGroupId")))
+		group := e.store.get(arm.ID(text(action, "actionGroupId")))
 		if group == nil || objectAt(group.body, "properties")["enabled"] == false {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const (
@@ -227,7 +227,7 @@ func TestAlertRefusals(t *testing.T) {
 func TestAlertLimit(t *testing.T) {
 	b := newBench(t, Options{})
 	for i := range maxAlerts {
-		b.put(network.ID(fmt.Sprintf("%s-%d", alertID, i)), alertBody(tableWritten))
+		b.put(arm.ID(fmt.Sprintf("%s-%d", alertID, i)), alertBody(tableWritten))
 	}
 	b.put(alertID+"-0", alertBody(tableWritten))
 	b.refused(http.MethodPut, alertID, alertBody(tableWritten), 409, "QuotaExceeded")
@@ -243,7 +243,7 @@ func TestActivityRecords(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 3 * time.Second})
 		log := "/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values"
 		statuses := func(filter string) []string {
-			docs, _ := b.ask(network.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
+			docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
 			var out []string
 			for _, d := range docs {
 				out = append(out, text(objectAt(d, "operationName"), "localizedValue")+": "+text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
@@ -275,7 +275,7 @@ func TestActivityRecords(t *testing.T) {
 		if got := statuses(mine)[0]; !strings.HasPrefix(got, "Create or Update Route Table: Failed ") {
 			t.Errorf("after an operation has failed: %q", got)
 		}
-		docs, _ := b.ask(network.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'", " ", "%20"))
+		docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'", " ", "%20"))
 		got := docs[len(docs)-1]
 		if u := text(got, "id"); !strings.Contains(u, "/ticks/63") {
 			t.Errorf("the ID %s has no .NET ticks", u)
@@ -287,7 +287,7 @@ func TestActivityRecords(t *testing.T) {
 		if have, want := shape("", got), shape("", want); !slices.Equal(have, want) {
 			t.Errorf("a record has\n%v\nwant\n%v", have, want)
 		}
-		docs, _ = b.ask(network.ID(log), "$select=eventName,status&$filter="+strings.ReplaceAll(mine, " ", "%20"))
+		docs, _ = b.ask(arm.ID(log), "$select=eventName,status&$filter="+strings.ReplaceAll(mine, " ", "%20"))
 		if len(docs) == 0 || len(docs[0]) != 2 {
 			t.Errorf("$select: %s", encode(docs))
 		}

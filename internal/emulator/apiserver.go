@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // The clusters' API servers answer below a path of their own: no name leads to this machine everywhere. Their names, which the
@@ -29,12 +29,12 @@ const continueLife = 5 * time.Minute
 func (c *call) toAPIServer() bool { return len(c.path) > 3 && c.path[0] == apiServerPath }
 
 // ofAPIServer is the cluster whose API server is called.
-func (c *call) ofAPIServer() network.ID {
-	return network.ResourceID(c.path[1], c.path[2], network.TypeCluster, c.path[3])
+func (c *call) ofAPIServer() arm.ID {
+	return arm.ResourceID(c.path[1], c.path[2], arm.TypeCluster, c.path[3])
 }
 
 // apiServerURL is where a cluster's API server answers, for somebody who reaches the local Azure at base.
-func apiServerURL(base string, cluster network.ID) string {
+func apiServerURL(base string, cluster arm.ID) string {
 	return base + "/" + strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(), cluster.Name()}, "/")
 }
 
@@ -42,7 +42,7 @@ func apiServerURL(base string, cluster network.ID) string {
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
 // clusterToken is the token of a cluster's user: the same one as long as the cluster is there, and also after a restart.
-func (e *Emulator) clusterToken(cluster network.ID, user string) string {
+func (e *Emulator) clusterToken(cluster arm.ID, user string) string {
 	mac := hmac.New(sha256.New, e.identity.key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))

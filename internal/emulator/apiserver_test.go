@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // apiServer asks a cluster's API server with a token, of the cluster's user where none is named.
-func (b *bench) apiServer(cluster network.ID, method, path, token string) (int, object) {
+func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, object) {
 	b.t.Helper()
 	if token == "" {
 		token = b.e.clusterToken(cluster, "clusterUser")
@@ -34,15 +35,15 @@ func (b *bench) apiServer(cluster network.ID, method, path, token string) (int, 
 }
 
 // kubernetes decodes what the API server lists, as a diagnosis does.
-func (b *bench) kubernetes(cluster network.ID) ([]network.Node, []network.Pod) {
+func (b *bench) kubernetes(cluster arm.ID) ([]inventory.Node, []inventory.Pod) {
 	b.t.Helper()
 	status, doc := b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
-	nodes, err := network.DecodeNodes(encode(doc))
+	nodes, err := inventory.DecodeNodes(encode(doc))
 	if status != 200 || err != nil {
 		b.t.Fatal(status, err)
 	}
 	_, doc = b.apiServer(cluster, http.MethodGet, "/api/v1/pods", "")
-	pods, err := network.DecodePods(encode(doc))
+	pods, err := inventory.DecodePods(encode(doc))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestNodesAndPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := withNetwork(t, Options{})
 			b.put(aks, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+test.pool))
-			cluster, err := network.DecodeCluster(encode(b.get(aks)))
+			cluster, err := inventory.DecodeCluster(encode(b.get(aks)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +75,7 @@ func TestNodesAndPods(t *testing.T) {
 			if ours, _ := cluster.Holds(nodes); !ours || len(nodes) != 3 {
 				t.Fatalf("%d nodes, of the cluster: %v", len(nodes), ours)
 			}
-			by, taken := map[string]network.Node{}, map[netip.Addr]string{}
+			by, taken := map[string]inventory.Node{}, map[netip.Addr]string{}
 			for _, n := range nodes {
 				by[n.Name] = n
 				if n.Pool != "np" || len(n.Addresses) != 1 || !subnetA.Contains(n.Addresses[0]) || n.Created.IsZero() || n.Ready != (name != "no plugin") {
@@ -230,7 +231,7 @@ func TestAPIServerPages(t *testing.T) {
 }
 
 // sees expects a Status from an API server.
-func (b *bench) sees(cluster network.ID, path, token string, status int, reason string) {
+func (b *bench) sees(cluster arm.ID, path, token string, status int, reason string) {
 	b.t.Helper()
 	got, doc := b.apiServer(cluster, http.MethodGet, path, token)
 	if got != status || doc["kind"] != "Status" || text(doc, "reason") != reason || numberOf(doc, "code") != status || text(doc, "message") == "" {
@@ -242,7 +243,7 @@ func (b *bench) sees(cluster network.ID, path, token string, status int, reason 
 func TestAPIServerRefuses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, ``))
-	other := network.ID(strings.TrimSuffix(string(aks), "/c") + "/d")
+	other := arm.ID(strings.TrimSuffix(string(aks), "/c") + "/d")
 	b.sees(aks, "/api/v1/nodes", "nobody", 401, "Unauthorized")
 	b.sees(aks, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
 	b.sees(aks, "/api/v1/nodes", b.e.clusterToken(other, "clusterUser"), 401, "Unauthorized")
@@ -270,7 +271,7 @@ func TestAPIServerRefuses(t *testing.T) {
 func TestAPIServerGone(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, ``))
-	gone := func(cluster network.ID) (gone bool) {
+	gone := func(cluster arm.ID) (gone bool) {
 		defer func() { gone = recover() == http.ErrAbortHandler }()
 		b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
 		return false
@@ -294,7 +295,7 @@ func TestKubeconfig(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, ``))
 	config := func(call string) string {
-		_, answer := b.c.Do(http.MethodPost, aks+network.ID("/"+call), api, nil)
+		_, answer := b.c.Do(http.MethodPost, aks+arm.ID("/"+call), api, nil)
 		doc, _ := decodeObject(answer)
 		raw, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
 		if err != nil {

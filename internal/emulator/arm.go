@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // arm answers one authenticated request.
@@ -36,7 +36,7 @@ func (e *Emulator) armLocked(c *call) (reply, *failure) {
 			return answer, f
 		}
 	}
-	if id, err := network.ParseID("/" + strings.Join(c.path, "/")); err == nil {
+	if id, err := arm.ParseID("/" + strings.Join(c.path, "/")); err == nil {
 		return e.resourceCall(c, id)
 	}
 	return e.listCall(c)
@@ -68,8 +68,8 @@ func notFound(c *call) *failure {
 }
 
 // resourceCall handles one resource by its ID.
-func (e *Emulator) resourceCall(c *call, id network.ID) (reply, *failure) {
-	if group := id.Group(); !id.Is(network.TypeResourceGroup) && group != "" && e.store.get(group) == nil {
+func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
+	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" && e.store.get(group) == nil {
 		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
 	}
 	switch c.method {
@@ -102,9 +102,9 @@ func etagHeader(r *resource) map[string]string {
 }
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
-func missing(id network.ID) *failure {
+func missing(id arm.ID) *failure {
 	switch {
-	case id.Is(network.TypeResourceGroup):
+	case id.Is(arm.TypeResourceGroup):
 		return fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", id.Name())
 	case id.Is(typeRoleAssignment):
 		return fail(http.StatusNotFound, "RoleAssignmentNotFound", "The role assignment '%s' is not found.", id.Name())
@@ -123,7 +123,7 @@ func missing(id network.ID) *failure {
 }
 
 // putCall creates or replaces a resource.
-func (e *Emulator) putCall(c *call, id network.ID) (reply, *failure) {
+func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 	sent, f := decodeObject(c.body)
 	if f != nil {
 		return reply{}, f
@@ -152,7 +152,7 @@ func (e *Emulator) putCall(c *call, id network.ID) (reply, *failure) {
 }
 
 // putResource makes a document of what was sent and stores it, with all that its type asks for.
-func (e *Emulator) putResource(c *call, id network.ID, sent object) (*resource, *failure) {
+func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *failure) {
 	old := e.store.get(id)
 	k := kindOf(id)
 	if _, isObject := sent["properties"].(object); sent["properties"] != nil && !isObject {
@@ -221,8 +221,8 @@ func normalLocation(location string) string {
 }
 
 // precondition checks If-Match and If-None-Match.
-func (e *Emulator) precondition(c *call, id network.ID, old *resource) *failure {
-	if id.Is(network.TypeSubnet) && e.opts.IgnoreSubnetETag {
+func (e *Emulator) precondition(c *call, id arm.ID, old *resource) *failure {
+	if id.Is(arm.TypeSubnet) && e.opts.IgnoreSubnetETag {
 		return nil
 	}
 	match, none := c.header.Get("If-Match"), c.header.Get("If-None-Match")
@@ -237,7 +237,7 @@ func (e *Emulator) precondition(c *call, id network.ID, old *resource) *failure 
 }
 
 // busy refuses a write to a resource on which an operation is running. A virtual network and its subnets are one.
-func (e *Emulator) busy(id network.ID) *failure {
+func (e *Emulator) busy(id arm.ID) *failure {
 	whole := id
 	for strings.Count(whole.Type(), "/") > 1 {
 		whole = whole.Parent()
@@ -246,10 +246,10 @@ func (e *Emulator) busy(id network.ID) *failure {
 	if r == nil || !r.busyUntil.After(time.Now()) {
 		return nil
 	}
-	if whole.Is(network.TypeCluster) {
+	if whole.Is(arm.TypeCluster) {
 		return e.clusterBusy(r)
 	}
-	if whole.Is(network.TypeRouteTable) {
+	if whole.Is(arm.TypeRouteTable) {
 		f := fail(http.StatusTooManyRequests, "RetryableErrorDueToAnotherOperation", "Operation on resource %s is being blocked because another operation is in progress on it. Please retry later.", id)
 		f.retryAfter = 1
 		return f
@@ -258,10 +258,10 @@ func (e *Emulator) busy(id network.ID) *failure {
 }
 
 // deleteCall removes a resource.
-func (e *Emulator) deleteCall(c *call, id network.ID) (reply, *failure) {
+func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 	r := e.store.get(id)
 	if r == nil {
-		if id.Is(network.TypeResourceGroup) {
+		if id.Is(arm.TypeResourceGroup) {
 			return reply{}, missing(id)
 		}
 		return reply{status: http.StatusNoContent}, nil
@@ -269,10 +269,10 @@ func (e *Emulator) deleteCall(c *call, id network.ID) (reply, *failure) {
 	if f := e.precondition(c, id, r); f != nil {
 		return reply{}, f
 	}
-	if id.Is(network.TypeResourceGroup) {
+	if id.Is(arm.TypeResourceGroup) {
 		return e.deleteGroup(c, r)
 	}
-	if id.Is(network.TypeCluster) && e.operationTime(c) > 0 {
+	if id.Is(arm.TypeCluster) && e.operationTime(c) > 0 {
 		return e.deleteCluster(c, r)
 	}
 	if f := e.busy(id); f != nil {
@@ -287,7 +287,7 @@ func (e *Emulator) deleteCall(c *call, id network.ID) (reply, *failure) {
 		return reply{}, f
 	}
 	e.record(c, id, "delete", nil)
-	if k := kindOf(id); k.immediate && !k.unknown && !id.Is(network.TypeResourceGroup) {
+	if k := kindOf(id); k.immediate && !k.unknown && !id.Is(arm.TypeResourceGroup) {
 		return reply{status: http.StatusOK, body: e.render(r, c.version)}, nil
 	}
 	return e.accepted(c, nil), nil
@@ -317,7 +317,7 @@ func (e *Emulator) removeResource(r *resource) *failure {
 	}
 	e.leaveSeats(r)
 	e.store.remove(r.id)
-	if parent := e.store.get(r.id.Parent()); parent != nil && parent.id.Is(network.TypeVNet) {
+	if parent := e.store.get(r.id.Parent()); parent != nil && parent.id.Is(arm.TypeVNet) {
 		e.changedVNet(parent)
 	}
 	return nil
@@ -335,11 +335,11 @@ func (e *Emulator) listCall(c *call) (reply, *failure) {
 	if group := scope.Group(); group != "" && e.store.get(group) == nil {
 		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
 	}
-	if scope.ResourceGroup() != "" && !scope.Is(network.TypeResourceGroup) && e.store.get(scope) == nil {
+	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) && e.store.get(scope) == nil {
 		return reply{}, missing(scope)
 	}
 	all := e.store.list(resourceType, scope)
-	if resourceType == network.TypeResourceGroup { // by their tags
+	if resourceType == arm.TypeResourceGroup { // by their tags
 		matches, f := resourceFilter(c.param("$filter"))
 		if f != nil {
 			return reply{}, f
@@ -350,17 +350,17 @@ func (e *Emulator) listCall(c *call) (reply, *failure) {
 }
 
 // listScope reads the path of a list: what it is a list of, and where.
-func listScope(path []string) (scope network.ID, resourceType string, ok bool) {
+func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
 	n := len(path)
-	parent, err := network.ParseID("/" + strings.Join(path[:n-1], "/"))
+	parent, err := arm.ParseID("/" + strings.Join(path[:n-1], "/"))
 	last := path[n-1]
 	switch {
-	case err == nil && parent.Is(network.TypeSubscription) && strings.EqualFold(last, "resourceGroups"):
-		return parent, network.TypeResourceGroup, true
-	case err == nil && !parent.Is(network.TypeSubscription) && !parent.Is(network.TypeResourceGroup):
+	case err == nil && parent.Is(arm.TypeSubscription) && strings.EqualFold(last, "resourceGroups"):
+		return parent, arm.TypeResourceGroup, true
+	case err == nil && !parent.Is(arm.TypeSubscription) && !parent.Is(arm.TypeResourceGroup):
 		return parent, parent.Type() + "/" + last, true
 	case n >= 5 && strings.EqualFold(path[n-3], "providers"):
-		scope, err := network.ParseID("/" + strings.Join(path[:n-3], "/"))
+		scope, err := arm.ParseID("/" + strings.Join(path[:n-3], "/"))
 		return scope, path[n-2] + "/" + last, err == nil
 	}
 	return "", "", false
@@ -414,7 +414,7 @@ func (e *Emulator) pageObjects(c *call, all []object) (reply, *failure) {
 // pageOf is pageObjects with pages no longer than top, where that is not 0.
 func (e *Emulator) pageOf(c *call, all []object, top int) (reply, *failure) {
 	if c.filtered {
-		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool { return !e.mayRead(c.who, network.ID(text(o, "id"))) })
+		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool { return !e.mayRead(c.who, arm.ID(text(o, "id"))) })
 	}
 	size := e.opts.PageSize
 	if top > 0 {

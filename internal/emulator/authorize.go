@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // wish is what a call asks for, in the words of roles: an action over a scope.
 type wish struct {
 	action string // Microsoft.Network/routeTables/write
-	scope  network.ID
+	scope  arm.ID
 	verb   string // read, write, delete, action
 	list   bool   // of what lies at the scope and below
 	// seen is a wish that everybody has fulfilled who has any role in the subscription.
@@ -31,7 +31,7 @@ func wishOf(c *call) wish {
 	case http.MethodPost:
 		w.verb = "action"
 	}
-	at := func(n int) network.ID { return network.ID("/" + strings.Join(c.path[:n], "/")) }
+	at := func(n int) arm.ID { return arm.ID("/" + strings.Join(c.path[:n], "/")) }
 	n := len(c.path)
 	last := -1 // of the segments called providers, where one can be
 	for i := 0; i < n; i += 2 {
@@ -85,12 +85,12 @@ func wishOf(c *call) wish {
 }
 
 // below reports whether a scope lies below another one.
-func below(id, scope network.ID) bool {
+func below(id, scope arm.ID) bool {
 	return len(id) > len(scope) && id[len(scope)] == '/' && strings.EqualFold(string(id[:len(scope)]), string(scope))
 }
 
 // covers reports whether what is granted at a scope counts for an ID.
-func covers(scope, id network.ID) bool {
+func covers(scope, id arm.ID) bool {
 	return scope == "" || below(id, scope) || len(id) == len(scope) && strings.EqualFold(string(id), string(scope))
 }
 
@@ -149,7 +149,7 @@ func (e *Emulator) authorize(c *call) *failure {
 	if !e.allowed(c.who, w.action, w.scope) {
 		switch {
 		case w.seen && w.scope.Subscription() != "" && e.sees(c.who, w.scope.Subscription()):
-		case w.list && !e.opts.StrictLists && e.anyRole(c.who, func(at network.ID) bool { return below(at, w.scope) }):
+		case w.list && !e.opts.StrictLists && e.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
 			c.filtered = true
 		case w.scope.Subscription() == "":
 			return nil // built-in role definitions are for everybody
@@ -165,7 +165,7 @@ func (e *Emulator) authorize(c *call) *failure {
 		return nil // refused later
 	}
 	links := joinsOf(w.scope, body)
-	var lacking []network.ID
+	var lacking []arm.ID
 	for id, action := range links {
 		if !e.allowed(c.who, action, id) {
 			lacking = append(lacking, id)
@@ -181,7 +181,7 @@ func (e *Emulator) authorize(c *call) *failure {
 // deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster, may join.
 func (e *Emulator) deniedLinks(who Principal, w wish, body object) *failure {
 	links := joinsOf(w.scope, body)
-	var denied []network.ID
+	var denied []arm.ID
 	for id, action := range links {
 		if s := id.Subscription(); len(e.opts.Tenants) > 0 && e.store.hasSubscription(s) && !strings.EqualFold(e.tenantOf(s), who.Tenant) {
 			return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sthe current tenant '%s' is not authorized to access linked subscription '%s'.", has(who, w), who.Tenant, s)
@@ -204,7 +204,7 @@ func has(who Principal, w wish) string {
 }
 
 // unjoined refuses a write for what may not be joined.
-func unjoined(who Principal, w wish, links map[network.ID]string, linked ...network.ID) *failure {
+func unjoined(who Principal, w wish, links map[arm.ID]string, linked ...arm.ID) *failure {
 	var actions []string
 	for _, id := range linked {
 		actions = append(actions, links[id])
@@ -213,7 +213,7 @@ func unjoined(who Principal, w wish, links map[network.ID]string, linked ...netw
 		has(who, w), strings.Join(actions, ","), join(linked))
 }
 
-func join(ids []network.ID) string {
+func join(ids []arm.ID) string {
 	var all []string
 	for _, id := range ids {
 		all = append(all, string(id))
@@ -246,8 +246,8 @@ var joins = map[string]string{
 }
 
 // joinsOf finds what a document links to, and the action that it takes.
-func joinsOf(id network.ID, body object) map[network.ID]string {
-	out := map[network.ID]string{}
+func joinsOf(id arm.ID, body object) map[arm.ID]string {
+	out := map[arm.ID]string{}
 	for _, id := range assignedIdentities(body) {
 		out[id] = typeUserIdentity + "/assign/action"
 	}
@@ -259,7 +259,7 @@ func joinsOf(id network.ID, body object) map[network.ID]string {
 		action := joins[strings.ToLower(name)]
 		note := func(id string) {
 			if id != "" && action != "" {
-				out[network.ID(id)] = action
+				out[arm.ID(id)] = action
 			}
 		}
 		switch x := v.(type) {

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // What the local Azure must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000 clusters of 20 nodes in
@@ -34,14 +34,14 @@ func quickBench(b testing.TB) *bench {
 }
 
 // must makes a call that has to work.
-func (b *bench) must(t testing.TB, method string, id network.ID, body string) {
+func (b *bench) must(t testing.TB, method string, id arm.ID, body string) {
 	if status, answer := b.c.Do(method, id, api, []byte(body)); status >= 300 {
 		t.Fatalf("%s %s: %d %.300s", method, id, status, answer)
 	}
 }
 
 // full makes a kubenet cluster of 400 nodes with a network of its own and returns its table.
-func (b *bench) full(t testing.TB) network.ID {
+func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
 	b.must(t, http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
 	return b.e.clusters[aks.Key()].table
@@ -63,7 +63,7 @@ func BenchmarkThousandClusters(b *testing.B) {
 		before := heap()
 		many.must(b, http.MethodPut, group, `{"location":"westeurope"}`)
 		for i := range 1000 {
-			id := network.ID(fmt.Sprintf("%s%d", aks, i))
+			id := arm.ID(fmt.Sprintf("%s%d", aks, i))
 			many.must(b, http.MethodPut, id, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
 		}
 		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // cloudProvider writes a kubenet cluster's routes as the cluster's own does (AZURE.md): the whole table at once, from a
@@ -247,7 +248,7 @@ func (p *cloudProvider) keep(routes []object) (kept []any, changed bool) {
 			kept = append(kept, r)
 			continue
 		}
-		n := byName[p.spelled(network.RouteNode(text(r, "name")))]
+		n := byName[p.spelled(inventory.RouteNode(text(r, "name")))]
 		if n == nil && p.bugs.KeepUnmatched {
 			kept = append(kept, r)
 			continue
@@ -283,8 +284,8 @@ func hasPrefix(n *node, prefix netip.Prefix) bool {
 func (p *cloudProvider) route(n *node, prefix netip.Prefix) object {
 	for _, a := range n.addrs {
 		if a.Is4() == prefix.Addr().Is4() {
-			return object{"name": network.PodRouteName(n.name, prefix), "properties": object{
-				"addressPrefix": prefix.String(), "nextHopType": network.HopAppliance, "nextHopIpAddress": a.String(),
+			return object{"name": inventory.PodRouteName(n.name, prefix), "properties": object{
+				"addressPrefix": prefix.String(), "nextHopType": inventory.HopAppliance, "nextHopIpAddress": a.String(),
 			}}
 		}
 	}
@@ -293,7 +294,7 @@ func (p *cloudProvider) route(n *node, prefix netip.Prefix) object {
 
 // routeKey tells routes apart as the provider does: by node and prefix, not by next hop.
 func (p *cloudProvider) routeKey(r object) string {
-	return p.spelled(network.RouteNode(text(r, "name"))) + " " + text(objectAt(r, "properties"), "addressPrefix")
+	return p.spelled(inventory.RouteNode(text(r, "name"))) + " " + text(objectAt(r, "properties"), "addressPrefix")
 }
 
 // spelled is a node's name as it is compared.
@@ -313,7 +314,7 @@ func (p *cloudProvider) resume() {
 }
 
 // PauseRoutes stops a cluster's cloud provider, or lets it go on.
-func (e *Emulator) PauseRoutes(clusterID network.ID, paused bool) bool {
+func (e *Emulator) PauseRoutes(clusterID arm.ID, paused bool) bool {
 	defer e.lock()()
 	cl := e.clusters[clusterID.Key()]
 	if cl == nil {
@@ -327,7 +328,7 @@ func (e *Emulator) PauseRoutes(clusterID network.ID, paused bool) bool {
 }
 
 // SetRouteBugs changes how a cluster's cloud provider goes wrong.
-func (e *Emulator) SetRouteBugs(clusterID network.ID, bugs RouteBugs) bool {
+func (e *Emulator) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	cl := e.clusters[clusterID.Key()]

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // provided is a cluster of one node with AKS's own times, whose route is written; all later times count from a read of
@@ -234,7 +234,7 @@ func TestCloudControllerCalls(t *testing.T) {
 		if len(listAt(objectAt(m, "properties", "instanceView"), "statuses")) == 0 {
 			t.Errorf("no instance view: %s", encode(m))
 		}
-		nic := network.ID(text(listAt(objectAt(m, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
+		nic := arm.ID(text(listAt(objectAt(m, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
 		lower := fmt.Sprintf("%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), text(m, "instanceId"), nic.Name())
 		status, doc := do(http.MethodGet, lower, "api-version=2018-10-01", "", nil)
 		if status != 200 {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // clusterPrincipal is a cluster's identity: the one it brings, or a system-assigned one of its own.
@@ -39,19 +39,19 @@ func (e *Emulator) checkClusterIdentity(r *resource) *failure {
 
 // checkPoolSubnet is checkClusterIdentity for one pool.
 func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
-	subnet := e.store.get(network.ID(text(p, "vnetSubnetID")))
+	subnet := e.store.get(arm.ID(text(p, "vnetSubnetID")))
 	if subnet == nil || !e.opts.CheckClusterIdentity {
 		return nil
 	}
 	properties := objectAt(r.body, "properties")
 	own, who := !hasUserIdentity(r.body), e.clusterPrincipal(r)
-	nodeGroup := network.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))
+	nodeGroup := arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))
 	table := linkOf(subnet.body, "routeTable")
 	if text(objectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" && table != "" && !table.Group().Equal(nodeGroup) {
 		if own { // Azure/AKS#2333
 			return fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType", "Clusters using managed identity type SystemAssigned do not support bringing your own route table. Please see https://aka.ms/aks/customrt for more information")
 		}
-		if !e.allowed(who, network.TypeRouteTable+"/read", table) || !e.allowed(who, network.TypeRouteTable+"/write", table) {
+		if !e.allowed(who, arm.TypeRouteTable+"/read", table) || !e.allowed(who, arm.TypeRouteTable+"/write", table) {
 			return fail(http.StatusBadRequest, "CustomRouteTableMissingPermission", "Managed identity or service principle must be given permission to read and write to custom route table %s. Please see https://aka.ms/aks/customrt for more information", table)
 		}
 	}
@@ -59,17 +59,17 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 		return nil // AKS joins its nodes as who asked for the cluster
 	}
 	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
-		subnet := e.store.get(network.ID(text(p, field)))
+		subnet := e.store.get(arm.ID(text(p, field)))
 		if subnet == nil {
 			continue
 		}
-		w := wish{action: network.TypeSubnet + "/read", scope: subnet.id}
+		w := wish{action: arm.TypeSubnet + "/read", scope: subnet.id}
 		if !e.allowed(who, w.action, w.scope) {
 			return unauthorized(who, w)
 		}
 		if join := joins["subnet"]; !e.allowed(who, join, subnet.id) {
-			scaleSet := nodeGroup + network.ID("/providers/"+network.TypeScaleSet+"/aks-"+text(p, "name")+"-vmss")
-			return unjoined(who, wish{action: network.TypeScaleSet + "/write", scope: scaleSet}, map[network.ID]string{subnet.id: join}, subnet.id)
+			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+text(p, "name")+"-vmss")
+			return unjoined(who, wish{action: arm.TypeScaleSet + "/write", scope: scaleSet}, map[arm.ID]string{subnet.id: join}, subnet.id)
 		}
 	}
 	return nil
@@ -82,15 +82,15 @@ func (e *Emulator) lockedDown(cl *cluster) bool {
 }
 
 // denyAssignmentOf names the deny assignment that locks a node resource group down.
-func denyAssignmentOf(cl *cluster) (name string, id network.ID) {
+func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
-	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup + network.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup + arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
 }
 
 // denyAssignments are the ones that count at a scope, or lie below it.
-func (e *Emulator) denyAssignments(scope network.ID) []object {
+func (e *Emulator) denyAssignments(scope arm.ID) []object {
 	out := []object{}
-	for _, r := range e.store.list(network.TypeCluster, "") {
+	for _, r := range e.store.list(arm.TypeCluster, "") {
 		cl := e.clusters[r.id.Key()]
 		if cl == nil || !e.lockedDown(cl) || !covers(cl.nodeGroup, scope) && !below(cl.nodeGroup, scope) {
 			continue

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const uai = group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/aks-id"
@@ -159,8 +159,8 @@ func TestRestartedIdentities(t *testing.T) {
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
 	b.put(aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	tables := listAt(b.get("/subscriptions/"+network.ID(sub)+"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
-	if len(tables) != 1 || len(b.podRoutes(network.ID(text(tables[0], "id")))) != 2 {
+	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
+	if len(tables) != 1 || len(b.podRoutes(arm.ID(text(tables[0], "id")))) != 2 {
 		t.Errorf("tables %v", names(tables))
 	}
 }
@@ -168,10 +168,10 @@ func TestOwnNetwork(t *testing.T) {
 // TestLockdown: nobody but the cluster changes a node resource group that is locked down, nor joins what is in it.
 func TestLockdown(t *testing.T) {
 	b, g := withGuest(t, Options{})
-	b.grant(1, "/subscriptions/"+network.ID(sub), guest.ObjectID, "Owner")
+	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")
 	b.put(aks, `{"location":"westeurope","properties":{"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	nodes := network.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
-	table := network.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
+	nodes := arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
+	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
 	deny := listAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"), "value")
 	if len(deny) != 1 {
 		t.Fatalf("deny assignments %v", deny)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // isBusy reports whether an operation runs on a resource.
@@ -116,7 +116,7 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	if n < 9 || n > 10 || !strings.EqualFold(c.path[5], "Microsoft.ContainerService") || !strings.EqualFold(c.path[6], "managedClusters") {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	var answer func(*call, *resource) (reply, *failure)
 	switch c.method + " " + strings.ToLower(strings.Join(c.path[8:], "/")) {
 	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
@@ -209,7 +209,7 @@ func (e *Emulator) upgradeProfile(c *call, r *resource) (reply, *failure) {
 	for _, p := range listAt(properties, "agentPoolProfiles") {
 		pools = append(pools, profile(text(p, "name"), text(p, "orchestratorVersion")))
 	}
-	return ok(object{"id": string(r.id) + "/upgradeProfiles/default", "name": "default", "type": network.TypeCluster + "/upgradeProfiles", "properties": object{
+	return ok(object{"id": string(r.id) + "/upgradeProfiles/default", "name": "default", "type": arm.TypeCluster + "/upgradeProfiles", "properties": object{
 		"controlPlaneProfile": profile("master", text(properties, "kubernetesVersion")), "agentPoolProfiles": pools,
 	}}), nil
 }
@@ -219,7 +219,7 @@ func availableVersions(c *call, r *resource) (reply, *failure) {
 	for i, v := range kubernetesVersions {
 		versions = append(versions, object{"kubernetesVersion": v, "default": i == 0, "isPreview": false})
 	}
-	return ok(object{"id": string(r.id) + "/availableAgentPoolVersions", "name": "default", "type": network.TypeCluster + "/availableAgentPoolVersions", "properties": object{"agentPoolVersions": versions}}), nil
+	return ok(object{"id": string(r.id) + "/availableAgentPoolVersions", "name": "default", "type": arm.TypeCluster + "/availableAgentPoolVersions", "properties": object{"agentPoolVersions": versions}}), nil
 }
 
 // versionsDocument is what a location offers, by minor version.
@@ -252,7 +252,7 @@ func orchestratorsDocument(id string) object {
 
 // showOutbound adds how the nodes reach the Internet, where AKS sees to it.
 func showOutbound(r *resource, profile object, nodeGroup string) {
-	address := object{"id": string(network.ResourceID(r.id.Subscription(), nodeGroup, typePublicIP, "outbound"))} // the address itself is not there
+	address := object{"id": string(arm.ResourceID(r.id.Subscription(), nodeGroup, typePublicIP, "outbound"))} // the address itself is not there
 	switch text(profile, "outboundType") {
 	case "loadBalancer":
 		balancer := objectAt(profile, "loadBalancerProfile")
@@ -282,7 +282,7 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 	had := pools[at]
 	what := c.method + " " + strings.ToLower(strings.Join(c.path[10:], "/"))
 	if what == "GET upgradeprofiles/default" {
-		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default", "type": network.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
+		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default", "type": arm.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
 			"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"], "upgrades": upgradeList(text(had, "orchestratorVersion")), "latestNodeImageVersion": nodeImages[0],
 		}}), nil
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // control answers the calls under /_emulator/, which exist for tests and demos and not on Azure:
@@ -53,7 +53,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		return done, nil
 	case "POST scale":
 		var p struct {
-			Cluster network.ID
+			Cluster arm.ID
 			Pool    string
 			Count   *int
 		}
@@ -66,7 +66,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		return done, e.Scale(p.Cluster, p.Pool, *p.Count)
 	case "POST readdress":
 		var p struct {
-			Cluster network.ID
+			Cluster arm.ID
 			Node    string
 		}
 		if err := strict(c.body, &p); err != nil {
@@ -75,7 +75,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		return done, e.Readdress(p.Cluster, p.Node)
 	case "POST routes":
 		var p struct {
-			Cluster network.ID
+			Cluster arm.ID
 			Paused  bool
 			Bugs    *RouteBugs
 		}
@@ -88,7 +88,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		return done, nil
 	case "POST roles":
 		var p struct {
-			Assignment network.ID
+			Assignment arm.ID
 			Delay      string
 		}
 		if err := strict(c.body, &p); err != nil {

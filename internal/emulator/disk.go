@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolt "go.etcd.io/bbolt/errors"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed is written before it is
@@ -91,7 +91,7 @@ func (e *Emulator) keep() error {
 			}
 			if cl := e.clusterBehind(key); cl != nil {
 				clusters[cl.id.Key()] = cl
-			} else if network.ID(key).Is(network.TypeCluster) {
+			} else if arm.ID(key).Is(arm.TypeCluster) {
 				clusters[key] = nil
 			}
 		}
@@ -151,11 +151,11 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 
 // clusterBehind is the cluster whose document or scale set has the key.
 func (e *Emulator) clusterBehind(key string) *cluster {
-	id := network.ID(key)
+	id := arm.ID(key)
 	switch {
-	case id.Is(network.TypeCluster):
+	case id.Is(arm.TypeCluster):
 		return e.clusters[key]
-	case id.Is(network.TypeScaleSet):
+	case id.Is(arm.TypeScaleSet):
 		return e.nodeGroups[id.Group().Key()]
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // everything reads all that a local Azure shows: every resource, the nodes' interfaces and the activity log.
@@ -22,13 +22,13 @@ func everything(t *testing.T, e *Emulator) map[string]string {
 	}
 	out := map[string]string{}
 	e.mu.RLock()
-	var ids []network.ID
+	var ids []arm.ID
 	for _, r := range e.store.resources {
 		ids = append(ids, r.id)
-		if r.id.Is(network.TypeScaleSet) {
+		if r.id.Is(arm.TypeScaleSet) {
 			ids = append(ids, r.id+"/networkInterfaces", r.id+"/virtualMachines")
 		}
-		if r.id.Is(network.TypeCluster) {
+		if r.id.Is(arm.TypeCluster) {
 			ids = append(ids, r.id+"/agentPools")
 		}
 	}
@@ -69,10 +69,10 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Put(network.GroupID(sub, "gone"), api, object{"location": "westeurope"}); err != nil {
+	if err := c.Put(arm.GroupID(sub, "gone"), api, object{"location": "westeurope"}); err != nil {
 		t.Fatal(err)
 	}
-	if status, body := c.Do(http.MethodDelete, network.GroupID(sub, "gone"), api, nil); status >= 300 {
+	if status, body := c.Do(http.MethodDelete, arm.GroupID(sub, "gone"), api, nil); status >= 300 {
 		t.Fatalf("%d %s", status, body)
 	}
 	grant := d.ClusterTable + "/providers/Microsoft.Authorization/roleAssignments/11111111-1111-1111-1111-111111111111"
@@ -123,7 +123,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[network.ID]int{d.ClusterTable: http.StatusOK, d.GatewayTable: http.StatusForbidden} {
+	for id, want := range map[arm.ID]int{d.ClusterTable: http.StatusOK, d.GatewayTable: http.StatusForbidden} {
 		if status, body := guest.Do(http.MethodGet, id, api, nil); status != want {
 			t.Errorf("the guest reads %s: %d %s", id.Short(), status, body)
 		}
@@ -195,7 +195,7 @@ func TestRestartWhileDeleting(t *testing.T) {
 		}
 	}
 	for _, name := range operations {
-		path := network.ID("/subscriptions/" + sub + "/providers/Microsoft.Resources/locations/local/operations/" + name)
+		path := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Resources/locations/local/operations/" + name)
 		status, body := c.Do(http.MethodGet, path, api, nil)
 		var op struct{ Status string }
 		if err := json.Unmarshal(body, &op); err != nil || status != http.StatusOK || op.Status != "Succeeded" {

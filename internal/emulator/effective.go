@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // effectiveRoute is one route as an interface has it.
@@ -14,8 +14,8 @@ type effectiveRoute struct {
 	prefix       string // or a service tag
 	hopType, hop string
 	active       bool
-	bgp          any        // disableBgpRoutePropagation of the table
-	table        network.ID // a user's route is in
+	bgp          any    // disableBgpRoutePropagation of the table
+	table        arm.ID // a user's route is in
 }
 
 // Next hop types that only Azure makes.
@@ -134,7 +134,7 @@ func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || n < 9 || !strings.HasPrefix(strings.ToLower(c.path[n-1]), "effective") {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:n-1], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
 	subnet := e.subnetOf(id)
 	if subnet == nil {
 		return reply{}, missing(id), true
@@ -176,7 +176,7 @@ func (e *Emulator) effectiveRules(of, association object) []object {
 }
 
 // subnetOf is where an interface has its first address, or nil.
-func (e *Emulator) subnetOf(id network.ID) *resource {
+func (e *Emulator) subnetOf(id arm.ID) *resource {
 	if r := e.store.get(id); r != nil && id.Is(typeNIC) {
 		configuration := listAt(objectAt(r.body, "properties"), "ipConfigurations")[0]
 		return e.store.get(linkOf(configuration, "subnet"))

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // post makes a POST, follows its Location until there is a result, and returns that.
-func (b *bench) post(id network.ID, body string) (object, http.Header) {
+func (b *bench) post(id arm.ID, body string) (object, http.Header) {
 	b.t.Helper()
 	call := func(method, target, body string) *recorder {
 		r, err := http.NewRequest(method, target, strings.NewReader(body))
@@ -39,7 +39,7 @@ func (b *bench) post(id network.ID, body string) (object, http.Header) {
 	return doc, first
 }
 
-func (b *bench) effective(id network.ID) []string {
+func (b *bench) effective(id arm.ID) []string {
 	b.t.Helper()
 	doc, _ := b.post(id+"/effectiveRouteTable", "")
 	var out []string
@@ -50,7 +50,7 @@ func (b *bench) effective(id network.ID) []string {
 	return out
 }
 
-func peeringBody(remote network.ID) string {
+func peeringBody(remote arm.ID) string {
 	return `{"properties":{"remoteVirtualNetwork":{"id":"` + string(remote) + `"}}}`
 }
 
@@ -96,7 +96,7 @@ func TestEffectiveRoutes(t *testing.T) {
 
 		watcher := group + "/providers/Microsoft.Network/networkWatchers/w"
 		b.put(watcher, `{"location":"westeurope"}`)
-		vm := network.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
+		vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
 		b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`"}]}}}`)
 		for to, want := range map[string]string{
 			"10.0.77.1":    "VnetLocal System Route ",
@@ -107,7 +107,7 @@ func TestEffectiveRoutes(t *testing.T) {
 			"192.168.0.10": "None System Route ",
 		} {
 			doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+`","sourceIPAddress":"10.0.1.4","destinationIPAddress":"`+to+`"}`)
-			if got := text(doc, "nextHopType") + " " + network.ID(text(doc, "routeTableId")).Name() + " " + text(doc, "nextHopIpAddress"); got != want {
+			if got := text(doc, "nextHopType") + " " + arm.ID(text(doc, "routeTableId")).Name() + " " + text(doc, "nextHopIpAddress"); got != want {
 				t.Errorf("to %s: %q, want %q", to, got, want)
 			}
 		}
@@ -138,8 +138,8 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 2))
-	set := network.ID(text(listAt(b.get("/subscriptions/"+sub+"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
-	one := network.ID(strings.Replace(string(set), "Microsoft.Compute", "microsoft.Compute", 1)) + "/virtualMachines/0/networkInterfaces/" + network.ID(set.Name())
+	set := arm.ID(text(listAt(b.get("/subscriptions/"+sub+"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
+	one := arm.ID(strings.Replace(string(set), "Microsoft.Compute", "microsoft.Compute", 1)) + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name())
 	const pods = "User Active 10.244.1.0/24 VirtualAppliance 10.0.1.5"
 	if got := b.effective(one); !slices.Contains(got, pods) {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -164,7 +164,7 @@ func TestPeerings(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(hub, hubBody)
-	peering := func(id network.ID) string {
+	peering := func(id arm.ID) string {
 		p := b.properties(id)
 		return text(p, "peeringState") + " " + text(p, "peeringSyncLevel")
 	}
@@ -237,7 +237,7 @@ func TestOwnScaleSet(t *testing.T) {
 	have := func() []string {
 		var out []string
 		for _, vm := range listAt(b.get(set+"/virtualMachines"), "value") {
-			nic := network.ID(text(listAt(objectAt(vm, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
+			nic := arm.ID(text(listAt(objectAt(vm, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
 			p := objectAt(listAt(b.properties(nic), "ipConfigurations")[0], "properties")
 			out = append(out, text(vm, "name")+" "+text(p, "privateIPAddress")+" "+list(vm, "zones")[0])
 		}

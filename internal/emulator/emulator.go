@@ -14,7 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Options say what the local Azure is like. The zero value is one subscription, one principal, everything done at once.
@@ -121,7 +122,7 @@ func New(opts Options) (*Emulator, error) {
 		opts.PageSize = 100
 	}
 	if opts.RouteLimit == 0 {
-		opts.RouteLimit = network.DefaultRouteLimit
+		opts.RouteLimit = inventory.DefaultRouteLimit
 	}
 	if opts.LogBodies == 0 {
 		opts.LogBodies = 10_000
@@ -181,7 +182,7 @@ func (e *Emulator) firstRoles() {
 				p.Tenant = e.opts.TenantID
 			}
 			if !p.NoRoles && strings.EqualFold(p.Tenant, e.tenantOf(s)) {
-				e.assign(network.ID("/subscriptions/"+s), p, "Owner")
+				e.assign(arm.ID("/subscriptions/"+s), p, "Owner")
 			}
 		}
 	}

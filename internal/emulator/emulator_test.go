@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const (
 	sub   = DefaultSubscription
-	group = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
+	group = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
 	vnet  = group + "/providers/Microsoft.Network/virtualNetworks/vnet"
 	rt    = group + "/providers/Microsoft.Network/routeTables/rt"
 	api   = "2025-05-01"
@@ -45,7 +45,7 @@ func newBench(t *testing.T, opts Options) *bench {
 }
 
 // try makes a call and returns the status and the error code, or "".
-func (b *bench) try(method string, id network.ID, version, body string) (int, string) {
+func (b *bench) try(method string, id arm.ID, version, body string) (int, string) {
 	b.t.Helper()
 	status, answer := b.c.Do(method, id, version, []byte(body))
 	var doc struct {
@@ -58,14 +58,14 @@ func (b *bench) try(method string, id network.ID, version, body string) (int, st
 	return status, doc.Error.Code
 }
 
-func (b *bench) put(id network.ID, body string) {
+func (b *bench) put(id arm.ID, body string) {
 	b.t.Helper()
 	if status, code := b.try(http.MethodPut, id, api, body); status != 200 && status != 201 {
 		b.t.Fatalf("PUT %s: %d %s", id, status, code)
 	}
 }
 
-func (b *bench) get(id network.ID) object {
+func (b *bench) get(id arm.ID) object {
 	b.t.Helper()
 	doc, err := b.c.Get(id, api)
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *bench) get(id network.ID) object {
 }
 
 // refused expects an error.
-func (b *bench) refused(method string, id network.ID, body string, status int, code string) {
+func (b *bench) refused(method string, id arm.ID, body string, status int, code string) {
 	b.t.Helper()
 	if s, c := b.try(method, id, api, body); s != status || c != code {
 		b.t.Errorf("%s %s %s: %d %s, want %d %s", method, id.Short(), body, s, c, status, code)
@@ -178,7 +178,7 @@ func TestWhatStrips(t *testing.T) {
 	tests := []struct {
 		name    string
 		version string
-		id      network.ID
+		id      arm.ID
 		body    string
 		status  int
 		subnets string // name=table, of what is there afterwards
@@ -206,11 +206,11 @@ func TestWhatStrips(t *testing.T) {
 			var got, back []string
 			for _, s := range listAt(objectAt(b.get(vnet), "properties"), "subnets") {
 				table := linkOf(s, "routeTable")
-				got = append(got, text(s, "name")+"="+network.ID(table).Name())
+				got = append(got, text(s, "name")+"="+arm.ID(table).Name())
 				if table != "" {
 					back = append(back, text(s, "id"))
 				}
-				if single := b.get(network.ID(text(s, "id"))); string(encode(single)) != string(encode(s)) {
+				if single := b.get(arm.ID(text(s, "id"))); string(encode(single)) != string(encode(s)) {
 					t.Errorf("the subnet alone and in its network differ:\n%s\n%s", encode(single), encode(s))
 				}
 			}
@@ -232,10 +232,10 @@ func TestWhatStrips(t *testing.T) {
 // TestDocuments: what was sent comes back, unknown fields included, in the case of its creation; newer fields are hidden
 // from older api-versions, and dropped by their PUTs.
 func TestDocuments(t *testing.T) {
-	b := newBench(t, Options{Newer: []NewerField{{network.TypeSubnet, "properties.unknown", "2024-01-01"}}})
+	b := newBench(t, Options{Newer: []NewerField{{arm.TypeSubnet, "properties.unknown", "2024-01-01"}}})
 	b.put(rt, `{"location":"West Europe","tags":{"a":"b"},"zones":["1"],"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None","future":{"n":1.50}}}],"alsoNew":[null,true]}}`)
-	doc := b.get(network.ID(strings.ToLower(string(rt)) + "/"))
-	for path, want := range map[string]string{"id": string(rt), "name": "rt", "type": network.TypeRouteTable, "location": "westeurope"} {
+	doc := b.get(arm.ID(strings.ToLower(string(rt)) + "/"))
+	for path, want := range map[string]string{"id": string(rt), "name": "rt", "type": arm.TypeRouteTable, "location": "westeurope"} {
 		if text(doc, path) != want {
 			t.Errorf("%s is %q, want %q", path, text(doc, path), want)
 		}
@@ -267,7 +267,7 @@ func TestETags(t *testing.T) {
 		b := newBench(t, opts)
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
-		with := func(id network.ID, etag string) int {
+		with := func(id arm.ID, etag string) int {
 			r, err := http.NewRequest(http.MethodPut, "http://x"+string(id)+"?api-version="+api, strings.NewReader(string(encode(b.get(id)))))
 			if err != nil {
 				t.Fatal(err)
@@ -334,7 +334,7 @@ func TestLongRunningOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		poll := func() string { return text(b.get(network.ID(u.Path)), "status") }
+		poll := func() string { return text(b.get(arm.ID(u.Path)), "status") }
 		if got := poll(); got != "InProgress" {
 			t.Errorf("status %s", got)
 		}
@@ -348,9 +348,9 @@ func TestLongRunningOperations(t *testing.T) {
 func TestPaging(t *testing.T) {
 	b := newBench(t, Options{PageSize: 3})
 	for i := range 8 {
-		b.put(rt+network.ID(fmt.Sprint(i)), `{"location":"westeurope"}`)
+		b.put(rt+arm.ID(fmt.Sprint(i)), `{"location":"westeurope"}`)
 	}
-	for _, scope := range []network.ID{group, "/subscriptions/" + sub} {
+	for _, scope := range []arm.ID{group, "/subscriptions/" + sub} {
 		var seen []string
 		pages := 0
 		path, query := string(scope)+"/providers/microsoft.network/ROUTETABLES", ""

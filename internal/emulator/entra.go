@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // aksServer and aksClient are AKS's own applications in every tenant: for whose tokens the clusters' API servers take, and by which
@@ -60,7 +60,7 @@ func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plura
 	}
 	why := ""
 	if objectAt(properties, "aadProfile")["enableAzureRBAC"] == true {
-		if e.granted(who, network.TypeCluster+"/"+plural+"/read", cluster.id, true) {
+		if e.granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.id, true) {
 			return nil
 		}
 		why = ": User does not have access to the resource in Azure. Update role assignment to allow access."

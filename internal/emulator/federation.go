@@ -17,7 +17,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // assertionType is the one kind of client assertion there is.
@@ -41,7 +41,7 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 	e.mu.RLock()
 	var trusted []object
 	if who.Resource != "" {
-		for _, r := range e.store.list(typeFederatedCredential, network.ID(who.Resource)) {
+		for _, r := range e.store.list(typeFederatedCredential, arm.ID(who.Resource)) {
 			trusted = append(trusted, objectAt(r.body, "properties"))
 		}
 	}

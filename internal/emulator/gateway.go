@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // settleGateway checks an Application Gateway as far as its place in a subnet goes.
@@ -40,10 +40,10 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 }
 
 // gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
-func (e *Emulator) gatewayIn(subnet network.ID) network.ID {
+func (e *Emulator) gatewayIn(subnet arm.ID) arm.ID {
 	users := e.store.linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {
-		if users[key].Is(network.TypeGateway + "/gatewayIPConfigurations") {
+		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			return users[key]
 		}
 	}
@@ -53,7 +53,7 @@ func (e *Emulator) gatewayIn(subnet network.ID) network.ID {
 // delegated reports whether the subnet is delegated to Application Gateways, as it is for one with network isolation.
 func delegated(subnet object) bool {
 	return slices.ContainsFunc(listAt(objectAt(subnet, "properties"), "delegations"), func(d object) bool {
-		return strings.EqualFold(text(objectAt(d, "properties"), "serviceName"), network.TypeGateway)
+		return strings.EqualFold(text(objectAt(d, "properties"), "serviceName"), arm.TypeGateway)
 	})
 }
 
@@ -64,7 +64,7 @@ func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
 	}
 	states := map[string]string{"start": "Running", "stop": "Stopped"}
 	verb := strings.ToLower(c.path[8])
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	r := e.store.get(id)
 	switch {
 	case states[verb] == "":

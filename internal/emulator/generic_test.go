@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // ask makes a GET with a query and returns the documents of all pages.
-func (b *bench) ask(path network.ID, query string) (docs []object, pages int) {
+func (b *bench) ask(path arm.ID, query string) (docs []object, pages int) {
 	b.t.Helper()
 	for link := "http://h" + string(path) + "?api-version=2021-04-01&" + query; link != ""; pages++ {
 		r := httptest.NewRequest(http.MethodGet, strings.ReplaceAll(link, " ", "%20"), nil)
@@ -39,8 +39,8 @@ func TestTags(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope","tags":{"a":"1","b":"2"},"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}]}}`)
 	b.put(vnet, plainVNet)
-	tags := func(id network.ID) string { return string(encode(b.get(id)["tags"])) }
-	patch := func(id network.ID, body string) {
+	tags := func(id arm.ID) string { return string(encode(b.get(id)["tags"])) }
+	patch := func(id arm.ID, body string) {
 		t.Helper()
 		if status, code := b.try(http.MethodPatch, id, api, body); status != 200 {
 			t.Errorf("PATCH %s %s: %d %s", id, body, status, code)
@@ -61,7 +61,7 @@ func TestTags(t *testing.T) {
 	b.refused(http.MethodPatch, rt+"x", `{"tags":{}}`, 404, "ResourceNotFound")
 	b.refused(http.MethodPatch, rt, `{"tags":{"a":1}}`, 400, "InvalidTagValue")
 
-	of := func(scope network.ID) network.ID { return scope + "/providers/Microsoft.Resources/tags/default" }
+	of := func(scope arm.ID) arm.ID { return scope + "/providers/Microsoft.Resources/tags/default" }
 	patch(of(rt), `{"operation":"Merge","properties":{"tags":{"C":"4","d":"5"}}}`)
 	if got := tags(rt); got != `{"c":"4","d":"5"}` {
 		t.Errorf("merged: %s", got)
@@ -88,7 +88,7 @@ func TestTags(t *testing.T) {
 func TestExistence(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
-	for id, want := range map[network.ID]int{group: 204, group + "x": 404, rt: 204, rt + "x": 404} {
+	for id, want := range map[arm.ID]int{group: 204, group + "x": 404, rt: 204, rt + "x": 404} {
 		if status, body := b.c.Do(http.MethodHead, id, "2021-04-01", nil); status != want || len(body) != 0 {
 			t.Errorf("HEAD %s: %d %s, want %d", id.Name(), status, body, want)
 		}
@@ -115,7 +115,7 @@ func TestResources(t *testing.T) {
 		"tagName eq 'ENV' and tagValue eq 'prod'": {"rt"},
 		"resourceGroup eq 'other'":                nil,
 	} {
-		for _, scope := range []network.ID{group, "/subscriptions/" + sub} {
+		for _, scope := range []arm.ID{group, "/subscriptions/" + sub} {
 			docs, _ := b.ask(scope+"/resources", "$expand=provisioningState,createdTime&$filter="+url.QueryEscape(filter))
 			if got := names(docs); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", filter, got, want)
@@ -165,7 +165,7 @@ func TestGroupDelete(t *testing.T) {
 		b.refused(http.MethodPatch, group, `{"tags":{}}`, 409, "ResourceGroupBeingDeleted")
 		b.get(aks)
 		busy()
-		for _, id := range []network.ID{group, managed} {
+		for _, id := range []arm.ID{group, managed} {
 			b.refused(http.MethodGet, id, "", 404, "ResourceGroupNotFound")
 		}
 		if docs, _ := b.ask("/subscriptions/"+sub+"/resources", ""); len(docs) != 0 {
@@ -181,7 +181,7 @@ func TestGroupDelete(t *testing.T) {
 func TestGroupDeleteBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
-		other := network.ID(strings.Replace(string(group), "net-rg", "other", 1))
+		other := arm.ID(strings.Replace(string(group), "net-rg", "other", 1))
 		b.put(other, `{"location":"westeurope"}`)
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(nsg, `{"location":"westeurope"}`)
@@ -197,7 +197,7 @@ func TestGroupDeleteBlocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc := b.get(network.ID(u.Path))
+		doc := b.get(arm.ID(u.Path))
 		if text(doc, "status") != "Failed" || text(objectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" || len(listAt(objectAt(doc, "error"), "details")) != 2 {
 			t.Errorf("%s", encode(doc))
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // deprovisioning refuses what would make or change something in a group that is being deleted (azure-cli#28679: 409).
@@ -13,7 +13,7 @@ func (e *Emulator) deprovisioning(c *call) *failure {
 	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete || len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
 		return nil
 	}
-	if group := e.store.get(network.GroupID(c.path[1], c.path[3])); group != nil && group.deleting {
+	if group := e.store.get(arm.GroupID(c.path[1], c.path[3])); group != nil && group.deleting {
 		return fail(http.StatusConflict, "ResourceGroupBeingDeleted", "The resource group '%s' is in deprovisioning state and cannot perform this operation.", group.id.Name())
 	}
 	return nil

@@ -3,7 +3,7 @@ package emulator
 import (
 	"net/http"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // settleInterface checks a network interface. Its addresses are chosen by settleSeats.
@@ -18,7 +18,7 @@ func (e *Emulator) settleInterface(c *call, r, old *resource) *failure {
 		return fail(http.StatusBadRequest, "NetworkInterfaceMustHaveAtLeastOneIpConfiguration", "Network interface %s must have one or more IP configurations.", r.id)
 	}
 	names := map[string]bool{}
-	var vnet network.ID
+	var vnet arm.ID
 	for i, configuration := range configurations {
 		name := text(configuration, "name")
 		p := objectAt(configuration, "properties")

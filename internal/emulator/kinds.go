@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // kind is what a resource type does beyond being kept. Every function runs under the emulator's lock.
@@ -33,42 +33,42 @@ var kinds = map[string]*kind{}
 // The table is filled at start-up because its functions use it.
 func init() {
 	for name, k := range map[string]*kind{
-		network.TypeResourceGroup: {tracked: true, immediate: true},
-		network.TypeVNet:          {tracked: true, settle: (*Emulator).settleVNet, stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).vnetRemovable, removed: (*Emulator).vnetRemoved},
-		network.TypeSubnet:        {settle: (*Emulator).settleSubnet, stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).subnetRemovable},
-		typePeering:               {settle: (*Emulator).settlePeering, stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).peeringRemoved},
-		network.TypeRouteTable:    {tracked: true, settle: (*Emulator).settleRouteTable},
-		network.TypeGateway:       {tracked: true, settle: (*Emulator).settleGateway},
-		network.TypeCluster:       {tracked: true, settle: (*Emulator).settleCluster, stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).clusterRemoved},
-		network.TypeScaleSet:      {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
-		typeMaintenance:           {immediate: true, settle: (*Emulator).settleMaintenance, show: showMaintenance},
-		typeNIC:                   {tracked: true, settle: (*Emulator).settleInterface},
-		typeNSG:                   {tracked: true, settle: (*Emulator).settleSecurityGroup, show: showSecurityGroup},
-		typeNAT:                   {tracked: true, settle: (*Emulator).settleNAT},
-		typePublicIP:              {tracked: true, settle: (*Emulator).settlePublicIP},
-		typeEndpointPolicy:        {tracked: true},
-		typeFirewall:              {tracked: true},
-		typeVPNGateway:            {tracked: true},
-		typeBastion:               {tracked: true},
-		typeLoadBalancer:          {tracked: true},
-		typeWatcher:               {tracked: true},
-		typeVM:                    {tracked: true},
-		typeUserIdentity:          {tracked: true, immediate: true, settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity, show: showBare, removed: (*Emulator).userIdentityRemoved},
-		typeFederatedCredential:   {immediate: true, settle: (*Emulator).settleFederatedCredential, show: showBare},
-		typeRoleDefinition:        {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).roleDefinitionRemovable},
-		typeRoleAssignment:        {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleAssignment, show: showBare},
-		typeLock:                  {immediate: true, settle: (*Emulator).settleLock, show: showBare},
-		typePolicyDefinition:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyDefinition, show: showBare},
-		typePolicyAssignment:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyAssignment, show: showBare},
-		network.TypeAlertRule:     {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleAlert},
-		network.TypeActionGroup:   {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleActionGroup},
+		arm.TypeResourceGroup:   {tracked: true, immediate: true},
+		arm.TypeVNet:            {tracked: true, settle: (*Emulator).settleVNet, stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).vnetRemovable, removed: (*Emulator).vnetRemoved},
+		arm.TypeSubnet:          {settle: (*Emulator).settleSubnet, stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).subnetRemovable},
+		typePeering:             {settle: (*Emulator).settlePeering, stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).peeringRemoved},
+		arm.TypeRouteTable:      {tracked: true, settle: (*Emulator).settleRouteTable},
+		arm.TypeGateway:         {tracked: true, settle: (*Emulator).settleGateway},
+		arm.TypeCluster:         {tracked: true, settle: (*Emulator).settleCluster, stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).clusterRemoved},
+		arm.TypeScaleSet:        {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
+		typeMaintenance:         {immediate: true, settle: (*Emulator).settleMaintenance, show: showMaintenance},
+		typeNIC:                 {tracked: true, settle: (*Emulator).settleInterface},
+		typeNSG:                 {tracked: true, settle: (*Emulator).settleSecurityGroup, show: showSecurityGroup},
+		typeNAT:                 {tracked: true, settle: (*Emulator).settleNAT},
+		typePublicIP:            {tracked: true, settle: (*Emulator).settlePublicIP},
+		typeEndpointPolicy:      {tracked: true},
+		typeFirewall:            {tracked: true},
+		typeVPNGateway:          {tracked: true},
+		typeBastion:             {tracked: true},
+		typeLoadBalancer:        {tracked: true},
+		typeWatcher:             {tracked: true},
+		typeVM:                  {tracked: true},
+		typeUserIdentity:        {tracked: true, immediate: true, settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity, show: showBare, removed: (*Emulator).userIdentityRemoved},
+		typeFederatedCredential: {immediate: true, settle: (*Emulator).settleFederatedCredential, show: showBare},
+		typeRoleDefinition:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).roleDefinitionRemovable},
+		typeRoleAssignment:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleAssignment, show: showBare},
+		typeLock:                {immediate: true, settle: (*Emulator).settleLock, show: showBare},
+		typePolicyDefinition:    {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyDefinition, show: showBare},
+		typePolicyAssignment:    {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyAssignment, show: showBare},
+		arm.TypeAlertRule:       {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleAlert},
+		arm.TypeActionGroup:     {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleActionGroup},
 	} {
 		k.name = name
 		kinds[kindKey(name)] = k
 	}
 }
 
-func kindOf(id network.ID) *kind {
+func kindOf(id arm.ID) *kind {
 	if k := kinds[kindKey(id.Type())]; k != nil {
 		return k
 	}
@@ -100,7 +100,7 @@ func (e *Emulator) document(r *resource, version string) object {
 	if has {
 		properties["provisioningState"] = state(r)
 	}
-	if r.etag != "" && !r.id.Is(network.TypeResourceGroup) {
+	if r.etag != "" && !r.id.Is(arm.TypeResourceGroup) {
 		doc["etag"] = r.etag
 	}
 	if has {
@@ -117,7 +117,7 @@ func (e *Emulator) document(r *resource, version string) object {
 }
 
 // kindName is the type in Azure's case, whatever the case of the ID.
-func kindName(id network.ID) string {
+func kindName(id arm.ID) string {
 	if k := kinds[kindKey(id.Type())]; k != nil {
 		return k.name
 	}
@@ -125,7 +125,7 @@ func kindName(id network.ID) string {
 }
 
 // spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it keep theirs.
-func spelled(id network.ID) network.ID {
+func spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
 		switch strings.ToLower(segments[i]) {
@@ -134,14 +134,14 @@ func spelled(id network.ID) network.ID {
 		case "resourcegroups":
 			segments[i] = "resourceGroups"
 		default:
-			words := strings.Split(kindName(network.ID(strings.Join(segments[:i+2], "/"))), "/")
+			words := strings.Split(kindName(arm.ID(strings.Join(segments[:i+2], "/"))), "/")
 			segments[i] = words[len(words)-1]
 			if segments[i-2] == "providers" {
 				segments[i-1] = words[0]
 			}
 		}
 	}
-	return network.ID(strings.Join(segments, "/"))
+	return arm.ID(strings.Join(segments, "/"))
 }
 
 func kindKey(resourceType string) string { return strings.ToLower(resourceType) }
@@ -171,14 +171,14 @@ type NewerField struct {
 // newerFields are some of the real ones (Microsoft.Network's API specifications); clients with older api-versions lose
 // them on Azure too.
 var newerFields = []NewerField{
-	{network.TypeSubnet, "properties.defaultOutboundAccess", "2023-09-01"},
-	{network.TypeSubnet, "properties.sharingScope", "2023-09-01"},
-	{network.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
-	{network.TypeVNet, "properties.encryption", "2021-08-01"},
-	{network.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
+	{arm.TypeSubnet, "properties.defaultOutboundAccess", "2023-09-01"},
+	{arm.TypeSubnet, "properties.sharingScope", "2023-09-01"},
+	{arm.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
+	{arm.TypeVNet, "properties.encryption", "2021-08-01"},
+	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
 }
 
-func (e *Emulator) newer(id network.ID, version string) []NewerField {
+func (e *Emulator) newer(id arm.ID, version string) []NewerField {
 	var out []NewerField
 	for _, list := range [][]NewerField{newerFields, e.opts.Newer} {
 		for _, f := range list {
@@ -191,7 +191,7 @@ func (e *Emulator) newer(id network.ID, version string) []NewerField {
 }
 
 // dropNewer removes from a sent document what the api-version does not know.
-func (e *Emulator) dropNewer(id network.ID, body object, version string) {
+func (e *Emulator) dropNewer(id arm.ID, body object, version string) {
 	for _, f := range e.newer(id, version) {
 		removePath(body, f.Path)
 	}

@@ -11,16 +11,16 @@ import (
 	"strconv"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // apiServerName is the name of a cluster's API server (on Azure <prefix>-<8 characters>.hcp.<region>.azmk8s.io).
-func apiServerName(cluster network.ID, properties object) string {
+func apiServerName(cluster arm.ID, properties object) string {
 	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + "." + apiServerDomain
 }
 
 // privateName is the name of a private cluster's API server in its own network, which leads nowhere from here.
-func privateName(cluster network.ID, properties object) string {
+func privateName(cluster arm.ID, properties object) string {
 	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." + apiServerDomain
 }
 
@@ -29,7 +29,7 @@ func isPrivate(properties object) bool {
 }
 
 // showAPIServer adds the names of the API server. A private cluster has a public name as well, unless it does without.
-func showAPIServer(cluster network.ID, properties object) {
+func showAPIServer(cluster arm.ID, properties object) {
 	if isPrivate(properties) {
 		properties["privateFQDN"] = privateName(cluster, properties)
 		if objectAt(properties, "apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {

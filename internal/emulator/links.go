@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // The types of the network that only this package handles.
@@ -39,38 +39,38 @@ type link struct {
 }
 
 // takes reports whether the link takes an address from the subnet it leads to; in a scale set's, one for each instance.
-func (l link) takes() bool { return l.to == network.TypeSubnet }
+func (l link) takes() bool { return l.to == arm.TypeSubnet }
 
 // links are all there are. What is linked must exist, in the same region, and cannot be deleted.
 var links = []link{
-	{network.TypeSubnet, "routeTable", network.TypeRouteTable, "subnets[]"},
-	{network.TypeSubnet, "networkSecurityGroup", typeNSG, "subnets[]"},
-	{network.TypeSubnet, "natGateway", typeNAT, "subnets[]"},
-	{network.TypeSubnet, "serviceEndpointPolicies[]", typeEndpointPolicy, "subnets[]"},
+	{arm.TypeSubnet, "routeTable", arm.TypeRouteTable, "subnets[]"},
+	{arm.TypeSubnet, "networkSecurityGroup", typeNSG, "subnets[]"},
+	{arm.TypeSubnet, "natGateway", typeNAT, "subnets[]"},
+	{arm.TypeSubnet, "serviceEndpointPolicies[]", typeEndpointPolicy, "subnets[]"},
 	{typeNIC, "networkSecurityGroup", typeNSG, "networkInterfaces[]"},
-	{typeNIC, "ipConfigurations[].subnet", network.TypeSubnet, ""},
+	{typeNIC, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeNIC, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
 	{typeNAT, "publicIpAddresses[]", typePublicIP, "natGateway"},
 	{typeVM, "networkProfile.networkInterfaces[]", typeNIC, "virtualMachine"},
-	{network.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", network.TypeSubnet, ""},
-	{network.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", typeNSG, ""},
-	{network.TypeGateway, "gatewayIPConfigurations[].subnet", network.TypeSubnet, "applicationGatewayIPConfigurations[]"},
-	{network.TypeGateway, "frontendIPConfigurations[].subnet", network.TypeSubnet, ""},
-	{network.TypeGateway, "frontendIPConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
-	{typeLoadBalancer, "frontendIPConfigurations[].subnet", network.TypeSubnet, ""},
+	{arm.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", typeNSG, ""},
+	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet, "applicationGatewayIPConfigurations[]"},
+	{arm.TypeGateway, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
+	{typeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
-	{typeFirewall, "ipConfigurations[].subnet", network.TypeSubnet, ""},
+	{typeFirewall, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeFirewall, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
-	{typeVPNGateway, "ipConfigurations[].subnet", network.TypeSubnet, ""},
+	{typeVPNGateway, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeVPNGateway, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
-	{typeBastion, "ipConfigurations[].subnet", network.TypeSubnet, ""},
+	{typeBastion, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeBastion, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
 }
 
 // inUse is how Azure refuses to delete what is linked: the code, and the message with the resource, who uses it, and how
 // many they are.
 var inUse = map[string][2]string{
-	network.TypeRouteTable: {"InUseRouteTableCannotBeDeleted", "Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
+	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted", "Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
 	typeNSG: {"InUseNetworkSecurityGroupCannotBeDeleted", "Network security group %[1]s cannot be deleted because it is in use by the following resources: %[2]s. " +
 		"In order to delete the Network security group, remove the association with the resource(s). To learn how to do this, see aka.ms/deletensg."},
 	typeNAT: {"CannotDeleteNatGatewayAssociatedToSubnet", "NAT Gateway %[1]s is still configured on %[3]d subnets. Remove NAT Gateway from all referenced subnets and then delete NAT Gateway."},
@@ -84,15 +84,15 @@ var inUse = map[string][2]string{
 // reference is one link in a document.
 type reference struct {
 	link   link
-	holder network.ID // the resource, or the named part of it, that holds the link
-	part   object     // the properties of that part, or of the resource
-	at     object     // the object whose id is the target's
+	holder arm.ID // the resource, or the named part of it, that holds the link
+	part   object // the properties of that part, or of the resource
+	at     object // the object whose id is the target's
 }
 
-func (r reference) target() network.ID { return network.ID(text(r.at, "id")) }
+func (r reference) target() arm.ID { return arm.ID(text(r.at, "id")) }
 
 // referencesIn finds the links in a document.
-func referencesIn(id network.ID, body object) []reference {
+func referencesIn(id arm.ID, body object) []reference {
 	var out []reference
 	for _, l := range links {
 		if id.Is(l.from) {
@@ -103,7 +103,7 @@ func referencesIn(id network.ID, body object) []reference {
 	return out
 }
 
-func follow(l link, path []string, holder network.ID, part, at object) []reference {
+func follow(l link, path []string, holder arm.ID, part, at object) []reference {
 	name, isList := strings.CutSuffix(path[0], "[]")
 	last := len(path) == 1
 	var out []reference

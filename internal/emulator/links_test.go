@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const (
@@ -26,12 +26,12 @@ func ids(o object, field string) []string {
 	return out
 }
 
-func (b *bench) properties(id network.ID) object {
+func (b *bench) properties(id arm.ID) object {
 	b.t.Helper()
 	return objectAt(b.get(id), "properties")
 }
 
-func (b *bench) delete(id network.ID) {
+func (b *bench) delete(id arm.ID) {
 	b.t.Helper()
 	if status, code := b.try(http.MethodDelete, id, api, ""); status != 200 {
 		b.t.Errorf("DELETE %s: %d %s", id, status, code)
@@ -75,18 +75,18 @@ func TestBackReferences(t *testing.T) {
 	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got, []string{string(nic) + "/ipConfigurations/c"}) {
 		t.Errorf("the subnet names %v", got)
 	}
-	for id, code := range map[network.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted", nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted", a: "InUseSubnetCannotBeDeleted"} {
+	for id, code := range map[arm.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted", nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted", a: "InUseSubnetCannotBeDeleted"} {
 		b.refused(http.MethodDelete, id, "", 400, code)
 	}
 	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400, "PublicIPAddressInUse")
-	vm := network.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
+	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
 	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
 	if got := text(objectAt(b.properties(nic), "virtualMachine"), "id"); got != string(vm) {
 		t.Errorf("the interface belongs to %q", got)
 	}
 	b.refused(http.MethodDelete, nic, "", 400, "NicInUse")
 
-	for _, id := range []network.ID{vm, nic, a, nat, nsg, pip} {
+	for _, id := range []arm.ID{vm, nic, a, nat, nsg, pip} {
 		b.delete(id)
 	}
 }
@@ -95,7 +95,7 @@ func TestInterfaces(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
-	addresses := func(id network.ID) []string {
+	addresses := func(id arm.ID) []string {
 		var out []string
 		for _, c := range listAt(b.properties(id), "ipConfigurations") {
 			p := objectAt(c, "properties")
@@ -103,7 +103,7 @@ func TestInterfaces(t *testing.T) {
 		}
 		return out
 	}
-	want := func(id network.ID, want ...string) {
+	want := func(id arm.ID, want ...string) {
 		t.Helper()
 		if got := addresses(id); !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", id.Name(), got, want)
@@ -182,7 +182,7 @@ func TestReservedSubnets(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(nsg, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	subnet := func(link string, id network.ID) string {
+	subnet := func(link string, id arm.ID) string {
 		return `{"properties":{"addressPrefix":"10.0.3.0/24","` + link + `":{"id":"` + string(id) + `"}}}`
 	}
 	b.refused(http.MethodPut, vnet.Child("subnets", "GatewaySubnet"), subnet("networkSecurityGroup", nsg), 400, "NetworkSecurityGroupCannotBeAttachedToGatewaySubnet")

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 func TestLocks(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	lock := func(scope network.ID) network.ID { return scope + "/providers/Microsoft.Authorization/locks/keep" }
+	lock := func(scope arm.ID) arm.ID { return scope + "/providers/Microsoft.Authorization/locks/keep" }
 	b.refused(http.MethodPut, lock(rt), `{"properties":{"level":"Sometimes"}}`, 400, "InvalidLockLevel")
 
 	// A table that must not be deleted can be written; neither it nor what contains it can be deleted.
@@ -32,7 +32,7 @@ func TestLocks(t *testing.T) {
 	if got := len(listAt(b.get(rt+"/providers/Microsoft.Authorization/locks"), "value")); got != 2 {
 		t.Errorf("%d locks count for the table", got)
 	}
-	for _, scope := range []network.ID{group, rt} {
+	for _, scope := range []arm.ID{group, rt} {
 		if status, code := b.try(http.MethodDelete, lock(scope), api, ""); status != 200 {
 			t.Fatalf("DELETE of the lock: %d %s", status, code)
 		}
@@ -48,8 +48,8 @@ func TestLockedNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	const cluster = `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","count":2}]}}`
 	b.put(aks, cluster)
-	nodes := network.GroupID(sub, "MC_net-rg_c_westeurope")
-	table := network.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
+	nodes := arm.GroupID(sub, "MC_net-rg_c_westeurope")
+	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
 	lock := table + "/providers/Microsoft.Authorization/locks/keep"
 	b.put(lock, `{"properties":{"level":"CanNotDelete"}}`)
 	message := "Resource group 'MC_net-rg_c_westeurope' under subscription: '" + sub + "' is locked, please remove lock and retry. Please see http://aka.ms/azure-lock-resources"
@@ -71,7 +71,7 @@ func TestLockedNetwork(t *testing.T) {
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
 	b.refused(http.MethodPut, aks, onB, 409, "ScopeLocked")
 	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
-	b.refused(http.MethodGet, network.GroupID(sub, "MC_net-rg_c_westeurope"), "", 404, "ResourceGroupNotFound")
+	b.refused(http.MethodGet, arm.GroupID(sub, "MC_net-rg_c_westeurope"), "", 404, "ResourceGroupNotFound")
 	if status, code := b.try(http.MethodDelete, lock, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
@@ -90,7 +90,7 @@ func TestLockedNetwork(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	b := newBench(t, Options{})
-	scope := "/subscriptions/" + network.ID(sub)
+	scope := "/subscriptions/" + arm.ID(sub)
 	definition := scope + "/providers/Microsoft.Authorization/policyDefinitions/subnets-need-tables"
 	assignment := group + "/providers/Microsoft.Authorization/policyAssignments/net"
 	b.put(rt, `{"location":"westeurope"}`)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // knock makes a call without a token, as clients do that want one.
@@ -272,7 +272,7 @@ func TestTenants(t *testing.T) {
 		Subscriptions: []string{sub, there}, Tenants: map[string]string{there: abroad},
 		Principals: []Principal{DefaultPrincipal, guest, native},
 	})
-	far := "/subscriptions/" + network.ID(there)
+	far := "/subscriptions/" + arm.ID(there)
 	b.says(http.MethodGet, far, "", 401, "InvalidAuthenticationTokenTenant", "The access token is from the wrong issuer 'https://sts.windows.net/"+DefaultTenant+"/'. It must match the tenant 'https://sts.windows.net/"+abroad+"/' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/"+abroad+"' to get the token. Note, if the subscription is transferred to another tenant there is no impact to the services, but information about new tenant could take time to propagate (up to an hour). If you just transferred your subscription and see this error message, please try back later.")
 	if _, headers := b.knockAt(far); headers.Get("WWW-Authenticate") != `Bearer authorization_uri="http://h/`+abroad+`", error="invalid_token", error_description="The access token is missing or invalid."` {
 		t.Errorf("the challenge: %v", headers)
@@ -302,7 +302,7 @@ func TestTenants(t *testing.T) {
 }
 
 // knockAt calls without a token.
-func (b *bench) knockAt(id network.ID) (int, http.Header) {
+func (b *bench) knockAt(id arm.ID) (int, http.Header) {
 	w := httptest.NewRecorder()
 	b.e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api, nil))
 	return w.Code, w.Header()
@@ -310,7 +310,7 @@ func (b *bench) knockAt(id network.ID) (int, http.Header) {
 
 func TestProviders(t *testing.T) {
 	b := newBench(t, Options{PageSize: 3})
-	scope := "/subscriptions/" + network.ID(sub)
+	scope := "/subscriptions/" + arm.ID(sub)
 	doc := b.get(scope + "/providers/microsoft.network")
 	types := names(nil)
 	for _, r := range listAt(doc, "resourceTypes") {

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-const typeMaintenance = network.TypeCluster + "/maintenanceConfigurations"
+const typeMaintenance = arm.TypeCluster + "/maintenanceConfigurations"
 
 // settleMaintenance checks a maintenance configuration: there are three, each with a content of its own.
 func (e *Emulator) settleMaintenance(c *call, r, old *resource) *failure {

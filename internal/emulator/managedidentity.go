@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const (
@@ -74,16 +74,16 @@ func (e *Emulator) settleFederatedCredential(c *call, r, old *resource) *failure
 }
 
 // assignedIdentities are the user-assigned identities that a document names.
-func assignedIdentities(body object) []network.ID {
-	var out []network.ID
+func assignedIdentities(body object) []arm.ID {
+	var out []arm.ID
 	for id := range objectAt(body, "identity", "userAssignedIdentities") {
-		out = append(out, network.ID(id))
+		out = append(out, arm.ID(id))
 	}
 	return out
 }
 
 // checkIdentities refuses a document that names an identity there is none of.
-func (e *Emulator) checkIdentities(scope network.ID, body object) *failure {
+func (e *Emulator) checkIdentities(scope arm.ID, body object) *failure {
 	for _, id := range assignedIdentities(body) {
 		if r := e.store.get(id); r == nil || !r.id.Is(typeUserIdentity) {
 			return fail(http.StatusBadRequest, "FailedIdentityOperation",

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is associated with its table
@@ -86,7 +86,7 @@ func (e *Emulator) leaveTable(cl *cluster) {
 }
 
 // disassociate takes a table off all subnets.
-func (e *Emulator) disassociate(cl *cluster, table network.ID) {
+func (e *Emulator) disassociate(cl *cluster, table arm.ID) {
 	for _, id := range e.store.linked[table.Key()] {
 		if subnet := e.store.get(id); subnet != nil {
 			body := clone(subnet.body)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // nested are lists in a document whose items are resources of their own as well: writing one is writing the document.
@@ -13,7 +13,7 @@ var nested = []struct {
 	parent, list string
 	readOnly     bool
 }{
-	{network.TypeRouteTable, "routes", false},
+	{arm.TypeRouteTable, "routes", false},
 	{typeNSG, "securityRules", false},
 	{typeNSG, "defaultSecurityRules", true},
 	{typeNIC, "ipConfigurations", true},
@@ -21,7 +21,7 @@ var nested = []struct {
 }
 
 // partsOf are the types whose lists of named objects are parts with IDs that others link to, but no resources.
-var partsOf = []string{network.TypeGateway, typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
+var partsOf = []string{arm.TypeGateway, typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
 func showNested(r *resource, doc object) {
@@ -61,7 +61,7 @@ func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
 	if n < 9 || n > 10 {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	for _, kind := range nested {
 		if !id.Is(kind.parent) || !strings.EqualFold(c.path[8], kind.list) {
 			continue

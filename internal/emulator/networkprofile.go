@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // networkMode is where a cluster's pods have their addresses from.
@@ -151,19 +152,19 @@ func checkServiceCIDR(profile object) *failure {
 }
 
 // checkSubnets refuses what a cluster cannot do with the subnets that its pools bring.
-func (e *Emulator) checkSubnets(id network.ID, properties object, isNew bool) *failure {
+func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failure {
 	profile := objectAt(properties, "networkProfile")
 	mode := modeOf(profile)
-	var vnet, table network.ID
+	var vnet, table arm.ID
 	brought, pools := 0, listAt(properties, "agentPoolProfiles")
 	for _, p := range pools {
 		for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
-			subnetID := network.ID(text(p, field))
+			subnetID := arm.ID(text(p, field))
 			if subnetID == "" {
 				continue
 			}
 			subnet := e.store.get(subnetID)
-			if subnet == nil || !subnetID.Is(network.TypeSubnet) {
+			if subnet == nil || !subnetID.Is(arm.TypeSubnet) {
 				return fail(http.StatusBadRequest, "LinkedInvalidPropertyId", "The subnet %s of pool %s of cluster %s was not found.", subnetID, text(p, "name"), id)
 			}
 			if vnet != "" && !subnetID.Parent().Equal(vnet) {
@@ -171,7 +172,7 @@ func (e *Emulator) checkSubnets(id network.ID, properties object, isNew bool) *f
 			}
 			vnet = subnetID.Parent()
 		}
-		subnet := e.store.get(network.ID(text(p, "vnetSubnetID")))
+		subnet := e.store.get(arm.ID(text(p, "vnetSubnetID")))
 		if subnet == nil {
 			continue
 		}
@@ -203,7 +204,7 @@ func (e *Emulator) checkSubnets(id network.ID, properties object, isNew bool) *f
 
 // checkEgress refuses userDefinedRouting where the subnet's table leads nowhere (the first message is AKS's own as
 // reported by many; the other two are from azurerm#8609 and azure-docs#108240).
-func (e *Emulator) checkEgress(outbound string, subnet *resource, table network.ID) *failure {
+func (e *Emulator) checkEgress(outbound string, subnet *resource, table arm.ID) *failure {
 	if outbound != "userDefinedRouting" {
 		return nil
 	}
@@ -216,7 +217,7 @@ func (e *Emulator) checkEgress(outbound string, subnet *resource, table network.
 		if text(p, "addressPrefix") != "0.0.0.0/0" {
 			continue
 		}
-		if hop := text(p, "nextHopType"); hop != network.HopAppliance && hop != network.HopGateway {
+		if hop := text(p, "nextHopType"); hop != inventory.HopAppliance && hop != inventory.HopGateway {
 			return fail(http.StatusBadRequest, "RouteTableInvalidNextHop", "Default route 0.0.0.0/0 has a next hop of %s but only next hops of VirtualAppliance or VirtualNetworkGateway are allowed. Please see http://aka.ms/aks/outboundtype for more details", hop)
 		}
 		return nil
@@ -225,8 +226,8 @@ func (e *Emulator) checkEgress(outbound string, subnet *resource, table network.
 }
 
 // checkOverlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
-func (e *Emulator) checkOverlaps(profile object, vnet network.ID) *failure {
-	for _, s := range e.store.list(network.TypeSubnet, vnet) {
+func (e *Emulator) checkOverlaps(profile object, vnet arm.ID) *failure {
+	for _, s := range e.store.list(arm.TypeSubnet, vnet) {
 		for _, p := range prefixesOf(s.body) {
 			for _, pods := range validPrefixes(list(profile, "podCidrs")) {
 				if pods.Overlaps(p) {
@@ -243,10 +244,10 @@ func (e *Emulator) checkOverlaps(profile object, vnet network.ID) *failure {
 
 // checkShared keeps two kubenet clusters off one subnet and one table. Azure documents that this is not supported; with
 // which code it refuses is not known [U].
-func (e *Emulator) checkShared(id network.ID, pools []object, table network.ID) *failure {
+func (e *Emulator) checkShared(id arm.ID, pools []object, table arm.ID) *failure {
 	wanted := map[string]bool{}
 	for _, p := range pools {
-		if subnet := network.ID(text(p, "vnetSubnetID")); subnet != "" {
+		if subnet := arm.ID(text(p, "vnetSubnetID")); subnet != "" {
 			wanted[subnet.Key()] = true
 		}
 	}
@@ -274,7 +275,7 @@ const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
 // checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold. With the autoscaler a
 // pool counts with its most nodes.
-func (e *Emulator) checkSizes(id network.ID, properties object) *failure {
+func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
 	profile, pools := objectAt(properties, "networkProfile"), listAt(properties, "agentPoolProfiles")
 	mode := modeOf(profile)
 	total := 0
@@ -286,7 +287,7 @@ func (e *Emulator) checkSizes(id network.ID, properties object) *failure {
 		if mode == modeVNet && text(p, "podSubnetID") == "" {
 			each += numberOf(p, "maxPods")
 		}
-		inSubnet[network.ID(text(p, "vnetSubnetID")).Key()] += n * each
+		inSubnet[arm.ID(text(p, "vnetSubnetID")).Key()] += n * each
 	}
 	limit := maxClusterNodes
 	if cidrs := list(profile, "podCidrs"); mode == modeKubenet {
@@ -296,12 +297,12 @@ func (e *Emulator) checkSizes(id network.ID, properties object) *failure {
 		return fail(http.StatusBadRequest, "AgentPoolMaxCountExceeded", "Cluster %s would have %d nodes, more than the %d that are supported with network plugin %s.", id.Name(), total, limit, text(profile, "networkPlugin")) // wording [U]
 	}
 	for _, cidr := range validPrefixes(list(profile, "podCidrs")) {
-		if bits := network.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() && total > 1<<(bits-cidr.Bits()) {
+		if bits := inventory.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() && total > 1<<(bits-cidr.Bits()) {
 			return tooSmall(total<<(32-bits), 1<<(32-cidr.Bits()), cidr, "networkProfile.podCIDR")
 		}
 	}
 	for key, wanted := range inSubnet {
-		subnet := e.store.get(network.ID(key))
+		subnet := e.store.get(arm.ID(key))
 		if subnet == nil {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // clusterBody is a cluster of one pool in subnet a, with more fields of its network profile and of its pool.
@@ -28,7 +28,7 @@ func withNetwork(t *testing.T, opts Options) *bench {
 }
 
 // addresses counts the addresses in use in a subnet, by the name of the IP configuration without its number.
-func (b *bench) addresses(subnet network.ID) map[string]int {
+func (b *bench) addresses(subnet arm.ID) map[string]int {
 	b.e.mu.RLock()
 	defer b.e.mu.RUnlock()
 	out := map[string]int{}
@@ -65,7 +65,7 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 		t.Errorf("the subnet shows %d", len(shown))
 	}
 	set := b.e.clusters[aks.Key()].pools[0].scaleSet
-	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + network.ID(set.Name()))
+	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name()))
 	configurations := listAt(objectAt(nic, "properties"), "ipConfigurations")
 	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true || objectAt(configurations[1], "properties")["primary"] != false {
 		t.Errorf("%d IP configurations", len(configurations))
@@ -141,8 +141,8 @@ func TestNetworkRefusals(t *testing.T) {
 	b := withNetwork(t, Options{})
 	other := group + "/providers/Microsoft.Network/virtualNetworks/other"
 	b.put(other, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.9.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.9.1.0/24"}}]}}`)
-	table := func(name, routes string) network.ID {
-		id := group + "/providers/Microsoft.Network/routeTables/" + network.ID(name)
+	table := func(name, routes string) arm.ID {
+		id := group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name)
 		b.put(id, `{"location":"westeurope","properties":{"routes":[`+routes+`]}}`)
 		return id
 	}
@@ -174,7 +174,7 @@ func TestNetworkRefusals(t *testing.T) {
 	} {
 		b.refused(http.MethodPut, aks, clusterBody(tt.profile, tt.pool), 400, tt.code)
 	}
-	associate := func(subnet, prefix string, table network.ID) {
+	associate := func(subnet, prefix string, table arm.ID) {
 		link := ""
 		if table != "" {
 			link = `,"routeTable":{"id":"` + string(table) + `"}`

@@ -9,19 +9,20 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // cluster is what runs behind a managed cluster's document.
 type cluster struct {
-	id        network.ID
+	id        arm.ID
 	digits    string // the eight in the names of what AKS makes
 	location  string
-	nodeGroup network.ID
+	nodeGroup arm.ID
 	mode      networkMode
 	podCIDRs  []netip.Prefix
-	table     network.ID // where its cloud provider writes routes, "" without kubenet
-	who       Principal  // its identity
+	table     arm.ID    // where its cloud provider writes routes, "" without kubenet
+	who       Principal // its identity
 	pools     []*pool
 	provider  *cloudProvider
 	leaving   bool // kubenet for overlay
@@ -33,12 +34,12 @@ type cluster struct {
 
 type pool struct {
 	name      string
-	subnet    network.ID
-	podSubnet network.ID // "" where pods have none of their own
-	blocks    bool       // pods have whole /28 blocks of it
+	subnet    arm.ID
+	podSubnet arm.ID // "" where pods have none of their own
+	blocks    bool   // pods have whole /28 blocks of it
 	maxPods   int
 	vmSize    string
-	scaleSet  network.ID
+	scaleSet  arm.ID
 	doing     string // the state it is in while its cluster is busy
 	next      int    // instance ID
 	nodes     []*node
@@ -54,8 +55,8 @@ type node struct {
 	routes   routesSeen
 }
 
-func (cl *cluster) ownSubnet() network.ID {
-	return network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeVNet, "aks-vnet-"+cl.digits).Child("subnets", "aks-subnet")
+func (cl *cluster) ownSubnet() arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+cl.digits).Child("subnets", "aks-subnet")
 }
 
 func (cl *cluster) pool(name string) *pool {
@@ -80,7 +81,7 @@ func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
 	name := text(profile, "name")
 	p := cl.pool(name)
 	if p == nil {
-		p = &pool{name: name, subnet: network.ID(text(profile, "vnetSubnetID")), scaleSet: network.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypeScaleSet,
+		p = &pool{name: name, subnet: arm.ID(text(profile, "vnetSubnetID")), scaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
 			"aks-"+name+"-"+cl.digits+"-vmss")}
 		if p.subnet == "" {
 			p.subnet = cl.ownSubnet()
@@ -88,7 +89,7 @@ func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
 		cl.pools = append(cl.pools, p)
 		e.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
 	}
-	p.podSubnet, p.blocks = network.ID(text(profile, "podSubnetID")), text(profile, "podIPAllocationMode") == "StaticBlock"
+	p.podSubnet, p.blocks = arm.ID(text(profile, "podSubnetID")), text(profile, "podIPAllocationMode") == "StaticBlock"
 	p.maxPods, p.vmSize, p.doing = numberOf(profile, "maxPods"), text(profile, "vmSize"), doing
 	count, _ := countOf(profile) // checked when it was settled
 	for before := len(p.nodes); len(p.nodes) < count; {
@@ -166,16 +167,16 @@ func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
 	return nil
 }
 
-func subnetIsFull(subnet network.ID, prefix netip.Prefix, wanted int) *failure {
+func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *failure {
 	return fail(http.StatusBadRequest, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for %d IP addresses.", subnet.Name(), prefix, wanted)
 }
 
 // nic is the ID of a node's network interface, configuration the one of its i-th IP configuration.
-func (p *pool) nic(n *node) network.ID {
+func (p *pool) nic(n *node) arm.ID {
 	return p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces", p.scaleSet.Name())
 }
 
-func (p *pool) configuration(n *node, i int) network.ID {
+func (p *pool) configuration(n *node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }
 
@@ -204,7 +205,7 @@ func (cl *cluster) givePodCIDRs() []netip.Prefix {
 	}
 	var out []netip.Prefix
 	for i, cidr := range cl.podCIDRs {
-		bits := network.NodeMask(cidr)
+		bits := inventory.NodeMask(cidr)
 		total := 1 << min(bits-cidr.Bits(), 16)
 		for range total {
 			p := nthPrefix(cidr, bits, cl.nextPodCIDR[i]%total)
@@ -262,7 +263,7 @@ func (cl *cluster) findNode(name string) (*pool, *node) {
 }
 
 // Scale sets the number of nodes of a pool.
-func (e *Emulator) Scale(clusterID network.ID, poolName string, count int) error {
+func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
 	defer e.lock()()
 	r := e.store.get(clusterID)
 	if r == nil || e.clusters[clusterID.Key()] == nil {
@@ -302,7 +303,7 @@ func (e *Emulator) Scale(clusterID network.ID, poolName string, count int) error
 
 // Readdress takes a node away and brings it back at once under its name with another address, as a reimaged one can come
 // back.
-func (e *Emulator) Readdress(clusterID network.ID, nodeName string) error {
+func (e *Emulator) Readdress(clusterID arm.ID, nodeName string) error {
 	defer e.lock()()
 	cl := e.clusters[clusterID.Key()]
 	if cl == nil {

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 var words = []string{
@@ -54,9 +54,9 @@ func TestNonsense(t *testing.T) {
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(t string) bool { return strings.Count(t, "/") != 1 })
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {
-			id := group + network.ID("/providers/"+rapid.SampledFrom(types).Draw(t, "type")+"/x")
+			id := group + arm.ID("/providers/"+rapid.SampledFrom(types).Draw(t, "type")+"/x")
 			if rapid.Bool().Draw(t, "child") {
-				id = rapid.SampledFrom([]network.ID{
+				id = rapid.SampledFrom([]arm.ID{
 					vnet.Child("subnets", "x"), vnet.Child("virtualNetworkPeerings", "x"), rt.Child("routes", "x"), rt, vnet, nic, rt + "/providers/Microsoft.Resources/tags/default",
 					nic + "/effectiveRouteTable", vnet + "/usages", group + "/providers/Microsoft.Network/networkWatchers/x/nextHop",
 				}).Draw(t, "id")
@@ -71,7 +71,7 @@ func TestNonsense(t *testing.T) {
 			}
 			for _, call := range []struct {
 				method string
-				id     network.ID
+				id     arm.ID
 			}{{method, id}, {http.MethodGet, id}, {http.MethodGet, id.Parent()}, {http.MethodGet, group + "/resources"}} {
 				if status, answer := b.c.Do(call.method, call.id, api, encode(body)); status >= 500 || status == 0 {
 					t.Fatalf("%s %s %s: %d %s", call.method, call.id, encode(body), status, answer)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // operation is a long-running operation. It ends by the clock, never by being polled: some clients poll only the
@@ -69,7 +69,7 @@ func (e *Emulator) accepted(c *call, result []byte) reply {
 
 // acceptedUntil answers with where to follow an operation.
 func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
-	id := network.ID("/" + strings.Join(c.path, "/"))
+	id := arm.ID("/" + strings.Join(c.path, "/"))
 	return reply{status: http.StatusAccepted, header: map[string]string{
 		"Azure-AsyncOperation": e.follow(c, id, op, "operations"),
 		"Location":             e.follow(c, id, op, "operationResults"),
@@ -81,7 +81,7 @@ func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
 const maxOperations = 10_000
 
 // follow remembers an operation and returns the absolute URL at which it is followed.
-func (e *Emulator) follow(c *call, id network.ID, op *operation, kind string) string {
+func (e *Emulator) follow(c *call, id arm.ID, op *operation, kind string) string {
 	if len(e.operations) >= maxOperations {
 		for name, old := range e.operations {
 			if old.ends.Before(time.Now().Add(-time.Minute)) {

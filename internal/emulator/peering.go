@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // The states of a peering: one side only, both sides, the other side gone.
@@ -28,7 +28,7 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 		setDefault(properties, field, value)
 	}
 	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
-	if remote == nil || !remote.id.Is(network.TypeVNet) {
+	if remote == nil || !remote.id.Is(arm.TypeVNet) {
 		return fail(http.StatusBadRequest, "InvalidResourceReference",
 			"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", linkOf(r.body, "remoteVirtualNetwork"), r.id)
 	}
@@ -63,10 +63,10 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 }
 
 // clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has already.
-func (e *Emulator) clearOfPeers(vnet object, id network.ID, remote *resource) *failure {
+func (e *Emulator) clearOfPeers(vnet object, id arm.ID, remote *resource) *failure {
 	for _, side := range []struct {
 		space []netip.Prefix
-		of    network.ID
+		of    arm.ID
 	}{{addressSpace(vnet), remote.id}, {addressSpace(remote.body), id.Parent()}} {
 		for _, p := range e.store.list(typePeering, side.of) {
 			other := e.store.get(linkOf(p.body, "remoteVirtualNetwork"))
@@ -95,7 +95,7 @@ func overlapping(a, b []netip.Prefix) string {
 }
 
 // reverse is the peering of the other network that leads back, or nil.
-func (e *Emulator) reverse(own, remote network.ID) *resource {
+func (e *Emulator) reverse(own, remote arm.ID) *resource {
 	for _, p := range e.store.list(typePeering, remote) {
 		if linkOf(p.body, "remoteVirtualNetwork").Equal(own) {
 			return p
@@ -129,7 +129,7 @@ func (e *Emulator) peeringRemoved(r *resource) {
 }
 
 // touchPeers makes the peerings that lead to a network be rendered anew: they show its address space.
-func (e *Emulator) touchPeers(vnet network.ID) {
+func (e *Emulator) touchPeers(vnet arm.ID) {
 	for _, p := range e.store.byType[kindKey(typePeering)] {
 		if linkOf(p.body, "remoteVirtualNetwork").Equal(vnet) {
 			e.store.touchAround(p.id)
@@ -148,7 +148,7 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 	}
 	now := cloneValue(objectAt(remote.body, "properties")["addressSpace"])
 	properties["remoteVirtualNetworkAddressSpace"] = now
-	inSync := func(p *resource, vnet network.ID) bool {
+	inSync := func(p *resource, vnet arm.ID) bool {
 		r := e.store.get(vnet)
 		return p == nil || r == nil || string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(encode(objectAt(r.body, "properties")["addressSpace"]))
 	}

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // podBatch is how many addresses of a pod subnet a node takes at once, and how many a static block has: a /28.
@@ -43,7 +43,7 @@ func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
 }
 
 // allocateMany takes that many addresses, or none.
-func (s *store) allocateMany(subnet network.ID, prefix netip.Prefix, holder network.ID, count int) []netip.Addr {
+func (s *store) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID, count int) []netip.Addr {
 	var out []netip.Addr
 	for range count {
 		addr := s.allocate(subnet, prefix, holder)
@@ -57,7 +57,7 @@ func (s *store) allocateMany(subnet network.ID, prefix netip.Prefix, holder netw
 }
 
 // allocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold reserved addresses.
-func (s *store) allocateBlock(subnet network.ID, prefix netip.Prefix, holder network.ID) []netip.Addr {
+func (s *store) allocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
 	used := s.addressesOf(subnet)
 	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
 		var block []netip.Addr

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 func (e *Emulator) settlePolicyAssignment(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
-	definition := network.ID(text(p, "policyDefinitionId"))
+	definition := arm.ID(text(p, "policyDefinitionId"))
 	if e.store.get(definition) == nil {
 		return fail(http.StatusNotFound, "PolicyDefinitionNotFound", "The policy definition '%s' could not be found.", definition.Name())
 	}
@@ -41,13 +41,13 @@ func (e *Emulator) settlePolicyDefinition(c *call, r, old *resource) *failure {
 
 // checkPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and of the conditions only
 // those that condition reads: one it does not know is not fulfilled.
-func (e *Emulator) checkPolicies(id network.ID, body object) *failure {
+func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 	assignments := e.store.byType[strings.ToLower(typePolicyAssignment)]
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
 		a := objectAt(assignments[key].body, "properties")
-		definition := e.store.get(network.ID(text(a, "policyDefinitionId")))
+		definition := e.store.get(arm.ID(text(a, "policyDefinitionId")))
 		if definition == nil || !covers(assignments[key].id.Parent(), id) || text(a, "enforcementMode") == "DoNotEnforce" ||
-			slices.ContainsFunc(list(a, "notScopes"), func(s string) bool { return covers(network.ID(s), id) }) {
+			slices.ContainsFunc(list(a, "notScopes"), func(s string) bool { return covers(arm.ID(s), id) }) {
 			continue
 		}
 		d := objectAt(definition.body, "properties")
@@ -72,7 +72,7 @@ func (e *Emulator) checkPolicies(id network.ID, body object) *failure {
 
 // policy is a policy's view of a write.
 type policy struct {
-	id                   network.ID
+	id                   arm.ID
 	body                 object
 	parameters, defaults object
 }

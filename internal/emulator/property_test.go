@@ -11,56 +11,56 @@ import (
 
 	"pgregory.net/rapid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // universe is a resource group with a few names for everything, so that clients get in each other's way.
 type universe struct {
 	b     *bench
-	group network.ID
-	ids   []network.ID
+	group arm.ID
+	ids   []arm.ID
 	// seen are the ETags that each of the two clients has seen last.
-	seen [2]map[network.ID]string
+	seen [2]map[arm.ID]string
 }
 
 func newUniverse(b *bench, n int) *universe {
-	u := &universe{b: b, group: network.GroupID(sub, fmt.Sprint("g", n)), seen: [2]map[network.ID]string{{}, {}}}
+	u := &universe{b: b, group: arm.GroupID(sub, fmt.Sprint("g", n)), seen: [2]map[arm.ID]string{{}, {}}}
 	b.put(u.group, `{"location":"westeurope"}`)
 	add := func(resourceType string, names ...string) {
 		for _, name := range names {
-			u.ids = append(u.ids, u.group+network.ID("/providers/"+resourceType+"/"+name))
+			u.ids = append(u.ids, u.group+arm.ID("/providers/"+resourceType+"/"+name))
 		}
 	}
-	add(network.TypeVNet, "v0", "v1")
+	add(arm.TypeVNet, "v0", "v1")
 	for _, vnet := range u.ids[:2] {
 		for _, s := range []string{"s0", "s1", "s2", "GatewaySubnet"} {
 			u.ids = append(u.ids, vnet.Child("subnets", s))
 		}
 		u.ids = append(u.ids, vnet.Child("virtualNetworkPeerings", "p"))
 	}
-	add(network.TypeRouteTable, "t0", "t1", "t0/routes/r0", "t0/routes/r1")
+	add(arm.TypeRouteTable, "t0", "t1", "t0/routes/r0", "t0/routes/r1")
 	add(typeNSG, "n0", "n1", "n0/securityRules/r0")
 	add(typeNAT, "nat")
 	add(typePublicIP, "p0", "p1")
 	add(typeNIC, "i0", "i1", "i2")
-	add(network.TypeGateway, "a0", "a1")
+	add(arm.TypeGateway, "a0", "a1")
 	// Something to begin with.
 	for i, vnet := range u.ids[:2] {
 		b.put(vnet, fmt.Sprintf(`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
 			{"name":"s0","properties":{"addressPrefix":"10.%d.0.0/29"}},{"name":"s1","properties":{"addressPrefix":"10.%d.1.0/29"}}]}}`, i, i, i))
 	}
-	for _, id := range slices.Concat(u.of(network.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP), u.of(typeNAT)) {
+	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP), u.of(typeNAT)) {
 		b.put(id, `{"location":"westeurope"}`)
 	}
 	return u
 }
 
-func (u *universe) of(resourceType string) []network.ID {
-	return slices.DeleteFunc(slices.Clone(u.ids), func(id network.ID) bool { return !id.Is(resourceType) })
+func (u *universe) of(resourceType string) []arm.ID {
+	return slices.DeleteFunc(slices.Clone(u.ids), func(id arm.ID) bool { return !id.Is(resourceType) })
 }
 
 // call makes a call and returns the status.
-func (u *universe) call(method string, id network.ID, body, ifMatch string) (int, []byte) {
+func (u *universe) call(method string, id arm.ID, body, ifMatch string) (int, []byte) {
 	r := httptest.NewRequest(method, "http://h"+string(id)+"?api-version="+api, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+u.b.c.token)
 	if ifMatch != "" {
@@ -80,8 +80,8 @@ type seenDoc struct {
 func (d seenDoc) etag() string { return text(d.o, "etag") }
 
 // look reads everything.
-func (u *universe) look(before map[network.ID]seenDoc) map[network.ID]seenDoc {
-	out := map[network.ID]seenDoc{}
+func (u *universe) look(before map[arm.ID]seenDoc) map[arm.ID]seenDoc {
+	out := map[arm.ID]seenDoc{}
 	for _, id := range u.ids {
 		status, body := u.call(http.MethodGet, id, "", "")
 		switch was := before[id]; {
@@ -97,7 +97,7 @@ func (u *universe) look(before map[network.ID]seenDoc) map[network.ID]seenDoc {
 }
 
 // body draws a document, often a bad one.
-func (u *universe) body(t *rapid.T, id network.ID) string {
+func (u *universe) body(t *rapid.T, id arm.ID) string {
 	link := func(field, resourceType string) string {
 		targets := u.of(resourceType)
 		i := rapid.IntRange(-1, len(targets)-1).Draw(t, field)
@@ -116,19 +116,19 @@ func (u *universe) body(t *rapid.T, id network.ID) string {
 	subnet := func() string {
 		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29", "10.%c.0.0/24"}).Draw(t, "prefix")
 		return fmt.Sprintf(`"addressPrefix":"%s"`, fmt.Sprintf(prefix, space())) +
-			link("routeTable", network.TypeRouteTable) + link("networkSecurityGroup", typeNSG) + link("natGateway", typeNAT)
+			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", typeNSG) + link("natGateway", typeNAT)
 	}
 	route := func() string {
 		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`, rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t, "to"), rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
 	}
 	place := func() string {
-		targets := u.of(network.TypeSubnet)
+		targets := u.of(arm.TypeSubnet)
 		static := rapid.SampledFrom([]string{"", "", `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.0.0.4"`, `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.1.0.6"`}).Draw(t, "static")
 		return fmt.Sprintf(`"subnet":{"id":"%s"}%s`, rapid.SampledFrom(targets).Draw(t, "subnet"), static)
 	}
 	p := ""
 	switch strings.ToLower(id.Type()) {
-	case kindKey(network.TypeVNet):
+	case kindKey(arm.TypeVNet):
 		p = fmt.Sprintf(`"addressSpace":{"addressPrefixes":["10.%c.0.0/16"]}`, space())
 		if rapid.Bool().Draw(t, "lists subnets") {
 			var all []string
@@ -137,13 +137,13 @@ func (u *universe) body(t *rapid.T, id network.ID) string {
 			}
 			p += `,"subnets":[` + strings.Join(all, ",") + `]`
 		}
-	case kindKey(network.TypeSubnet):
+	case kindKey(arm.TypeSubnet):
 		p = subnet()
 	case kindKey(typePeering):
-		p = `"x":1` + link("remoteVirtualNetwork", network.TypeVNet)
-	case kindKey(network.TypeRouteTable):
+		p = `"x":1` + link("remoteVirtualNetwork", arm.TypeVNet)
+	case kindKey(arm.TypeRouteTable):
 		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` + route() + `}]`
-	case kindKey(network.TypeRouteTable + "/routes"):
+	case kindKey(arm.TypeRouteTable + "/routes"):
 		return `{"properties":` + route() + `}`
 	case kindKey(typeNSG + "/securityRules"):
 		return fmt.Sprintf(`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`, rapid.IntRange(99, 101).Draw(t, "priority"))
@@ -155,14 +155,14 @@ func (u *universe) body(t *rapid.T, id network.ID) string {
 			p += `,{"name":"c1","properties":{` + place() + `}}`
 		}
 		p += `]` + link("networkSecurityGroup", typeNSG)
-	case kindKey(network.TypeGateway):
-		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(network.TypeSubnet)).Draw(t, "subnet"))
+	case kindKey(arm.TypeGateway):
+		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(arm.TypeSubnet)).Draw(t, "subnet"))
 	}
 	return `{"location":"westeurope","properties":{` + p + `}}`
 }
 
 // family is what shares an ETag with a resource: a network with all that is in it, or a document with its parts.
-func family(id network.ID) network.ID {
+func family(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
 	}
@@ -214,7 +214,7 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-func checkETags(t *rapid.T, what string, id network.ID, method string, status int, match string, before, after map[network.ID]seenDoc) {
+func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, match string, before, after map[arm.ID]seenDoc) {
 	changed := status == http.StatusOK || status == http.StatusCreated
 	if matched := match == "" || match == "*" && before[id].raw != "" || match == before[id].etag(); !matched && changed {
 		t.Fatalf("%s\nthe ETag was %s", what, before[id].etag())
@@ -244,7 +244,7 @@ func checkETags(t *rapid.T, what string, id network.ID, method string, status in
 }
 
 // checkLinks compares what documents link to with what the others say of it, and a network with its parts.
-func checkLinks(t *rapid.T, what string, docs map[network.ID]seenDoc) {
+func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 	want, got := map[string]bool{}, map[string]bool{}
 	for id, doc := range docs {
 		o := doc.o
@@ -275,8 +275,8 @@ func checkLinks(t *rapid.T, what string, docs map[network.ID]seenDoc) {
 		}
 		for _, list := range []string{"subnets", "virtualNetworkPeerings"} {
 			for _, part := range listAt(properties, list) {
-				if id.Is(network.TypeVNet) && string(encode(part)) != docs[network.ID(text(part, "id"))].raw {
-					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part), docs[network.ID(text(part, "id"))].raw)
+				if id.Is(arm.TypeVNet) && string(encode(part)) != docs[arm.ID(text(part, "id"))].raw {
+					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part), docs[arm.ID(text(part, "id"))].raw)
 				}
 			}
 		}
@@ -293,12 +293,12 @@ func checkLinks(t *rapid.T, what string, docs map[network.ID]seenDoc) {
 	}
 }
 
-func checkAddresses(t *rapid.T, what string, docs map[network.ID]seenDoc) {
-	held := map[string]network.ID{}
-	prefixes := map[network.ID][]netip.Prefix{}
+func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
+	held := map[string]arm.ID{}
+	prefixes := map[arm.ID][]netip.Prefix{}
 	for id, doc := range docs {
 		o := doc.o
-		if id.Is(network.TypeSubnet) {
+		if id.Is(arm.TypeSubnet) {
 			for _, p := range prefixesOf(o) {
 				if !covered(p, addressSpace(docs[id.Parent()].o)) {
 					t.Fatalf("%s\n%s is outside of its network", what, id)

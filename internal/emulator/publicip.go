@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // publicRange is where public addresses come from here: a range that belongs to nobody (RFC 2544).
@@ -37,7 +37,7 @@ func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
 }
 
 // publicAddress finds a free one, the same for the same name where it can.
-func (e *Emulator) publicAddress(id network.ID, v6 bool) netip.Addr {
+func (e *Emulator) publicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
 	for _, r := range e.store.byType[kindKey(typePublicIP)] {
 		taken[text(objectAt(r.body, "properties"), "ipAddress")] = true

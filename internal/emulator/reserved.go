@@ -3,7 +3,8 @@ package emulator
 import (
 	"net/http"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // reservedFor are the subnets that belong to one kind of resource, by name.
@@ -25,12 +26,12 @@ func (e *Emulator) settleReserved(subnet *resource) *failure {
 }
 
 // firewallTakes refuses a table without a way to the Internet on a firewall's subnet.
-func firewallTakes(subnet, table network.ID, routes []object) *failure {
+func firewallTakes(subnet, table arm.ID, routes []object) *failure {
 	if subnet.Name() != "AzureFirewallSubnet" {
 		return nil
 	}
 	for _, route := range routes {
-		if p := objectAt(route, "properties"); text(p, "addressPrefix") == "0.0.0.0/0" && text(p, "nextHopType") == network.HopInternet {
+		if p := objectAt(route, "properties"); text(p, "addressPrefix") == "0.0.0.0/0" && text(p, "nextHopType") == inventory.HopInternet {
 			return nil
 		}
 	}
@@ -48,7 +49,7 @@ func checkSeat(e *Emulator, ref reference, subnet *resource) *failure {
 		}
 	}
 	for _, holder := range e.store.addressesOf(subnet.id).by {
-		if ofGateway := holder.Parent().Is(network.TypeGateway); ofGateway != (ref.link.from == network.TypeGateway) {
+		if ofGateway := holder.Parent().Is(arm.TypeGateway); ofGateway != (ref.link.from == arm.TypeGateway) {
 			// [U] the code: the documentation only says that the subnet must hold nothing but gateways.
 			return fail(http.StatusBadRequest, "ApplicationGatewaySubnetCannotBeUsedByOtherResources", "Subnet %s cannot hold both Application Gateways and other resources: %s is in it, %s cannot be.", subnet.id, holder, ref.holder)
 		}

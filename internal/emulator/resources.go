@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // resourcesCall lists the resources of any type in a subscription or a resource group: the generic part of each only.
@@ -17,7 +17,7 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	if n != 3 && n != 5 || !strings.EqualFold(c.path[n-1], "resources") || c.method != http.MethodGet {
 		return reply{}, nil, false
 	}
-	scope := network.ID("/" + strings.Join(c.path[:n-1], "/"))
+	scope := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
 	if n == 5 && e.store.get(scope) == nil {
 		return reply{}, missing(scope), true
 	}
@@ -35,7 +35,7 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	expand := strings.ToLower(c.param("$expand"))
 	docs := []object{}
 	for _, r := range e.store.below(scope) {
-		if strings.Count(r.id.Type(), "/") == 1 && text(r.body, "location") != "" && !r.id.Is(network.TypeResourceGroup) && matches(r) {
+		if strings.Count(r.id.Type(), "/") == 1 && text(r.body, "location") != "" && !r.id.Is(arm.TypeResourceGroup) && matches(r) {
 			docs = append(docs, generic(r, expand))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const typeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
@@ -225,7 +225,7 @@ func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 	}
 	for _, r := range e.store.list(typeRoleDefinition, "") {
 		for _, s := range list(objectAt(r.body, "properties"), "assignableScopes") {
-			if scope == "" || covers(network.ID(s), scope) || covers(scope, network.ID(s)) {
+			if scope == "" || covers(arm.ID(s), scope) || covers(scope, arm.ID(s)) {
 				docs = append(docs, e.document(r, c.version))
 				break
 			}
@@ -249,11 +249,11 @@ func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 
 // extension reads the path of something of Microsoft.Authorization at any scope, "" being above all subscriptions: what
 // comes behind its type.
-func extension(c *call, typeName string) (scope network.ID, rest []string, found bool) {
+func extension(c *call, typeName string) (scope arm.ID, rest []string, found bool) {
 	for i := len(c.path) - 3; i >= 0 && i >= len(c.path)-4; i-- {
 		if strings.EqualFold(c.path[i], "providers") && strings.EqualFold(c.path[i+1], "Microsoft.Authorization") && strings.EqualFold(c.path[i+2], typeName) {
 			if i > 0 {
-				scope = network.ID("/" + strings.Join(c.path[:i], "/"))
+				scope = arm.ID("/" + strings.Join(c.path[:i], "/"))
 			}
 			return scope, c.path[i+3:], true
 		}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // guest is a principal without roles.
@@ -68,7 +68,7 @@ func (b *bench) activity() []object {
 }
 
 // says expects an error with its message.
-func (b *bench) says(method string, id network.ID, body string, status int, code, message string) {
+func (b *bench) says(method string, id arm.ID, body string, status int, code, message string) {
 	b.t.Helper()
 	s, doc := b.request(method, string(id), nil, body)
 	e := objectAt(doc, "error")
@@ -87,9 +87,9 @@ func roleNamed(t *testing.T, name string) string {
 }
 
 // grant assigns a built-in role and returns the assignment.
-func (b *bench) grant(n int, scope network.ID, principal, roleName string) network.ID {
+func (b *bench) grant(n int, scope arm.ID, principal, roleName string) arm.ID {
 	b.t.Helper()
-	id := scope + network.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
+	id := scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
 	b.put(id, fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`, roleID(sub, roleNamed(b.t, roleName)), principal))
 	return id
 }
@@ -113,14 +113,14 @@ func TestRoles(t *testing.T) {
 	g.get("/subscriptions/" + sub) // a role below is enough to see the subscription
 
 	// Lists show what may be read, and are refused where nothing is.
-	list := "/subscriptions/" + network.ID(sub) + "/providers/Microsoft.Network/routeTables"
+	list := "/subscriptions/" + arm.ID(sub) + "/providers/Microsoft.Network/routeTables"
 	if got := names(listAt(g.get(list), "value")); !slices.Equal(got, []string{"rt"}) {
 		t.Errorf("the guest's list has %v", got)
 	}
 	if got := names(listAt(b.get(list), "value")); !slices.Equal(got, []string{"rt", "rt2"}) {
 		t.Errorf("the owner's list has %v", got)
 	}
-	other := network.ID("/subscriptions/" + sub + "/resourceGroups/other")
+	other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other")
 	b.put(other, table)
 	g.refused(http.MethodGet, other+"/providers/Microsoft.Network/routeTables", "", 403, "AuthorizationFailed")
 
@@ -132,7 +132,7 @@ func TestRoles(t *testing.T) {
 	g.refused(http.MethodPut, vnet, plainVNet, 403, "LinkedAuthorizationFailed")
 	g.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
 	joiner := "b0000000-0000-4000-8000-000000000001"
-	b.put(network.ID(roleID(sub, joiner)), `{"properties":{"roleName":"Table joiner","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["microsoft.network/ROUTETABLES/*"],"notActions":["Microsoft.Network/routeTables/write"]}]}}`)
+	b.put(arm.ID(roleID(sub, joiner)), `{"properties":{"roleName":"Table joiner","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["microsoft.network/ROUTETABLES/*"],"notActions":["Microsoft.Network/routeTables/write"]}]}}`)
 	b.put(rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000003", fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q,"principalType":"ServicePrincipal"}}`, roleID(sub, joiner), guest.ObjectID))
 	g.put(a, linked)
 	g.refused(http.MethodPut, rt, table, 403, "AuthorizationFailed") // its notActions
@@ -146,14 +146,14 @@ func TestRoles(t *testing.T) {
 	}
 	g.get(rt) // the custom role still reads
 	b.refused(http.MethodGet, reader, "", 404, "RoleAssignmentNotFound")
-	b.refused(http.MethodDelete, network.ID(roleID(sub, joiner)), "", 400, "RoleDefinitionHasAssignments")
+	b.refused(http.MethodDelete, arm.ID(roleID(sub, joiner)), "", 400, "RoleDefinitionHasAssignments")
 
 	// A contributor writes everything but roles.
 	b.grant(4, group, guest.ObjectID, "Contributor")
 	g.put(rt, table)
 	g.refused(http.MethodPut, rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000009", `{}`, 403, "AuthorizationFailed")
 	g.refused(http.MethodPut, other, table, 403, "AuthorizationFailed")
-	if got := names(listAt(g.get("/subscriptions/"+network.ID(sub)+"/resourceGroups"), "value")); !slices.Equal(got, []string{"net-rg"}) {
+	if got := names(listAt(g.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups"), "value")); !slices.Equal(got, []string{"net-rg"}) {
 		t.Errorf("the guest's groups: %v", got)
 	}
 	found := 0
@@ -184,15 +184,15 @@ func TestStrictLists(t *testing.T) {
 func TestRoleAssignments(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
-	at := func(scope network.ID, n int) network.ID {
-		return scope + network.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
+	at := func(scope arm.ID, n int) arm.ID {
+		return scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
 	}
 	body := func(role, principal, more string) string {
 		return fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q%s}}`, roleID(sub, role), principal, more)
 	}
 	reader, stranger := roleNamed(t, "Reader"), "57a00000-0000-4000-8000-000000000001"
 	for _, tt := range []struct {
-		id     network.ID
+		id     arm.ID
 		body   string
 		status int
 		code   string
@@ -209,7 +209,7 @@ func TestRoleAssignments(t *testing.T) {
 		{at(group, 3), body(reader, guest.ObjectID, ""), 409, "RoleAssignmentExists"},
 		{at(group, 2), body(networkContributor, guest.ObjectID, ""), 400, "RoleAssignmentUpdateNotPermitted"},
 		{at(rt, 4), body(reader, guest.ObjectID, ""), 201, ""},
-		{at("/subscriptions/"+network.ID(sub), 5), body(networkContributor, guest.ObjectID, ""), 201, ""},
+		{at("/subscriptions/"+arm.ID(sub), 5), body(networkContributor, guest.ObjectID, ""), 201, ""},
 	} {
 		if status, code := b.try(http.MethodPut, tt.id, "2022-04-01", tt.body); status != tt.status || code != tt.code {
 			t.Errorf("PUT %s %s: %d %s, want %d %s", tt.id.Name(), tt.body, status, code, tt.status, tt.code)
@@ -241,7 +241,7 @@ func TestRoleAssignments(t *testing.T) {
 		{"/subscriptions/" + sub, "atScope()", "5"},
 	} {
 		if got := query(tt.scope, tt.filter); got != tt.want {
-			t.Errorf("%s %q: %q, want %q", network.ID(tt.scope).Name(), tt.filter, got, tt.want)
+			t.Errorf("%s %q: %q, want %q", arm.ID(tt.scope).Name(), tt.filter, got, tt.want)
 		}
 	}
 	// With a resource go the assignments on it.
@@ -265,8 +265,8 @@ func TestRoleDefinitions(t *testing.T) {
 	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); text(objectAt(doc, "properties"), "roleName") != "Reader" {
 		t.Errorf("%s", encode(doc))
 	}
-	b.refused(http.MethodGet, network.ID(roleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404, "RoleDefinitionDoesNotExist")
-	b.refused(http.MethodPut, network.ID(roleID(sub, "b0000000-0000-4000-8000-000000000001")), `{"properties":{"roleName":"reader","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["*"]}]}}`, 409, "RoleDefinitionWithSameNameExists")
+	b.refused(http.MethodGet, arm.ID(roleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404, "RoleDefinitionDoesNotExist")
+	b.refused(http.MethodPut, arm.ID(roleID(sub, "b0000000-0000-4000-8000-000000000001")), `{"properties":{"roleName":"reader","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["*"]}]}}`, 409, "RoleDefinitionWithSameNameExists")
 
 	// Permissions are the caller's own.
 	b.grant(1, group, guest.ObjectID, "Reader")

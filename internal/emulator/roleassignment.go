@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 const typeRoleAssignment = "Microsoft.Authorization/roleAssignments"
@@ -18,7 +18,7 @@ func isGUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // roleGUID is the role that an assignment assigns.
 func roleGUID(assignment *resource) string {
-	return network.ID(text(objectAt(assignment.body, "properties"), "roleDefinitionId")).Name()
+	return arm.ID(text(objectAt(assignment.body, "properties"), "roleDefinitionId")).Name()
 }
 
 // assignedTo is the lower-case object ID of the principal that a document assigns a role to, or "".
@@ -30,7 +30,7 @@ func assignedTo(r *resource) string {
 }
 
 // anyRole reports whether a principal has a role in effect at one of the scopes that are meant.
-func (e *Emulator) anyRole(who Principal, meant func(scope network.ID) bool) bool {
+func (e *Emulator) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
 	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
 		if meant(a.id.Parent()) && e.inEffect(a) {
 			return true
@@ -41,12 +41,12 @@ func (e *Emulator) anyRole(who Principal, meant func(scope network.ID) bool) boo
 
 // allowed reports whether a principal's roles at a scope and above grant an action. Deny assignments are looked at
 // elsewhere.
-func (e *Emulator) allowed(who Principal, action string, scope network.ID) bool {
+func (e *Emulator) allowed(who Principal, action string, scope arm.ID) bool {
 	return e.isDefault(who) || e.granted(who, action, scope, false)
 }
 
 // granted reports whether any of a principal's roles at a scope and above grants an action, or a data action.
-func (e *Emulator) granted(who Principal, action string, scope network.ID, data bool) bool {
+func (e *Emulator) granted(who Principal, action string, scope arm.ID, data bool) bool {
 	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
 		if !covers(a.id.Parent(), scope) || !e.inEffect(a) {
 			continue
@@ -59,7 +59,7 @@ func (e *Emulator) granted(who Principal, action string, scope network.ID, data 
 }
 
 // mayRead reports whether a principal may read a resource: lists leave out what they may not.
-func (e *Emulator) mayRead(who Principal, id network.ID) bool {
+func (e *Emulator) mayRead(who Principal, id arm.ID) bool {
 	return e.allowed(who, operationOn(id)+"/read", id)
 }
 
@@ -69,7 +69,7 @@ func (e *Emulator) inEffect(assignment *resource) bool {
 }
 
 // DelayRole makes a role assignment take effect after a while, counted from now.
-func (e *Emulator) DelayRole(assignment network.ID, delay time.Duration) bool {
+func (e *Emulator) DelayRole(assignment arm.ID, delay time.Duration) bool {
 	defer e.lock()()
 	if r := e.store.get(assignment); r == nil || !r.id.Is(typeRoleAssignment) {
 		return false
@@ -79,10 +79,10 @@ func (e *Emulator) DelayRole(assignment network.ID, delay time.Duration) bool {
 }
 
 // assign gives a principal a role without a call.
-func (e *Emulator) assign(scope network.ID, who Principal, roleName string) {
+func (e *Emulator) assign(scope arm.ID, who Principal, roleName string) {
 	i := slices.IndexFunc(builtInRoles, func(r role) bool { return r.name == roleName })
 	name := uuid.NewSHA1(uuid.Nil, []byte(scope.Key()+" "+who.ObjectID+" "+roleName)).String()
-	id := scope + network.ID("/providers/"+typeRoleAssignment+"/"+name)
+	id := scope + arm.ID("/providers/"+typeRoleAssignment+"/"+name)
 	r := newResource(id, object{"properties": object{"roleDefinitionId": roleID(scope.Subscription(), builtInRoles[i].guid), "principalId": who.ObjectID, "principalType": "ServicePrincipal"}}, nil)
 	completeAssignment(r, nil, who)
 	e.store.put(r)
@@ -116,7 +116,7 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" && e.store.get(top) == nil {
 		return missing(top)
 	}
-	guid := network.ID(text(p, "roleDefinitionId")).Name()
+	guid := arm.ID(text(p, "roleDefinitionId")).Name()
 	found, known := e.roleByGUID(guid)
 	if !known {
 		return fail(http.StatusNotFound, "RoleDefinitionDoesNotExist", "The specified role definition with ID '%s' does not exist.", guid)
@@ -154,7 +154,7 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 }
 
 // wholeOf is the top-level resource that something is part of.
-func wholeOf(id network.ID) network.ID {
+func wholeOf(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
 	}
@@ -185,7 +185,7 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
 		docs := e.denyAssignments(scope)
 		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
-			docs = slices.DeleteFunc(docs, func(d object) bool { return !covers(network.ID(text(objectAt(d, "properties"), "scope")), scope) })
+			docs = slices.DeleteFunc(docs, func(d object) bool { return !covers(arm.ID(text(objectAt(d, "properties"), "scope")), scope) })
 		}
 		answer, f := e.pageObjects(c, docs)
 		return answer, f, true
@@ -213,7 +213,7 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 }
 
 // rolesAt are the roles in effect that a principal has at a scope.
-func (e *Emulator) rolesAt(who Principal, scope network.ID) []role {
+func (e *Emulator) rolesAt(who Principal, scope arm.ID) []role {
 	var out []role
 	if e.isDefault(who) {
 		out = append(out, builtInRoles[0])

@@ -9,7 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // settleRouteTable checks a table's routes.
@@ -80,13 +81,13 @@ func settleRoute(route object) *failure {
 			return f
 		}
 	}
-	types := []string{network.HopAppliance, network.HopGateway, network.HopVNet, network.HopInternet, network.HopNone}
+	types := []string{inventory.HopAppliance, inventory.HopGateway, inventory.HopVNet, inventory.HopInternet, inventory.HopNone}
 	i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, hopType) })
 	if i < 0 {
 		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
 	}
 	properties["nextHopType"] = types[i]
-	if types[i] == network.HopAppliance {
+	if types[i] == inventory.HopAppliance {
 		if _, err := netip.ParseAddr(hop); err != nil {
 			return fail(http.StatusBadRequest, "InvalidNextHopIpAddress", "Route %s with next hop type VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
 		}
@@ -100,13 +101,13 @@ func settleRoute(route object) *failure {
 }
 
 // gatewayTakes refuses a default route to anywhere but the Internet on the subnet of a classic Application Gateway v2.
-func gatewayTakes(table network.ID, routes []object, gateway network.ID) *failure {
+func gatewayTakes(table arm.ID, routes []object, gateway arm.ID) *failure {
 	if gateway == "" {
 		return nil
 	}
 	for _, route := range routes {
 		p := objectAt(route, "properties")
-		if text(p, "addressPrefix") == "0.0.0.0/0" && text(p, "nextHopType") != network.HopInternet {
+		if text(p, "addressPrefix") == "0.0.0.0/0" && text(p, "nextHopType") != inventory.HopInternet {
 			return fail(http.StatusBadRequest, "ApplicationGatewaySubnetRouteTableNotSupported",
 				"For routes associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, application gateway %s.", table, gateway)
 		}

@@ -11,21 +11,21 @@ import (
 	"slices"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // savedResource is a resource as it is kept, with the addresses in use where it is a subnet.
 type savedResource struct {
-	ID        network.ID                `json:"id"`
-	Body      object                    `json:"body"`
-	ETag      string                    `json:"etag,omitempty"`
-	BusyUntil time.Time                 `json:"busyUntil,omitzero"`
-	Doing     string                    `json:"doing,omitempty"`
-	Failed    *savedFailure             `json:"failed,omitempty"`
-	Deleting  bool                      `json:"deleting,omitempty"`
-	Created   time.Time                 `json:"created,omitzero"`
-	Changed   time.Time                 `json:"changed,omitzero"`
-	InUse     map[netip.Addr]network.ID `json:"inUse,omitempty"`
+	ID        arm.ID                `json:"id"`
+	Body      object                `json:"body"`
+	ETag      string                `json:"etag,omitempty"`
+	BusyUntil time.Time             `json:"busyUntil,omitzero"`
+	Doing     string                `json:"doing,omitempty"`
+	Failed    *savedFailure         `json:"failed,omitempty"`
+	Deleting  bool                  `json:"deleting,omitempty"`
+	Created   time.Time             `json:"created,omitzero"`
+	Changed   time.Time             `json:"changed,omitzero"`
+	InUse     map[netip.Addr]arm.ID `json:"inUse,omitempty"`
 }
 
 func (e *Emulator) saveResource(r *resource) savedResource {
@@ -49,14 +49,14 @@ func (e *Emulator) restoreResource(s savedResource) {
 
 // savedCluster is what runs behind a cluster's document, as it is kept.
 type savedCluster struct {
-	ID          network.ID     `json:"id"`
+	ID          arm.ID         `json:"id"`
 	Digits      string         `json:"digits"`
 	Location    string         `json:"location"`
-	NodeGroup   network.ID     `json:"nodeGroup"`
+	NodeGroup   arm.ID         `json:"nodeGroup"`
 	Mode        networkMode    `json:"mode"`
 	Leaving     bool           `json:"leaving,omitempty"`
 	PodCIDRs    []netip.Prefix `json:"podCIDRs,omitempty"`
-	Table       network.ID     `json:"table,omitempty"`
+	Table       arm.ID         `json:"table,omitempty"`
 	Who         Principal      `json:"who"`
 	Pools       []savedPool    `json:"pools"`
 	NextPodCIDR []int          `json:"nextPodCIDR,omitempty"`
@@ -66,9 +66,9 @@ type savedCluster struct {
 
 type savedPool struct {
 	Name      string      `json:"name"`
-	Subnet    network.ID  `json:"subnet"`
-	ScaleSet  network.ID  `json:"scaleSet"`
-	PodSubnet network.ID  `json:"podSubnet,omitempty"`
+	Subnet    arm.ID      `json:"subnet"`
+	ScaleSet  arm.ID      `json:"scaleSet"`
+	PodSubnet arm.ID      `json:"podSubnet,omitempty"`
 	Blocks    bool        `json:"blocks,omitempty"`
 	MaxPods   int         `json:"maxPods"`
 	VMSize    string      `json:"vmSize"`
@@ -123,7 +123,7 @@ func (e *Emulator) restoreCluster(s savedCluster) error {
 	}
 	e.clusters[cl.id.Key()] = cl
 	e.nodeGroups[cl.nodeGroup.Key()] = cl
-	if network.ID(cl.who.Resource).Equal(cl.id) { // a user-assigned identity comes with its document, if it is still there
+	if arm.ID(cl.who.Resource).Equal(cl.id) { // a user-assigned identity comes with its document, if it is still there
 		e.identity.add(cl.who)
 	}
 	return nil
@@ -135,7 +135,7 @@ type savedActivity struct {
 	OperationID   string        `json:"operationID"`
 	CorrelationID string        `json:"correlationID"`
 	At            time.Time     `json:"at"`
-	Resource      network.ID    `json:"resource"`
+	Resource      arm.ID        `json:"resource"`
 	Operation     string        `json:"operation"`
 	Event         string        `json:"event"`
 	Status        string        `json:"status"`
@@ -285,7 +285,7 @@ func (e *Emulator) resume() {
 	for _, id := range slices.Sorted(maps.Keys(under)) {
 		e.at(under[id].ends, func() { e.note(under[id].ended(nil)) })
 	}
-	for _, r := range e.store.list(network.TypeResourceGroup, "") {
+	for _, r := range e.store.list(arm.TypeResourceGroup, "") {
 		if r.deleting {
 			e.at(r.busyUntil, func() { e.emptyGroup(r) })
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // instance is one machine of a scale set, of a cluster's or of any other.
@@ -23,14 +23,14 @@ type instance struct {
 
 // instanceNIC is a network interface of an instance, with the addresses it has.
 type instanceNIC struct {
-	id      network.ID
-	subnet  network.ID
-	configs []network.ID
+	id      arm.ID
+	subnet  arm.ID
+	configs []arm.ID
 	addrs   []netip.Addr
 	primary bool
 }
 
-func (i instance) id() network.ID {
+func (i instance) id() arm.ID {
 	return i.set.id.Child("virtualMachines", strconv.Itoa(i.number))
 }
 
@@ -51,7 +51,7 @@ func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
 	return f
 }
 
-func (e *Emulator) findScaleSet(id network.ID) (*cluster, *pool) {
+func (e *Emulator) findScaleSet(id arm.ID) (*cluster, *pool) {
 	of := e.scaleSets[id.Key()]
 	return of.cluster, of.pool
 }
@@ -121,7 +121,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 		return out
 	}
 	// What the instances hold in the subnets says how many there are.
-	held := map[int]map[network.ID]*instanceNIC{}
+	held := map[int]map[arm.ID]*instanceNIC{}
 	for _, ref := range referencesIn(set.id, set.body) {
 		if !ref.link.takes() {
 			continue
@@ -135,7 +135,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 				continue
 			}
 			if held[number] == nil {
-				held[number] = map[network.ID]*instanceNIC{}
+				held[number] = map[arm.ID]*instanceNIC{}
 			}
 			nic := held[number][holder.Parent()]
 			if nic == nil {
@@ -168,7 +168,7 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") || !strings.EqualFold(c.path[5], "Microsoft.Compute") || c.method != http.MethodGet {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	set := e.store.get(id)
 	if set == nil {
 		return reply{}, missing(id), true
@@ -239,7 +239,7 @@ func (i instance) document(expand bool) object {
 	}
 	doc := object{
 		"id": string(i.id()), "name": i.set.id.Name() + "_" + strconv.Itoa(i.number), "instanceId": strconv.Itoa(i.number),
-		"type": network.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"], "properties": properties,
+		"type": arm.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"], "properties": properties,
 	}
 	for _, field := range []string{"sku", "tags"} {
 		if i.set.body[field] != nil {
@@ -283,9 +283,9 @@ func (n instanceNIC) document(of instance) object {
 }
 
 // instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the instance's ID.
-func (e *Emulator) instanceNICAt(id network.ID) *instanceNIC {
+func (e *Emulator) instanceNICAt(id arm.ID) *instanceNIC {
 	set := id
-	for set != "" && !set.Is(network.TypeScaleSet) {
+	for set != "" && !set.Is(arm.TypeScaleSet) {
 		set = set.Parent()
 	}
 	r := e.store.get(set)

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Client calls a local Azure's ARM API in the name of a principal, without a connection in between: by its own handler.
@@ -42,7 +43,7 @@ func (c *Client) login() (string, error) {
 }
 
 // Do makes a call and returns the answer's status and body.
-func (c *Client) Do(method string, id network.ID, apiVersion string, body []byte) (int, []byte) {
+func (c *Client) Do(method string, id arm.ID, apiVersion string, body []byte) (int, []byte) {
 	r, err := http.NewRequest(method, "http://localhost"+(string(id))+"?api-version="+apiVersion, bytes.NewReader(body))
 	if err != nil {
 		return 0, []byte(err.Error())
@@ -58,7 +59,7 @@ func (c *Client) Do(method string, id network.ID, apiVersion string, body []byte
 }
 
 // Get reads a resource as an object.
-func (c *Client) Get(id network.ID, apiVersion string) (map[string]any, error) {
+func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	status, body := c.Do(http.MethodGet, id, apiVersion, nil)
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("GET %s: %d %s", id, status, body)
@@ -70,7 +71,7 @@ func (c *Client) Get(id network.ID, apiVersion string) (map[string]any, error) {
 }
 
 // Put writes a resource, trying again while another operation is running on it.
-func (c *Client) Put(id network.ID, apiVersion string, body map[string]any) error {
+func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	for {
 		status, answer := c.Do(http.MethodPut, id, apiVersion, encode(body))
 		switch {
@@ -107,12 +108,12 @@ var _ io.Writer = (*recorder)(nil)
 
 // Demo names what the demo scenario holds.
 type Demo struct {
-	Cluster       network.ID
+	Cluster       arm.ID
 	Pool          string
-	NodeSubnet    network.ID
-	GatewaySubnet network.ID
-	ClusterTable  network.ID
-	GatewayTable  network.ID
+	NodeSubnet    arm.ID
+	GatewaySubnet arm.ID
+	ClusterTable  arm.ID
+	GatewayTable  arm.ID
 	Firewall      string // address of the firewall that 0.0.0.0/0 leads to
 	OwnRoute      string // name of the gateway table's own route
 }
@@ -127,14 +128,14 @@ const (
 
 // DemoIn names the demo's resources in a subscription.
 func DemoIn(subscription string) Demo {
-	vnet := network.ResourceID(subscription, "net-rg", network.TypeVNet, "shop-vnet")
+	vnet := arm.ResourceID(subscription, "net-rg", arm.TypeVNet, "shop-vnet")
 	return Demo{
-		Cluster:       network.ResourceID(subscription, "shop-rg", network.TypeCluster, "shop"),
+		Cluster:       arm.ResourceID(subscription, "shop-rg", arm.TypeCluster, "shop"),
 		Pool:          "nodepool1",
 		NodeSubnet:    vnet.Child("subnets", "nodes"),
 		GatewaySubnet: vnet.Child("subnets", "appgw"),
-		ClusterTable:  network.ResourceID(subscription, "net-rg", network.TypeRouteTable, "shop-rt"),
-		GatewayTable:  network.ResourceID(subscription, "net-rg", network.TypeRouteTable, "appgw-rt"),
+		ClusterTable:  arm.ResourceID(subscription, "net-rg", arm.TypeRouteTable, "shop-rt"),
+		GatewayTable:  arm.ResourceID(subscription, "net-rg", arm.TypeRouteTable, "appgw-rt"),
 		Firewall:      "10.42.3.4",
 		OwnRoute:      "to-branch-office",
 	}
@@ -150,9 +151,9 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 		return d, err
 	}
 	sub := d.Cluster.Subscription()
-	nsg := network.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
+	nsg := arm.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
 	at := func(o object) object { o["location"] = "westeurope"; return o }
-	link := func(id network.ID) object { return object{"id": string(id)} }
+	link := func(id arm.ID) object { return object{"id": string(id)} }
 	route := func(name, prefix, hopType, hop string) object {
 		p := object{"addressPrefix": prefix, "nextHopType": hopType}
 		if hop != "" {
@@ -160,19 +161,19 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 		}
 		return object{"name": name, "properties": p}
 	}
-	gateway := network.ResourceID(sub, "net-rg", network.TypeGateway, "shop-agw")
-	identity := network.ResourceID(sub, "shop-rg", typeUserIdentity, "shop-identity")
+	gateway := arm.ResourceID(sub, "net-rg", arm.TypeGateway, "shop-agw")
+	identity := arm.ResourceID(sub, "shop-rg", typeUserIdentity, "shop-identity")
 	type step struct {
-		id      network.ID
+		id      arm.ID
 		version string
 		body    object
 	}
 	for _, step := range []step{
-		{network.GroupID(sub, "net-rg"), "2024-03-01", at(object{})},
-		{network.GroupID(sub, "shop-rg"), "2024-03-01", at(object{})},
+		{arm.GroupID(sub, "net-rg"), "2024-03-01", at(object{})},
+		{arm.GroupID(sub, "shop-rg"), "2024-03-01", at(object{})},
 		{nsg, demoNetwork, at(object{"properties": object{"securityRules": []any{}}})},
-		{d.ClusterTable, demoNetwork, at(object{"properties": object{"routes": []any{route("egress", "0.0.0.0/0", network.HopAppliance, d.Firewall)}}})},
-		{d.GatewayTable, demoNetwork, at(object{"properties": object{"routes": []any{route(d.OwnRoute, "10.60.0.0/16", network.HopGateway, "")}}})},
+		{d.ClusterTable, demoNetwork, at(object{"properties": object{"routes": []any{route("egress", "0.0.0.0/0", inventory.HopAppliance, d.Firewall)}}})},
+		{d.GatewayTable, demoNetwork, at(object{"properties": object{"routes": []any{route(d.OwnRoute, "10.60.0.0/16", inventory.HopGateway, "")}}})},
 		{d.NodeSubnet.Parent(), demoNetwork, at(object{
 			"tags": object{"team": "network"},
 			"properties": object{
@@ -186,7 +187,7 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 					}},
 					object{"name": d.GatewaySubnet.Name(), "properties": object{
 						"addressPrefix": "10.42.2.0/24", "routeTable": link(d.GatewayTable),
-						"delegations": []any{object{"name": "gateway", "properties": object{"serviceName": network.TypeGateway}}},
+						"delegations": []any{object{"name": "gateway", "properties": object{"serviceName": arm.TypeGateway}}},
 					}},
 					object{"name": "AzureFirewallSubnet", "properties": object{"addressPrefix": "10.42.3.0/24"}},
 				},
@@ -205,7 +206,7 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	if err != nil {
 		return d, err
 	}
-	assignment := network.GroupID(sub, "net-rg") + network.ID("/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000001")
+	assignment := arm.GroupID(sub, "net-rg") + arm.ID("/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000001")
 	if err := c.Put(assignment, demoRoles, object{"properties": object{
 		"roleDefinitionId": roleID(sub, networkContributor), "principalId": objectAt(who, "properties")["principalId"], "principalType": "ServicePrincipal",
 	}}); err != nil {
@@ -225,7 +226,7 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 }
 
 // waitForRoutes waits until a table holds as many routes.
-func (e *Emulator) waitForRoutes(c *Client, table network.ID, want int) error {
+func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 + 10*time.Millisecond) {
 		doc, err := c.Get(table, demoNetwork)

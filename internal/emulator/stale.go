@@ -3,11 +3,11 @@ package emulator
 import (
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // remember keeps what a resource, its parent and its children are, before a write changes them, for faults that show it.
-func (e *Emulator) remember(id network.ID) {
+func (e *Emulator) remember(id arm.ID) {
 	if !e.faults.anyStale() {
 		e.before = nil
 		return
@@ -15,7 +15,7 @@ func (e *Emulator) remember(id network.ID) {
 	if e.before == nil {
 		e.before = map[string][]byte{}
 	}
-	keep := func(id network.ID) {
+	keep := func(id arm.ID) {
 		e.before[id.Key()] = nil
 		if r := e.store.get(id); r != nil {
 			e.before[id.Key()] = e.render(r, networkVersion)
@@ -31,7 +31,7 @@ func (e *Emulator) remember(id network.ID) {
 }
 
 // was returns what a stale read shows instead of a resource: what it was before the last write, nil for nothing.
-func (e *Emulator) was(c *call, id network.ID) (raw []byte, stale bool) {
+func (e *Emulator) was(c *call, id arm.ID) (raw []byte, stale bool) {
 	if c.fault == nil || !c.fault.Stale {
 		return nil, false
 	}

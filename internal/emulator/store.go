@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // resource is a stored document.
 type resource struct {
-	id   network.ID // in the case it was created with
-	body object     // what was sent and what Azure adds, without what is computed when it is read
+	id   arm.ID // in the case it was created with
+	body object // what was sent and what Azure adds, without what is computed when it is read
 	etag string
 	// busyUntil is when the operation on it ends; until then it is Updating.
 	busyUntil time.Time
@@ -37,7 +37,7 @@ type resource struct {
 }
 
 // newResource makes a resource of a document that was sent, without what only Azure may say.
-func newResource(id network.ID, sent object, old *resource) *resource {
+func newResource(id arm.ID, sent object, old *resource) *resource {
 	body := clone(sent)
 	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
 		delete(body, field)
@@ -60,7 +60,7 @@ type store struct {
 	resources     map[string]*resource            // by ID.Key()
 	byType        map[string]map[string]*resource // by lower-case type, then ID.Key()
 	// linked are who links to a resource, by its and their keys (links.go).
-	linked map[string]map[string]network.ID
+	linked map[string]map[string]arm.ID
 	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
 	assigned map[string]map[string]*resource
 	// dirty are the keys of resources that changed since they were last kept on disk; nil when nothing keeps them.
@@ -73,7 +73,7 @@ func newStore() *store {
 	return &store{
 		resources: map[string]*resource{},
 		byType:    map[string]map[string]*resource{},
-		linked:    map[string]map[string]network.ID{},
+		linked:    map[string]map[string]arm.ID{},
 		assigned:  map[string]map[string]*resource{},
 		inUse:     map[string]*addresses{},
 	}
@@ -86,7 +86,7 @@ func (s *store) hasSubscription(id string) bool {
 }
 
 // get returns a resource by its ID in any case, or nil.
-func (s *store) get(id network.ID) *resource { return s.resources[id.Key()] }
+func (s *store) get(id arm.ID) *resource { return s.resources[id.Key()] }
 
 // put stores a resource.
 func (s *store) put(r *resource) {
@@ -100,7 +100,7 @@ func (s *store) put(r *resource) {
 	for _, ref := range referencesIn(r.id, r.body) {
 		target := ref.target()
 		if s.linked[target.Key()] == nil {
-			s.linked[target.Key()] = map[string]network.ID{}
+			s.linked[target.Key()] = map[string]arm.ID{}
 		}
 		s.linked[target.Key()][ref.holder.Key()] = ref.holder
 		s.touchAround(target)
@@ -115,7 +115,7 @@ func (s *store) put(r *resource) {
 }
 
 // remove forgets a resource.
-func (s *store) remove(id network.ID) {
+func (s *store) remove(id arm.ID) {
 	r := s.get(id)
 	if r == nil {
 		return
@@ -134,7 +134,7 @@ func (s *store) remove(id network.ID) {
 }
 
 // touch makes a resource be rendered anew.
-func (s *store) touch(id network.ID) {
+func (s *store) touch(id arm.ID) {
 	if r := s.get(id); r != nil {
 		s.changed(r)
 	}
@@ -149,13 +149,13 @@ func (s *store) changed(r *resource) {
 }
 
 // touchAround does so for a resource and the parent that shows it.
-func (s *store) touchAround(id network.ID) {
+func (s *store) touchAround(id arm.ID) {
 	s.touch(id)
 	s.touch(id.Parent())
 }
 
 // list returns the resources of a type whose ID starts with the scope, sorted by key.
-func (s *store) list(resourceType string, scope network.ID) []*resource {
+func (s *store) list(resourceType string, scope arm.ID) []*resource {
 	prefix := scope.Key() + "/"
 	var out []*resource
 	all := s.byType[strings.ToLower(resourceType)]
@@ -168,7 +168,7 @@ func (s *store) list(resourceType string, scope network.ID) []*resource {
 }
 
 // below returns all resources whose ID starts with the scope, sorted by key.
-func (s *store) below(scope network.ID) []*resource {
+func (s *store) below(scope arm.ID) []*resource {
 	prefix := scope.Key() + "/"
 	var out []*resource
 	for _, key := range slices.Sorted(maps.Keys(s.resources)) {
@@ -180,9 +180,9 @@ func (s *store) below(scope network.ID) []*resource {
 }
 
 // linkOf returns the ID that properties.<field>.id holds, or "".
-func linkOf(body object, field string) network.ID {
+func linkOf(body object, field string) arm.ID {
 	id, _ := objectAt(body, "properties", field)["id"].(string)
-	return network.ID(id)
+	return arm.ID(id)
 }
 
 // objectAt follows names into nested objects; nil when one is missing.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are not known here,
 // whatever is sent, as a JSON merge.
-func (e *Emulator) patchCall(c *call, id network.ID) (reply, *failure) {
+func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 	r := e.store.get(id)
 	if r == nil {
 		return reply{}, missing(id)
@@ -94,7 +94,7 @@ func (e *Emulator) setTags(r *resource, tags object) {
 	if r.etag != "" {
 		r.etag = newETag()
 	}
-	if r.id.Is(network.TypeVNet) {
+	if r.id.Is(arm.TypeVNet) {
 		e.changedVNet(r)
 	}
 }
@@ -105,9 +105,9 @@ func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
 	if n < 6 || !strings.HasSuffix(c.key(), "/providers/microsoft.resources/tags/default") {
 		return reply{}, nil, false
 	}
-	scope := network.ID("/" + strings.Join(c.path[:n-4], "/"))
+	scope := arm.ID("/" + strings.Join(c.path[:n-4], "/"))
 	r := e.store.get(scope)
-	if r == nil && scope.Is(network.TypeSubscription) {
+	if r == nil && scope.Is(arm.TypeSubscription) {
 		r = &resource{id: scope, body: object{}}
 		e.store.put(r)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // tenantOf returns the tenant a subscription lies in.
@@ -112,7 +112,7 @@ func (e *Emulator) subscription(id string) object {
 		"displayName": "local " + id, "state": "Enabled",
 		"subscriptionPolicies": object{"locationPlacementId": "Internal_2014-09-01", "quotaId": "Internal_2014-09-01", "spendingLimit": "Off"},
 	}
-	if r := e.store.get(network.ID("/subscriptions/" + id)); r != nil {
+	if r := e.store.get(arm.ID("/subscriptions/" + id)); r != nil {
 		doc["tags"] = r.body["tags"]
 	}
 	return doc
@@ -200,6 +200,6 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 
 // sees reports whether a principal has any role in a subscription.
 func (e *Emulator) sees(who Principal, subscription string) bool {
-	scope := network.ID("/subscriptions/" + subscription)
-	return e.isDefault(who) || e.anyRole(who, func(at network.ID) bool { return at.Equal(scope) || below(at, scope) })
+	scope := arm.ID("/subscriptions/" + subscription)
+	return e.isDefault(who) || e.anyRole(who, func(at arm.ID) bool { return at.Equal(scope) || below(at, scope) })
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // usageCall answers what a virtual network's addresses are used for: GET {vnet}/usages counts them by subnet, and GET
@@ -19,7 +19,7 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 	if what != "usages" && what != "checkipaddressavailability" {
 		return reply{}, nil, false
 	}
-	id := network.ID("/" + strings.Join(c.path[:8], "/"))
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	vnet := e.store.get(id)
 	if vnet == nil {
 		return reply{}, missing(id), true
@@ -38,7 +38,7 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 // usages counts the addresses of each subnet; what Azure keeps for itself is not among those there are.
 func (e *Emulator) usages(vnet *resource) []object {
 	out := []object{}
-	for _, s := range e.store.list(network.TypeSubnet, vnet.id) {
+	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
 		limit := 0
 		for _, p := range prefixesOf(s.body) {
 			if p.Addr().Is4() {
@@ -61,7 +61,7 @@ func (e *Emulator) usages(vnet *resource) []object {
 
 // availability says whether an address of a network is free, and, if not, which ones of its subnet are.
 func (e *Emulator) availability(vnet *resource, addr netip.Addr) object {
-	for _, s := range e.store.list(network.TypeSubnet, vnet.id) {
+	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
 		i := slices.IndexFunc(prefixesOf(s.body), func(p netip.Prefix) bool { return p.Contains(addr) })
 		if i < 0 {
 			continue

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 func TestUsages(t *testing.T) {
@@ -18,7 +18,7 @@ func TestUsages(t *testing.T) {
 	docs, _ := b.ask(vnet+"/usages", "")
 	var got []string
 	for _, d := range docs {
-		got = append(got, network.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+string(encode(d["limit"])))
+		got = append(got, arm.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+string(encode(d["limit"])))
 	}
 	if want := []string{"a 0/251", "b 0/251", "c 2/3"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -47,7 +47,7 @@ func TestParts(t *testing.T) {
 	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
 	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+ipConfiguration("c", "a", "")+`],"backendAddressPools":[{"name":"pool","properties":{}}],"sslPolicy":{"name":"x"}}}`)
 	pool := listAt(b.properties(gateway), "backendAddressPools")[0]
-	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" || text(pool, "etag") != text(b.get(gateway), "etag") || text(pool, "type") != network.TypeGateway+"/backendAddressPools" {
+	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" || text(pool, "etag") != text(b.get(gateway), "etag") || text(pool, "type") != arm.TypeGateway+"/backendAddressPools" {
 		t.Errorf("%s", encode(pool))
 	}
 	subnet := vnet.Child("subnets", "b")

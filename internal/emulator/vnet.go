@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // subnetsUnchangedSince is the api-version from which on a virtual network PUT without subnets leaves them as they are;
@@ -34,7 +34,7 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 	r.children = nil
 	sent, present := properties["subnets"]
 	delete(properties, "subnets")
-	existing := e.store.list(network.TypeSubnet, r.id)
+	existing := e.store.list(arm.TypeSubnet, r.id)
 	if sent == nil { // absent and null are the same
 		present = c.version < subnetsUnchangedSince
 	}
@@ -91,7 +91,7 @@ func (e *Emulator) storedVNet(c *call, r, old *resource) *failure {
 		}
 	}
 	if !r.keepChildren {
-		for _, s := range e.store.list(network.TypeSubnet, r.id) {
+		for _, s := range e.store.list(arm.TypeSubnet, r.id) {
 			if !wanted[s.id.Key()] {
 				e.store.remove(s.id)
 			}
@@ -110,7 +110,7 @@ func (e *Emulator) changedVNet(vnet *resource) {
 	if e.opts.SeparateSubnetETags {
 		return
 	}
-	for _, childType := range []string{network.TypeSubnet, typePeering} {
+	for _, childType := range []string{arm.TypeSubnet, typePeering} {
 		for _, child := range e.store.list(childType, vnet.id) {
 			child.etag = vnet.etag
 			e.store.changed(child)
@@ -120,7 +120,7 @@ func (e *Emulator) changedVNet(vnet *resource) {
 
 func (e *Emulator) showVNet(r *resource, doc object, version string) {
 	subnets := []any{}
-	for _, s := range e.store.list(network.TypeSubnet, r.id) {
+	for _, s := range e.store.list(arm.TypeSubnet, r.id) {
 		subnets = append(subnets, e.document(s, version))
 	}
 	properties := objectAt(doc, "properties")
@@ -136,7 +136,7 @@ func (e *Emulator) showVNet(r *resource, doc object, version string) {
 }
 
 func (e *Emulator) vnetRemovable(r *resource) *failure {
-	for _, s := range e.store.list(network.TypeSubnet, r.id) {
+	for _, s := range e.store.list(arm.TypeSubnet, r.id) {
 		if f := e.subnetRemovable(s); f != nil {
 			return f
 		}
@@ -148,7 +148,7 @@ func (e *Emulator) vnetRemovable(r *resource) *failure {
 func (e *Emulator) settleSubnet(c *call, r, old *resource) *failure {
 	vnet := e.store.get(r.id.Parent())
 	var siblings []*resource
-	for _, s := range e.store.list(network.TypeSubnet, vnet.id) {
+	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
 		if !s.id.Equal(r.id) {
 			siblings = append(siblings, s)
 		}
@@ -220,7 +220,7 @@ func (e *Emulator) showSubnet(r *resource, doc object, version string) {
 
 func (e *Emulator) subnetRemovable(r *resource) *failure {
 	used := e.store.addressesOf(r.id)
-	by := network.ID("")
+	by := arm.ID("")
 	for _, id := range used.by {
 		by = id
 	}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // watcherCall answers POST {networkWatcher}/nextHop: the way of one packet from a machine.
@@ -13,7 +13,7 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[6], "networkWatchers") || !strings.EqualFold(c.path[8], "nextHop") {
 		return reply{}, nil, false
 	}
-	watcher := network.ID("/" + strings.Join(c.path[:8], "/"))
+	watcher := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	if e.store.get(watcher) == nil {
 		return reply{}, missing(watcher), true
 	}
@@ -26,7 +26,7 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 			return reply{}, fail(http.StatusBadRequest, "InvalidIpAddress", "The value of %s is not an IP address: %q.", field, text(sent, field)), true
 		}
 	}
-	subnet, source := e.sender(network.ID(text(sent, "targetResourceId")), network.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
+	subnet, source := e.sender(arm.ID(text(sent, "targetResourceId")), arm.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
 	switch {
 	case subnet == nil:
 		return reply{}, fail(http.StatusNotFound, "ResourceNotFound", "The target resource %s was not found.", text(sent, "targetResourceId")), true
@@ -53,21 +53,21 @@ func nextHop(routes []effectiveRoute, to netip.Addr) object {
 
 // sender finds the subnet of a machine's interface: the named one, or the one that has the source address. The machine
 // is a virtual machine, an instance of a scale set, or, as Azure does not take it, an interface.
-func (e *Emulator) sender(machine, nic network.ID, source string) (subnet *resource, hasSource bool) {
-	var nics []network.ID
+func (e *Emulator) sender(machine, nic arm.ID, source string) (subnet *resource, hasSource bool) {
+	var nics []arm.ID
 	r := e.store.get(machine)
 	switch {
 	case nic != "":
-		nics = []network.ID{nic}
+		nics = []arm.ID{nic}
 	case r != nil && machine.Is(typeNIC):
-		nics = []network.ID{machine}
+		nics = []arm.ID{machine}
 	case r != nil:
 		for _, ref := range referencesIn(r.id, r.body) {
 			nics = append(nics, ref.target())
 		}
 	default:
 		if n := e.instanceNICAt(machine); n != nil {
-			nics = []network.ID{n.id}
+			nics = []arm.ID{n.id}
 		}
 	}
 	from, err := netip.ParseAddr(source)

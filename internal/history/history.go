@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -146,7 +146,7 @@ func (l *Log) write() {
 
 // Record writes down a round that changed or refused something, or found something new, and settles by what it saw what earlier
 // programs left open.
-func (l *Log) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
+func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	under := l.rounds[identify(r)]

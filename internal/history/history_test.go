@@ -9,17 +9,18 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 const (
 	group  = "/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/net-rg/providers/Microsoft.Network"
-	nodes  = network.ID(group + "/virtualNetworks/shop-vnet/subnets/nodes")
-	table  = network.ID(group + "/routeTables/shop-rt")
-	target = network.ID(group + "/routeTables/appgw-rt")
+	nodes  = arm.ID(group + "/virtualNetworks/shop-vnet/subnets/nodes")
+	table  = arm.ID(group + "/routeTables/shop-rt")
+	target = arm.ID(group + "/routeTables/appgw-rt")
 )
 
 func associate() plan.Change {
@@ -40,9 +41,9 @@ func done(changes ...plan.Change) []plan.Outcome {
 }
 
 // seenWith is a snapshot in which the node subnet has a table, or none.
-func seenWith(id network.ID) *network.Snapshot {
-	s := network.NewSnapshot()
-	s.Subnets[nodes.Key()] = &network.Subnet{Document: network.Document{ID: nodes}, RouteTable: id}
+func seenWith(id arm.ID) *inventory.Snapshot {
+	s := inventory.NewSnapshot()
+	s.Subnets[nodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: nodes}, RouteTable: id}
 	return s
 }
 
@@ -151,11 +152,11 @@ func TestStepByStep(t *testing.T) {
 
 	other := p.start() // of another cluster alone: what was not made is no news after it
 	other.Of = []string{"other"}
-	p.Record(other, network.NewSnapshot())
+	p.Record(other, inventory.NewSnapshot())
 	r = p.start()
 	r.Changes = []plan.Outcome{{Change: create(1), State: plan.Failed, Error: "no"}}
 	p.Record(r, seenWith(table))
-	p.Record(other, network.NewSnapshot())
+	p.Record(other, inventory.NewSnapshot())
 	p.Record(r, seenWith(table))
 	if rounds := p.rounds(); len(rounds) != 3 {
 		t.Errorf("the history says\n%s\nwant one round more", tell(rounds))
@@ -201,7 +202,7 @@ func TestLeftOpen(t *testing.T) {
 		"made":             {func(p *past) { p.Record(p.start(), seenWith(table)) }, []string{"done associate ; no end"}},
 		"not made":         {func(p *past) { p.change(associate()) }, []string{"interrupted associate ; no end", "done associate"}},
 		"not wanted now":   {func(p *past) { p.Record(p.start(), seenWith("")) }, []string{"interrupted associate ; no end"}},
-		"not looked at":    {func(p *past) { p.Record(p.start(), network.NewSnapshot()) }, []string{"intended associate ; no end"}},
+		"not looked at":    {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) }, []string{"intended associate ; no end"}},
 		"made on its way":  {func(p *past) { p.found(associate()) }, []string{"done associate ; no end"}},
 		"killed once more": {func(p *past) { p.Intend(p.start(), []plan.Change{associate()}) }, []string{"interrupted associate ; no end", "intended associate ; no end"}},
 	} {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -17,7 +17,7 @@ import (
 // unneeded are the changes that were only observed before a round, and that it found not to be
 // needed any more. The others stay among those that are left: one that merely lacks its proof
 // this time is no news.
-func (l *Log) unneeded(r keeper.Round, s *network.Snapshot, left map[string]unmade) []plan.Outcome {
+func (l *Log) unneeded(r keeper.Round, s *inventory.Snapshot, left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}
 	for _, o := range r.Changes { // the config enforces it now
 		now[keyOf(o.Change)] = true

@@ -3,7 +3,7 @@ package history
 import (
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -19,7 +19,7 @@ func onlyObserved(changes ...plan.Change) []plan.Outcome {
 // more, also by the next program, and not between.
 func TestObserved(t *testing.T) {
 	p := newPast(t)
-	check := func(s *network.Snapshot, changes ...plan.Change) {
+	check := func(s *inventory.Snapshot, changes ...plan.Change) {
 		r := p.start()
 		r.OnlyObserved = onlyObserved(changes...)
 		p.Record(r, s)
@@ -32,8 +32,8 @@ func TestObserved(t *testing.T) {
 	check(seenWith(""), associate())
 	r := p.start() // of another cluster
 	r.Kept, r.Of = []string{"shop", "play"}, []string{"play"}
-	p.Record(r, network.NewSnapshot())
-	check(network.NewSnapshot()) // the subnet could not be read
+	p.Record(r, inventory.NewSnapshot())
+	check(inventory.NewSnapshot()) // the subnet could not be read
 	check(seenWith(""), associate())
 	check(seenWith(table)) // somebody put it back
 	check(seenWith(table))
@@ -59,11 +59,11 @@ func TestObservedUnproven(t *testing.T) {
 	stale := plan.Change{Verb: plan.Delete, Resource: target, Cluster: "shop", Route: "node9", Why: "gone",
 		Old: &plan.Value{AddressPrefix: "10.244.9.0/24", NextHopType: "None"}}
 	raw := `{"id":"` + string(target) + `","properties":{"routes":[{"name":"node9","properties":{"addressPrefix":"10.244.9.0/24","nextHopType":"None"}}]}}`
-	there, err := network.DecodeRouteTable([]byte(raw))
+	there, err := inventory.DecodeRouteTable([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	s.Tables[target.Key()] = there
 	for i := range 6 {
 		r := p.start()

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -64,7 +64,7 @@ func (s *settlement) write(b *batch) error {
 
 // settleOthers settles changes that were left open, as far as a round has seen what became of them. It returns the keys of those that
 // the round found made when it was about to make them: they are told of once.
-func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool {
+func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]bool {
 	found := map[string]bool{}
 	if l.j.trouble != nil {
 		return found
@@ -103,7 +103,7 @@ func (l *Log) settleOthers(r keeper.Round, s *network.Snapshot) map[string]bool 
 }
 
 // seen reports whether a change is true of what was looked at, and whether that was looked at.
-func seen(c plan.Change, s *network.Snapshot) (made, looked bool) {
+func seen(c plan.Change, s *inventory.Snapshot) (made, looked bool) {
 	if c.Verb == plan.Associate {
 		subnet := s.Subnet(c.Resource)
 		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil

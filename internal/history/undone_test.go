@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestWhoChangedRoutes: who took routes out of a target, or turned them, is named where the activity log knows it of just this route, or of
@@ -23,7 +23,7 @@ func TestWhoChangedRoutes(t *testing.T) {
 		e    *emulator.Emulator
 		demo emulator.Demo
 		name string // of the route to 10.244.1.0/24
-		put  func(as emulator.Principal, id network.ID, change func(properties map[string]any))
+		put  func(as emulator.Principal, id arm.ID, change func(properties map[string]any))
 		del  func(as emulator.Principal, route string)
 	}
 	without := func(prefix string) func(map[string]any) {
@@ -74,13 +74,13 @@ func TestWhoChangedRoutes(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &stage{e: e, demo: d}
-				version := func(id network.ID) string {
+				version := func(id arm.ID) string {
 					if strings.Contains(id.Key(), "containerservice") {
 						return "2025-10-01"
 					}
 					return api
 				}
-				s.put = func(as emulator.Principal, id network.ID, change func(map[string]any)) {
+				s.put = func(as emulator.Principal, id arm.ID, change func(map[string]any)) {
 					client, err := e.Client(as)
 					if err != nil {
 						t.Fatal(err)

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Writers knows who changed things: the activity log.
 type Writers interface {
-	OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (azure.LastWrite, bool, error)
+	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
 }
 
 // Writer is who changed a resource before it was put right.
@@ -48,7 +48,7 @@ func repairs(c plan.Change) bool { return c.Verb == plan.Associate || c.Repair }
 // repair is what a round put back, and what is asked about it.
 type repair struct {
 	round    int64
-	resource network.ID
+	resource arm.ID
 	route    string // "" for an association
 	asked    int
 	at, good time.Time
@@ -98,7 +98,7 @@ func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) 
 		}
 		found, known, err = w.OthersWrite(ctx, from, r.at, r.resource)
 		return found, known && found.Resource.Equal(r.resource), err
-	case r.resource.Is(network.TypeSubnet): // written with the whole network, too
+	case r.resource.Is(arm.TypeSubnet): // written with the whole network, too
 		return w.OthersWrite(ctx, from, r.at, r.resource, r.resource.Parent())
 	}
 	return w.OthersWrite(ctx, from, r.at, r.resource)

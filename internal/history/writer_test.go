@@ -9,11 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -25,7 +26,7 @@ type log struct {
 	asked int
 }
 
-func (l *log) OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (azure.LastWrite, bool, error) {
+func (l *log) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error) {
 	l.asked++
 	if l.fails != nil {
 		return azure.LastWrite{}, false, l.fails
@@ -120,7 +121,7 @@ func TestWhoItWas(t *testing.T) {
 // good is a round in which everything was as it should be.
 func (p *past) good() {
 	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
-	p.Record(r, network.NewSnapshot())
+	p.Record(r, inventory.NewSnapshot())
 }
 
 // missed is a round that saw everything, and whose changes were refused.
@@ -132,7 +133,7 @@ func (p *past) missed(changes ...plan.Change) {
 		r.Changes = append(r.Changes, plan.Outcome{Change: c, State: plan.Failed})
 	}
 	p.Settle(r.Changes)
-	p.Record(r, network.NewSnapshot())
+	p.Record(r, inventory.NewSnapshot())
 }
 
 // TestNewNodesAreNobodysDoing: a route to a new node is no repair, and nobody is asked for.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // subnetsKept is the api-version from which a PUT of a virtual network without subnets leaves them as they are; before, it deletes them.
@@ -18,12 +18,12 @@ type armSubnet struct {
 	Name       string `json:"name"`
 	Properties struct {
 		Table *struct {
-			ID network.ID `json:"id"`
+			ID arm.ID `json:"id"`
 		} `json:"routeTable"`
 	} `json:"properties"`
 }
 
-func (s armSubnet) table() network.ID {
+func (s armSubnet) table() arm.ID {
 	if s.Properties.Table == nil {
 		return ""
 	}
@@ -70,11 +70,11 @@ func (j *judge) azapi(r *tfResource) {
 		v = r.before()
 	}
 	kind, version, _ := strings.Cut(v.AzapiType, "@")
-	if r.Type == tfAzapi && strings.EqualFold(kind, network.TypeCluster) {
+	if r.Type == tfAzapi && strings.EqualFold(kind, arm.TypeCluster) {
 		j.cluster(r)
 		return
 	}
-	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet), strings.EqualFold(kind, network.TypeVNet)
+	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet), strings.EqualFold(kind, arm.TypeVNet)
 	if !subnet && !vnet {
 		return
 	}
@@ -85,7 +85,7 @@ func (j *judge) azapi(r *tfResource) {
 	case id == "" && subnet && v.ParentID != "" && v.Name != "":
 		id = v.ParentID.Child("subnets", v.Name)
 	case id == "" && v.ParentID != "" && v.Name != "":
-		id = v.ParentID.Child("providers/"+network.TypeVNet, v.Name)
+		id = v.ParentID.Child("providers/"+arm.TypeVNet, v.Name)
 	}
 	switch {
 	case r.Type == tfAzapiUpdate && r.deletes(), vnet && r.deletes():
@@ -140,7 +140,7 @@ func (j *judge) azapi(r *tfResource) {
 func (j *judge) action(r *tfResource) {
 	v := r.after()
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
-	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, network.TypeSubnet) || strings.EqualFold(kind, network.TypeVNet)) {
+	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
 		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and what it sends is not looked into: see that each subnet in it names its routeTable", Unknown: true})
 	}
 }
@@ -150,7 +150,7 @@ func (r *tfResource) clears() bool {
 	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")
 }
 
-func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armSubnet, u unknown) {
+func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubnet, u unknown) {
 	for i, now := range after {
 		var old armSubnet
 		for _, b := range before {
@@ -178,7 +178,7 @@ func (j *judge) bodySubnets(r *tfResource, vnet network.ID, before, after []armS
 }
 
 // bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
-func (j *judge) bodyWithout(r *tfResource, vnet network.ID, version string) {
+func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	if len(j.subnets[vnet.Key()]) == 0 {
 		j.notes = append(j.notes, listsNone(r.place(), version))
 	}
@@ -193,7 +193,7 @@ func listsNone(at Place, version string) Note {
 }
 
 // bodySubnet judges a subnet that a body writes.
-func (j *judge) bodySubnet(r *tfResource, id network.ID, before, after armSubnet, u unknown) {
+func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u unknown) {
 	had := j.tables[id.Key()]
 	if had == "" {
 		had = before.table()

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // armUser is the body of a cluster, a pool or a gateway, as far as it says which subnets they are in.
@@ -16,13 +16,13 @@ type armUser struct {
 			PodCIDR  string `json:"podCidr"`
 		} `json:"networkProfile"`
 		Pools []struct {
-			SubnetID network.ID `json:"vnetSubnetID"`
+			SubnetID arm.ID `json:"vnetSubnetID"`
 		} `json:"agentPoolProfiles"`
-		SubnetID network.ID `json:"vnetSubnetID"`
+		SubnetID arm.ID `json:"vnetSubnetID"`
 		Gateways []struct {
 			Properties struct {
 				Subnet struct {
-					ID network.ID `json:"id"`
+					ID arm.ID `json:"id"`
 				} `json:"subnet"`
 			} `json:"properties"`
 		} `json:"gatewayIPConfigurations"`
@@ -39,15 +39,15 @@ func (r *tfResource) ofAzapi() *tfResource {
 	p, v := body.Properties, &tfValues{ID: r.Values.ID, Name: r.Values.Name, ClusterID: r.Values.ParentID}
 	r.Values = v
 	switch {
-	case strings.EqualFold(kind, network.TypeCluster):
+	case strings.EqualFold(kind, arm.TypeCluster):
 		r.Type = tfCluster
 		v.Profile = append(v.Profile, tfProfile{Plugin: p.NetworkProfile.Plugin, Outbound: p.NetworkProfile.Outbound, PodCIDR: p.NetworkProfile.PodCIDR})
 		for _, pool := range p.Pools {
 			v.DefaultPool = append(v.DefaultPool, tfDefaultPool{SubnetID: pool.SubnetID})
 		}
-	case strings.EqualFold(kind, network.TypeCluster+"/agentPools"):
+	case strings.EqualFold(kind, arm.TypeCluster+"/agentPools"):
 		r.Type, v.PoolSubnet = tfPool, p.SubnetID
-	case strings.EqualFold(kind, network.TypeGateway):
+	case strings.EqualFold(kind, arm.TypeGateway):
 		r.Type = tfGateway
 		for _, g := range p.Gateways {
 			v.GatewayIPs = append(v.GatewayIPs, tfGatewayIP{SubnetID: g.Properties.Subnet.ID})

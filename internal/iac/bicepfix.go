@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // FixBicep repairs Bicep in its text, layout and comments kept: a subnet without routeTable passes on the one that it has at present, read from an
@@ -19,9 +19,9 @@ func FixBicep(file File, carriers []Carrier) *TemplateFix {
 	for _, r := range b.resources {
 		switch {
 		case r.existing:
-		case strings.EqualFold(r.kind, network.TypeVNet):
+		case strings.EqualFold(r.kind, arm.TypeVNet):
 			b.vnet(r)
-		case strings.EqualFold(r.kind, network.TypeSubnet):
+		case strings.EqualFold(r.kind, arm.TypeSubnet):
 			b.subnet(r, r.body, b.ownName(r))
 		}
 	}

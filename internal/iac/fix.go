@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // Edit is a file before and after its repair.
@@ -196,7 +196,7 @@ func (x *fixer) repair(r Repair) string {
 		return inlineTable(inline, r)
 	case strings.HasPrefix(kind, "azapi_"):
 		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
-		return bodyTable(block.Body(), r, strings.EqualFold(kind, network.TypeVNet))
+		return bodyTable(block.Body(), r, strings.EqualFold(kind, arm.TypeVNet))
 	}
 	for _, s := range r.Set {
 		setAttribute(block.Body(), s)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // verdicts are those of the plans in testdata/terraform: the code for the subnet aks-nodes or its table, "" for none.
@@ -217,9 +217,9 @@ func TestClusterInPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, r.Findings(Known{}), want, worst(want))
-		before, after := r.Before.Subnet(network.ID(nodes)), r.After.Subnet(network.ID(nodes))
+		before, after := r.Before.Subnet(arm.ID(nodes)), r.After.Subnet(arm.ID(nodes))
 		switch {
-		case before == nil || r.After.Cluster(network.ID(cluster["id"].(string))) == nil:
+		case before == nil || r.After.Cluster(arm.ID(cluster["id"].(string))) == nil:
 			t.Errorf("%s: the subnet or the cluster is not pictured", name)
 		case want == finding.IaCRecreates && after != nil,
 			want == finding.IaCStrips && (after == nil || before.RouteTable == "" || after.RouteTable != ""),

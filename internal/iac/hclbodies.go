@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // member returns a value of an object that is written out, nil where it has none.
@@ -46,7 +46,7 @@ func noTable(properties *hclsyntax.ObjectConsExpr) bool {
 // azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. What is written otherwise is not known.
 func azapiBlock(res *sourceResource) []Effect {
 	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
-	subnet, vnet := strings.EqualFold(kind, network.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, network.TypeVNet)
+	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, arm.TypeVNet)
 	a := res.Body.Attributes["body"]
 	if !subnet && !vnet || a == nil {
 		return nil
@@ -95,7 +95,7 @@ func azapiBlock(res *sourceResource) []Effect {
 func azapiListsNone(res *sourceResource) []Note {
 	kind, version, _ := strings.Cut(literal(res.Body, "type"), "@")
 	a := res.Body.Attributes["body"]
-	if res.kind != tfAzapi || !strings.EqualFold(kind, network.TypeVNet) || !plainVersion(version) || version >= subnetsKept || a == nil {
+	if res.kind != tfAzapi || !strings.EqualFold(kind, arm.TypeVNet) || !plainVersion(version) || version >= subnetsKept || a == nil {
 		return nil
 	}
 	if properties := propertiesOf(a.Expr); properties == nil || member(properties, "subnets") != nil {

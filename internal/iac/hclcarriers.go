@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
@@ -53,7 +53,7 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 		return []Carrier{{Place: subnet.subnet(), Why: why}}
 	}
 	if subnet := m.refers(a.Expr, tfAzapi); subnet != nil {
-		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind, network.TypeSubnet) {
+		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind, arm.TypeSubnet) {
 			return []Carrier{{Place: subnet.subnet(), Why: why}}
 		}
 	}

@@ -9,7 +9,8 @@ package iac
 import (
 	"net/netip"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Reading is what one file says.
@@ -21,7 +22,7 @@ type Reading struct {
 	// Carriers are the subnets that the file itself shows to carry pods, or to reach them: those of AKS pools and of Application Gateways.
 	Carriers []Carrier
 	// After is what would be there, as far as the file shows; nil where it shows changes only. Before is what is there, as far as the file shows.
-	After, Before *network.Snapshot
+	After, Before *inventory.Snapshot
 	// Notes are what a person has to know about the reading: what was not understood, or cannot be seen in such a file.
 	Notes []Note
 }
@@ -41,7 +42,7 @@ const (
 // Place says where something stands: in Azure, and in the code.
 type Place struct {
 	// ID is the resource's, "" where it is known only when it is made.
-	ID network.ID
+	ID arm.ID
 	// Name is its own name; VNet, of a subnet, that of its network.
 	Name, VNet string
 	// Address is how the code calls it: module.net.azurerm_virtual_network.shop["a"], or resources[2].resources[0] of a template.

@@ -10,9 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const judgeAPI = "2024-05-01"
@@ -64,7 +65,7 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		// What would be there is there.
 		for name, table := range w.tables() {
 			after := reading.After.Subnet(w.subnet(name))
-			if after != nil && !w.unordered && !after.RouteTable.Equal(network.ID(table)) {
+			if after != nil && !w.unordered && !after.RouteTable.Equal(arm.ID(table)) {
 				t.Fatalf("%s: it was said to have %q, and has %q\n%s", name, after.RouteTable, table, text)
 			}
 		}
@@ -143,15 +144,15 @@ type judgeWorld struct {
 
 var judgeSubnets = []string{"a", "b", "c", "d"}
 
-func (w *judgeWorld) id(kind, name string) network.ID {
-	return network.ResourceID(emulator.DefaultSubscription, w.group, kind, name)
+func (w *judgeWorld) id(kind, name string) arm.ID {
+	return arm.ResourceID(emulator.DefaultSubscription, w.group, kind, name)
 }
 
-func (w *judgeWorld) subnet(name string) network.ID {
-	return w.id(network.TypeVNet, "v").Child("subnets", name)
+func (w *judgeWorld) subnet(name string) arm.ID {
+	return w.id(arm.TypeVNet, "v").Child("subnets", name)
 }
 
-func (w *judgeWorld) put(id network.ID, version string, body any) (int, []byte) {
+func (w *judgeWorld) put(id arm.ID, version string, body any) (int, []byte) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		w.t.Fatal(err)
@@ -166,24 +167,24 @@ func judgePrefix(name string) string {
 // build makes a network with associations.
 func (w *judgeWorld) build() {
 	type doc = map[string]any
-	must := func(id network.ID, body any) {
+	must := func(id arm.ID, body any) {
 		if status, answer := w.put(id, judgeAPI, body); status >= 300 {
 			w.t.Fatalf("%s: %d %s", id, status, answer)
 		}
 	}
-	must(network.GroupID(emulator.DefaultSubscription, w.group), doc{"location": "westeurope"})
+	must(arm.GroupID(emulator.DefaultSubscription, w.group), doc{"location": "westeurope"})
 	for _, name := range []string{"t0", "t1"} {
-		must(w.id(network.TypeRouteTable, name), doc{"location": "westeurope", "properties": doc{"routes": []doc{{"name": "pods", "properties": doc{"addressPrefix": "10.244.0.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
+		must(w.id(arm.TypeRouteTable, name), doc{"location": "westeurope", "properties": doc{"routes": []doc{{"name": "pods", "properties": doc{"addressPrefix": "10.244.0.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
 	}
 	var subnets []doc
 	for _, name := range judgeSubnets[:3] {
 		p := doc{"addressPrefix": judgePrefix(name)}
 		if table := rapid.SampledFrom([]string{"", "t0", "t1"}).Draw(w.t, "table of "+name); table != "" {
-			p["routeTable"] = doc{"id": w.id(network.TypeRouteTable, table)}
+			p["routeTable"] = doc{"id": w.id(arm.TypeRouteTable, table)}
 		}
 		subnets = append(subnets, doc{"name": name, "properties": p})
 	}
-	must(w.id(network.TypeVNet, "v"), doc{"location": "westeurope", "properties": doc{"addressSpace": doc{"addressPrefixes": []string{"10.0.0.0/16"}}, "subnets": subnets}})
+	must(w.id(arm.TypeVNet, "v"), doc{"location": "westeurope", "properties": doc{"addressSpace": doc{"addressPrefixes": []string{"10.0.0.0/16"}}, "subnets": subnets}})
 }
 
 // tables returns the tables of the subnets that are there.
@@ -194,7 +195,7 @@ func (w *judgeWorld) tables() map[string]string {
 		if status != http.StatusOK {
 			continue
 		}
-		s, err := network.DecodeSubnet(body)
+		s, err := inventory.DecodeSubnet(body)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -212,7 +213,7 @@ func (w *judgeWorld) table(label string) string {
 	}
 	id := fmt.Sprintf("resourceId('Microsoft.Network/routeTables', '%s')", name)
 	return []string{
-		`"routeTable": {"id": "` + string(w.id(network.TypeRouteTable, name)) + `"}`,
+		`"routeTable": {"id": "` + string(w.id(arm.TypeRouteTable, name)) + `"}`,
 		`"routeTable": {"id": "[` + id + `]"}`,
 		`"routeTable": "[if(not(parameters('no')), createObject('id', ` + id + `), null())]"`,
 		`"routeTable": {"id": "[format('{0}/providers/Microsoft.Network/routeTables/{1}', resourceGroup().id, '` + name + `')]"}`,
@@ -293,7 +294,7 @@ func fill(v any, read map[string]string) {
 				continue
 			}
 			v.Members[i].Value = nil
-			if table := read[network.ID(u.Of).Key()]; table != "" && u.Path == "routeTable" {
+			if table := read[arm.ID(u.Of).Key()]; table != "" && u.Path == "routeTable" {
 				v.Members[i].Value = &armtemplate.Object{Members: []armtemplate.Member{{Name: "id", Value: table}}}
 			}
 		}
@@ -336,7 +337,7 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 		for _, name := range []string{"type", "apiVersion", "name", "dependsOn"} {
 			delete(body, name)
 		}
-		if status, _ := w.put(network.ID(r.ID), r.APIVersion, body); status >= 300 {
+		if status, _ := w.put(arm.ID(r.ID), r.APIVersion, body); status >= 300 {
 			return nil, false
 		}
 		now := w.tables()
@@ -352,8 +353,8 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 			}
 		}
 	}
-	if status, body := w.c.Do(http.MethodGet, w.id(network.TypeRouteTable, "t0"), judgeAPI, nil); status == http.StatusOK {
-		table, err := network.DecodeRouteTable(body)
+	if status, body := w.c.Do(http.MethodGet, w.id(arm.TypeRouteTable, "t0"), judgeAPI, nil); status == http.StatusOK {
+		table, err := inventory.DecodeRouteTable(body)
 		if err != nil {
 			w.t.Fatal(err)
 		}

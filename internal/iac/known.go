@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Named is a carrier that somebody names: a subnet's ID, or its name alone or behind its network's.
 func Named(name, why string) Carrier {
-	if id, err := network.ParseID(name); err == nil {
+	if id, err := arm.ParseID(name); err == nil {
 		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why, Named: true}
 	}
 	vnet, subnet, both := strings.Cut(name, "/")
@@ -23,7 +24,7 @@ func Named(name, why string) Carrier {
 
 // Observe takes in the real network: node subnets of kubenet clusters and of those that leave through their table, and tables that hold routes to
 // pods.
-func (k *Known) Observe(s *network.Snapshot) {
+func (k *Known) Observe(s *inventory.Snapshot) {
 	k.Live = s
 	if k.Tables == nil {
 		k.Tables = map[string]string{}
@@ -55,11 +56,11 @@ func (k *Known) Observe(s *network.Snapshot) {
 }
 
 // Subscriptions are those of the resources that were read, sorted: where to look for the real network.
-func (r *Reading) Subscriptions() []network.ID {
-	var ids []network.ID
+func (r *Reading) Subscriptions() []arm.ID {
+	var ids []arm.ID
 	add := func(p Place) {
-		if s := p.ID.Subscription(); s != "" && !partly(network.ID(s)) {
-			ids = append(ids, network.ID("/subscriptions/"+s))
+		if s := p.ID.Subscription(); s != "" && !partly(arm.ID(s)) {
+			ids = append(ids, arm.ID("/subscriptions/"+s))
 		}
 	}
 	for _, e := range r.Effects {
@@ -68,7 +69,7 @@ func (r *Reading) Subscriptions() []network.ID {
 	for _, c := range r.Carriers {
 		add(c.Place)
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // Shows reports whether a subnet is in what was read, and whether any is.
@@ -85,7 +86,7 @@ func (r *Reading) Shows(c Carrier) (there, any bool) {
 	for _, other := range r.Carriers {
 		see(other.Place)
 	}
-	for _, s := range []*network.Snapshot{r.Before, r.After} {
+	for _, s := range []*inventory.Snapshot{r.Before, r.After} {
 		if s == nil {
 			continue
 		}

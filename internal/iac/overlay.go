@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Overlay makes of the real network what it would be after applying: only what the file changes is taken from it, because the real network shows more.
-func (r *Reading) Overlay(real *network.Snapshot) *network.Snapshot {
+func (r *Reading) Overlay(real *inventory.Snapshot) *inventory.Snapshot {
 	out := *real
 	out.Subnets, out.Tables = maps.Clone(real.Subnets), maps.Clone(real.Tables)
 	before := r.Before
@@ -48,8 +48,8 @@ func (r *Reading) Overlay(real *network.Snapshot) *network.Snapshot {
 }
 
 // touched is what of the real network the file writes.
-func (r *Reading) touched(real *network.Snapshot) *network.Snapshot {
-	s := network.NewSnapshot()
+func (r *Reading) touched(real *inventory.Snapshot) *inventory.Snapshot {
+	s := inventory.NewSnapshot()
 	for key, subnet := range real.Subnets {
 		_, unread := r.After.Unread[key]
 		if unread || r.After.Subnets[key] != nil {
@@ -64,6 +64,6 @@ func (r *Reading) touched(real *network.Snapshot) *network.Snapshot {
 	return s
 }
 
-func sameRoute(a, b network.Route) bool {
+func sameRoute(a, b inventory.Route) bool {
 	return a.Name == b.Name && a.Destination() == b.Destination() && a.SameHop(b)
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // File is a file's name and content.
@@ -125,7 +125,7 @@ type armReading struct {
 // place says where a resource of the template stands.
 func (t *armReading) place(r *armtemplate.Resource) Place {
 	p := subnetPlace(r.ID)
-	if !strings.EqualFold(r.Type, network.TypeSubnet) {
+	if !strings.EqualFold(r.Type, arm.TypeSubnet) {
 		p.Name = lastName(r.Name)
 	}
 	p.Address, p.File, p.Line = r.Address, r.File, r.Line
@@ -135,12 +135,12 @@ func (t *armReading) place(r *armtemplate.Resource) Place {
 // subnetPlace says of an ID what it names.
 func subnetPlace(id string) Place {
 	p := Place{Name: lastName(id)}
-	parsed, err := network.ParseID(id)
+	parsed, err := arm.ParseID(id)
 	if err != nil {
 		return p
 	}
 	p.ID = parsed
-	if parsed.Is(network.TypeSubnet) {
+	if parsed.Is(arm.TypeSubnet) {
 		p.VNet = parsed.Parent().Name()
 	}
 	return p
@@ -158,7 +158,7 @@ func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
 }
 
 // armMatters are the types of which something not known may hide an effect.
-var armMatters = []string{network.TypeVNet, network.TypeSubnet, network.TypeRouteTable, network.TypeRouteTable + "/routes", network.TypeCluster, network.TypeCluster + "/agentPools", network.TypeGateway, "Microsoft.Resources/deployments"}
+var armMatters = []string{arm.TypeVNet, arm.TypeSubnet, arm.TypeRouteTable, arm.TypeRouteTable + "/routes", arm.TypeCluster, arm.TypeCluster + "/agentPools", arm.TypeGateway, "Microsoft.Resources/deployments"}
 
 // notes takes over what the evaluation noted. What is not known is alarming only where it may matter to a subnet or table.
 func (t *armReading) notes() {
@@ -216,7 +216,7 @@ func (t *armReading) doubt(values ...any) {
 func (t *armReading) carriers() {
 	add := func(id string, by *armtemplate.Resource, why string) {
 		p := subnetPlace(id)
-		if p.ID == "" || !p.ID.Is(network.TypeSubnet) {
+		if p.ID == "" || !p.ID.Is(arm.TypeSubnet) {
 			if id != "" {
 				t.note(t.place(by), true, "the subnet "+id+" is not known, so that nothing tells what happens to it")
 			}
@@ -226,7 +226,7 @@ func (t *armReading) carriers() {
 		t.reading.Carriers = append(t.reading.Carriers, Carrier{Place: p, Why: why})
 	}
 	clusters := map[string]*armtemplate.Resource{}
-	t.each(network.TypeCluster, func(r *armtemplate.Resource) {
+	t.each(arm.TypeCluster, func(r *armtemplate.Resource) {
 		clusters[strings.ToLower(r.ID)] = r
 		why := t.needs(r)
 		if why == "" {
@@ -239,19 +239,19 @@ func (t *armReading) carriers() {
 			}
 		}
 	})
-	t.each(network.TypeCluster+"/agentPools", func(r *armtemplate.Resource) {
+	t.each(arm.TypeCluster+"/agentPools", func(r *armtemplate.Resource) {
 		subnet := r.Body.Object("properties").Text("vnetSubnetID")
 		if subnet == "" {
 			return
 		}
-		cluster := clusters[strings.ToLower(string(network.ID(r.ID).Parent()))]
+		cluster := clusters[strings.ToLower(string(arm.ID(r.ID).Parent()))]
 		if cluster == nil {
 			t.note(t.place(r), false, "the cluster of the pool is not in the template, and so not its network plugin: name the subnet with --subnet where its pods need a route table")
 		} else if why := t.needs(cluster); why != "" {
 			add(subnet, r, why)
 		}
 	})
-	t.each(network.TypeGateway, func(r *armtemplate.Resource) {
+	t.each(arm.TypeGateway, func(r *armtemplate.Resource) {
 		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
 			if c, _ := item.(*armtemplate.Object); c != nil {
 				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it, and has to reach pods")

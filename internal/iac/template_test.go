@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 var shop = armtemplate.Options{Subscription: "11111111-1111-1111-1111-111111111111", ResourceGroup: "shop-rg", Location: "westeurope", DeploymentName: "main"}
@@ -79,11 +79,11 @@ func TestCompiledModule(t *testing.T) {
 		}
 		base := "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg/providers/Microsoft.Network/"
 		sameLines(t, "carriers", carriers, base+"virtualNetworks/shop-vnet/subnets/aks-nodes", base+"virtualNetworks/shop-vnet/subnets/aks-nodes-2")
-		nodes := r.After.Subnet(network.ID(base + "virtualNetworks/shop-vnet/subnets/aks-nodes"))
+		nodes := r.After.Subnet(arm.ID(base + "virtualNetworks/shop-vnet/subnets/aks-nodes"))
 		if nodes == nil || string(nodes.RouteTable) != base+"routeTables/shop-rt" || fmt.Sprint(nodes.Prefixes) != "[10.20.0.0/22]" {
 			t.Errorf("aks-nodes would be %+v", nodes)
 		}
-		if cluster := r.After.Cluster(network.ResourceID(shop.Subscription, shop.ResourceGroup, network.TypeCluster, "shop-aks")); cluster == nil || !cluster.Kubenet() || len(cluster.Pools) != 2 {
+		if cluster := r.After.Cluster(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeCluster, "shop-aks")); cluster == nil || !cluster.Kubenet() || len(cluster.Pools) != 2 {
 			t.Errorf("the cluster would be %+v", cluster)
 		}
 		f := r.Findings(Known{})
@@ -163,7 +163,7 @@ func TestReadFirst(t *testing.T) {
 func TestPlainTemplate(t *testing.T) {
 	r := readTemplate(t, bicep(t, "plain.json"), TemplateOptions{})
 	sameLines(t, "as it is", said(r), "loses shop-vnet/appgw 61", "may-lose shop-vnet/bastion 62", "may-lose-routes shop-rt-prod 25")
-	table := r.After.Table(network.ResourceID(shop.Subscription, shop.ResourceGroup, network.TypeRouteTable, "shop-rt-prod"))
+	table := r.After.Table(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeRouteTable, "shop-rt-prod"))
 	if table == nil || len(table.Routes) != 2 {
 		t.Errorf("the table would be %+v", table)
 	}

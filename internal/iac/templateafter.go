@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // tables says of each table that is written whole that routes which others put there go.
 func (t *armReading) tables() {
-	t.each(network.TypeRouteTable, func(r *armtemplate.Resource) {
+	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
 		routes := r.Body.Object("properties").Get("routes")
 		if u, is := routes.(*armtemplate.Unknown); is && strings.EqualFold(u.Of, r.ID) {
 			return // it writes what it read
@@ -31,7 +32,7 @@ func (t *armReading) tables() {
 
 // after makes the snapshot of what would be there.
 func (t *armReading) after() {
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	t.reading.After = s
 	add := func(r *armtemplate.Resource, id string, doc map[string]any) {
 		doc["id"] = id
@@ -43,7 +44,7 @@ func (t *armReading) after() {
 			t.note(t.place(r), false, "what would be there is not looked at: "+err.Error())
 		}
 	}
-	t.each(network.TypeVNet, func(r *armtemplate.Resource) {
+	t.each(arm.TypeVNet, func(r *armtemplate.Resource) {
 		doc := plainObject(r.Body)
 		properties, _ := doc["properties"].(map[string]any)
 		delete(properties, "subnets")
@@ -56,16 +57,16 @@ func (t *armReading) after() {
 		case final.subnet == nil: // deleted
 		case subnet.kept: // as it was, whatever that is
 		case subnet.doubt:
-			s.Unread[id.Key()] = network.Unread{ID: id, Message: "the template does not show its route table"}
+			s.Unread[id.Key()] = inventory.Unread{ID: id, Message: "the template does not show its route table"}
 		default:
 			add(final.by, string(id), plainObject(final.subnet))
 		}
 	}
-	for _, kind := range []string{network.TypeRouteTable, network.TypeCluster, network.TypeGateway} {
+	for _, kind := range []string{arm.TypeRouteTable, arm.TypeCluster, arm.TypeGateway} {
 		t.each(kind, func(r *armtemplate.Resource) { add(r, r.ID, plainObject(r.Body)) })
 	}
-	t.each(network.TypeRouteTable+"/routes", func(r *armtemplate.Resource) {
-		table := s.Table(network.ID(r.ID).Parent())
+	t.each(arm.TypeRouteTable+"/routes", func(r *armtemplate.Resource) {
+		table := s.Table(arm.ID(r.ID).Parent())
 		if table == nil {
 			return
 		}
@@ -75,7 +76,7 @@ func (t *armReading) after() {
 		if err != nil {
 			return
 		}
-		if route, err := network.DecodeRoute(raw); err == nil {
+		if route, err := inventory.DecodeRoute(raw); err == nil {
 			table.Routes = append(table.Routes, route)
 		}
 	})

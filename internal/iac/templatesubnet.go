@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // templateSubnet is a subnet with what a deployment does to it, one write after the other.
@@ -45,15 +45,15 @@ type subnetWrite struct {
 }
 
 // inline reports whether it is its network that is written.
-func (w subnetWrite) inline() bool { return strings.EqualFold(w.by.Type, network.TypeVNet) }
+func (w subnetWrite) inline() bool { return strings.EqualFold(w.by.Type, arm.TypeVNet) }
 
 // writes collects what the template writes, network by network, subnet by subnet.
 func (t *armReading) writes() {
-	t.each(network.TypeSubnet, func(r *armtemplate.Resource) {
+	t.each(arm.TypeSubnet, func(r *armtemplate.Resource) {
 		vnet := r.ID[:max(0, strings.LastIndex(r.ID, "/subnets/"))]
 		t.write(vnet, lastName(r.Name), r.Body, r, r.File, r.Line)
 	})
-	t.each(network.TypeVNet, func(r *armtemplate.Resource) {
+	t.each(arm.TypeVNet, func(r *armtemplate.Resource) {
 		t.vnets = append(t.vnets, r)
 		t.network(r)
 	})
@@ -152,7 +152,7 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 }
 
 // tableIn reads the routeTable of a subnet's body. null, an object without an ID and an empty one are none.
-func tableIn(body *armtemplate.Object, subnet network.ID) (is outcome, table, doubt string) {
+func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt string) {
 	value := body.Get("properties")
 	properties, _ := value.(*armtemplate.Object)
 	if properties != nil {
@@ -165,7 +165,7 @@ func tableIn(body *armtemplate.Object, subnet network.ID) (is outcome, table, do
 	switch v := value.(type) {
 	case *armtemplate.Unknown:
 		path := strings.TrimPrefix(strings.ToLower(v.Path), "properties.")
-		if network.ID(v.Of).Equal(subnet) && (path == "" || strings.HasPrefix(path, "routetable")) {
+		if arm.ID(v.Of).Equal(subnet) && (path == "" || strings.HasPrefix(path, "routetable")) {
 			return keeps, "", ""
 		}
 		if isObject && v.Of == "" {

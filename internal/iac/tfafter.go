@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // object is a part of a document in ARM's shape.
@@ -69,7 +70,7 @@ func (pic *picture) take(kind string, v *tfValues) {
 	if v.ID == "" {
 		return
 	}
-	put := func(id network.ID, properties object) {
+	put := func(id arm.ID, properties object) {
 		pic.docs[id.Key()] = object{"id": string(id), "properties": properties}
 	}
 	switch kind {
@@ -112,12 +113,12 @@ func (pic *picture) take(kind string, v *tfValues) {
 	}
 }
 
-func pool(name string, subnet network.ID, count int) object {
+func pool(name string, subnet arm.ID, count int) object {
 	return object{"name": name, "vnetSubnetID": string(subnet), "count": count}
 }
 
 // snapshots are the network before and after; nil where the plan shows none, or more than is pictured.
-func (j *judge) snapshots() (before, after *network.Snapshot) {
+func (j *judge) snapshots() (before, after *inventory.Snapshot) {
 	for _, pic := range j.pictures {
 		if len(pic.docs) == 0 || pic.over {
 			return nil, nil
@@ -135,27 +136,27 @@ func (j *judge) snapshots() (before, after *network.Snapshot) {
 		case Loses:
 			then[key] = ""
 		case Another:
-			then[key] = network.ID(e.After)
+			then[key] = arm.ID(e.After)
 		}
 	}
 	return j.pictures[0].snapshot(now), j.pictures[1].snapshot(then)
 }
 
 // snapshot makes it of the documents and of the subnets' tables, by the subnets' keys. A table that has only a name yet is not known.
-func (pic picture) snapshot(tables map[string]network.ID) *network.Snapshot {
-	s := network.NewSnapshot()
-	gateways := map[string][]network.ID{}
+func (pic picture) snapshot(tables map[string]arm.ID) *inventory.Snapshot {
+	s := inventory.NewSnapshot()
+	gateways := map[string][]arm.ID{}
 	for _, key := range slices.Sorted(maps.Keys(pic.docs)) {
 		doc := pic.docs[key]
-		id := network.ID(doc["id"].(string))
+		id := arm.ID(doc["id"].(string))
 		properties := doc["properties"].(object)
 		switch table := tables[key]; {
-		case id.Is(network.TypeCluster):
+		case id.Is(arm.TypeCluster):
 			properties["agentPoolProfiles"] = pic.pools[key]
-		case id.Is(network.TypeSubnet) && table != "" && !strings.HasPrefix(string(table), "/"):
-			s.Unread[key] = network.Unread{ID: id, Message: "its table is made by the same plan"}
+		case id.Is(arm.TypeSubnet) && table != "" && !strings.HasPrefix(string(table), "/"):
+			s.Unread[key] = inventory.Unread{ID: id, Message: "its table is made by the same plan"}
 			continue
-		case id.Is(network.TypeSubnet) && table != "":
+		case id.Is(arm.TypeSubnet) && table != "":
 			properties["routeTable"] = object{"id": string(table)}
 		}
 		raw, err := json.Marshal(doc)
@@ -163,7 +164,7 @@ func (pic picture) snapshot(tables map[string]network.ID) *network.Snapshot {
 			err = s.Add(raw)
 		}
 		if err != nil {
-			s.Unread[key] = network.Unread{ID: id, Message: err.Error()}
+			s.Unread[key] = inventory.Unread{ID: id, Message: err.Error()}
 		}
 	}
 	for _, g := range s.Gateways {
@@ -173,7 +174,7 @@ func (pic picture) snapshot(tables map[string]network.ID) *network.Snapshot {
 	}
 	for key, ids := range gateways {
 		if subnet := s.Subnets[key]; subnet != nil {
-			subnet.Gateways = network.SortIDs(ids)
+			subnet.Gateways = inventory.SortIDs(ids)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {

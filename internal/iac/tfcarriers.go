@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // use is a subnet that a cluster, a pool or a gateway is in.
 type use struct {
-	subnet network.ID
+	subnet arm.ID
 	why    string // why it needs its table, "" where it does not
 	by     *tfResource
 	leaves bool // what uses it is destroyed
@@ -34,7 +34,7 @@ func (p *tfPlan) uses() []use {
 	all := slices.Concat(stays, goes)
 	var out []use
 	for i, r := range all {
-		add := func(id network.ID, attribute, why string) {
+		add := func(id arm.ID, attribute, why string) {
 			if id == "" {
 				if s := p.refers(r, attribute, tfSubnet); s != nil {
 					id = s.id

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // facts are what a plan or a state says of the network as it is: which subnet has which table, and who uses it. Of each resource as little is
@@ -12,7 +12,7 @@ import (
 type facts struct {
 	// tables are the subnets' tables, by the subnet's key, as far as anything names one: an association, a subnet, an inline block, or the table
 	// itself.
-	tables map[string]network.ID
+	tables map[string]arm.ID
 	// instances are the resources by their address without keys; byAddress by the whole of it; byID those that have an ID.
 	instances map[string][]*standing
 	byAddress map[string]*standing
@@ -30,7 +30,7 @@ type facts struct {
 // standing is a resource: where it is in the code, and what it is in Azure.
 type standing struct {
 	address string
-	id      network.ID
+	id      arm.ID
 	// becomes is its name where it is created or replaced, "" where it stays what it is.
 	becomes string
 	changes bool
@@ -38,12 +38,12 @@ type standing struct {
 }
 
 type bareBlock struct {
-	subnet  network.ID
+	subnet  arm.ID
 	address string
 }
 
 func newFacts() facts {
-	return facts{tables: map[string]network.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
+	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
 }
 
 // stands takes in a resource that stays as it is, or that a state has.
@@ -101,7 +101,7 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
 	case tfAzapi:
-		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(network.TypeSubnet)+"@") {
+		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(arm.TypeSubnet)+"@") {
 			p.has(v.ID, body.table())
 			if r.Mode != "data" && v.ID != "" {
 				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
@@ -124,7 +124,7 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 }
 
 // has notes that a subnet has a table. That something names none is no proof of the contrary: it may be older.
-func (p *tfPlan) has(subnet, table network.ID) {
+func (p *tfPlan) has(subnet, table arm.ID) {
 	if subnet != "" && table != "" {
 		if s := p.byID[table.Key()]; s != nil && s.id == table {
 			table = s.id // thousands of subnets can have one table
@@ -134,7 +134,7 @@ func (p *tfPlan) has(subnet, table network.ID) {
 }
 
 // subnet says where a subnet is: its own resource, or where there is none the one that it is a part of.
-func (p *tfPlan) subnet(id network.ID, by Place) Place {
+func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 	place := Place{ID: id, Name: id.Name(), VNet: id.Parent().Name(), Address: by.Address}
 	if s := p.byID[id.Key()]; s != nil {
 		place.Address = s.address
@@ -143,7 +143,7 @@ func (p *tfPlan) subnet(id network.ID, by Place) Place {
 }
 
 // reference is how the code of a module refers to a table: by its resource where that is in the same module, otherwise by its ID.
-func (p *tfPlan) reference(table network.ID, module string) string {
+func (p *tfPlan) reference(table arm.ID, module string) string {
 	if s := p.byID[table.Key()]; s != nil && moduleOf(s.address) == module {
 		return strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".") + ".id"
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // judge says what the changes of a plan do to subnets and tables.
@@ -68,7 +68,7 @@ func (p *tfPlan) judge() *Reading {
 			continue
 		}
 		e.Repair.Shared = j.shared(*e)
-		if table := j.byID[network.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
+		if table := j.byID[arm.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
 			e.Repair = nil
 			e.Fix += "; and keep its table " + table.address + ", which is destroyed, too"
 		}
@@ -82,10 +82,10 @@ func (p *tfPlan) judge() *Reading {
 
 // shared reports whether the block that a repair edits has other instances, to which the table that is set does not belong.
 func (j *judge) shared(e Effect) bool {
-	table := j.reference(network.ID(e.Before), moduleOf(e.Repair.Address))
+	table := j.reference(arm.ID(e.Before), moduleOf(e.Repair.Address))
 	for _, s := range j.instances[withoutKeys(e.Repair.Address)] {
 		id := s.id
-		if id.Is(network.TypeVNet) {
+		if id.Is(arm.TypeVNet) {
 			id = id.Child("subnets", e.Repair.Subnet)
 		}
 		if s.address != e.Repair.Address && !s.goes && j.reference(j.tables[id.Key()], moduleOf(s.address)) != table {
@@ -108,7 +108,7 @@ func (j *judge) outdated() {
 
 // add takes in an effect; of several on one subnet the worst.
 func (j *judge) add(e Effect) {
-	if e.What.ID.Is(network.TypeSubnet) {
+	if e.What.ID.Is(arm.TypeSubnet) {
 		if j.gone[e.What.ID.Parent().Key()] {
 			return
 		}
@@ -154,7 +154,7 @@ func (j *judge) association(r *tfResource) {
 			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
 			e.How = "its association is destroyed, and made anew as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
-			if e.After != "" && !network.ID(e.Before).Equal(network.ID(e.After)) {
+			if e.After != "" && !arm.ID(e.Before).Equal(arm.ID(e.After)) {
 				e.Verb = Another
 			}
 		}
@@ -177,7 +177,7 @@ func (j *judge) association(r *tfResource) {
 }
 
 // names reports whether an association that is created names a table which is there.
-func (j *judge) names(r *tfResource, table network.ID) bool {
+func (j *judge) names(r *tfResource, table arm.ID) bool {
 	if after := r.after().table(); after != "" {
 		return after.Equal(table)
 	}
@@ -186,7 +186,7 @@ func (j *judge) names(r *tfResource, table network.ID) bool {
 }
 
 // freed reports whether another change takes the subnet's table away first.
-func (j *judge) freed(subnet network.ID) bool {
+func (j *judge) freed(subnet arm.ID) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
 		return r.Type == tfAssociation && (r.deletes() || r.replaces()) && r.before().SubnetID.Equal(subnet)
 	})
@@ -237,7 +237,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	switch {
 	case e.After == "":
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
-	case network.ID(e.After).Equal(before.table()):
+	case arm.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
 		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
 	case why != "its association is replaced":

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // routeTable judges an azurerm_route_table. Its inline routes are the whole table: what Azure has beyond them is removed when they differ.
@@ -59,7 +60,7 @@ func (j *judge) users(table *tfResource) []Place {
 	if len(out) == 0 {
 		for key, other := range j.tables {
 			if other.Equal(id) {
-				out = append(out, j.subnet(network.ID(key), table.place()))
+				out = append(out, j.subnet(arm.ID(key), table.place()))
 			}
 		}
 		slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
@@ -162,7 +163,7 @@ var nodeName = regexp.MustCompile(`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}
 // /64) in a pod CIDR.
 func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
 	route := r.route()
-	if !strings.EqualFold(r.HopType, network.HopAppliance) || !route.Prefix.IsValid() || !route.Hop.IsValid() {
+	if !strings.EqualFold(r.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() || !route.Hop.IsValid() {
 		return false
 	}
 	if nodeName.MatchString(r.Name) {

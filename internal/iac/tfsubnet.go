@@ -3,8 +3,8 @@ package iac
 import (
 	"fmt"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // unseen is how to know what a file cannot show of a subnet.
@@ -73,7 +73,7 @@ func (j *judge) nameUnknown(r *tfResource) bool {
 }
 
 // inlineBlock judges a block that is written.
-func (j *judge) inlineBlock(r *tfResource, id network.ID, now inline, unknown bool) {
+func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) {
 	had, after := j.tables[id.Key()], now.table()
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(after)}
 	e.What.Address = r.Address
@@ -136,7 +136,7 @@ func (j *judge) forgotten(r *tfResource) {
 
 // goneWith judges the subnets that have a resource of their own, in a network that is replaced: Terraform keeps them in the state where the
 // network's name stays, and Azure deletes them with it.
-func (j *judge) goneWith(r *tfResource, vnet network.ID) {
+func (j *judge) goneWith(r *tfResource, vnet arm.ID) {
 	for _, subnet := range j.subnets[vnet.Key()] {
 		if !subnet.changes {
 			j.recreated(subnet.id, "", r, "its network is replaced")
@@ -145,7 +145,7 @@ func (j *judge) goneWith(r *tfResource, vnet network.ID) {
 }
 
 // recreated judges a subnet that is deleted while its network stays. One that nothing is known of is of no interest.
-func (j *judge) recreated(id, table network.ID, r *tfResource, how string) {
+func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	if table == "" {
 		table = j.tables[id.Key()]
 	}
@@ -194,17 +194,17 @@ func (j *judge) subnetResource(r *tfResource) {
 func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
-	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(network.ID(e.Before), r.Module), argument, versionAfter(r))
+	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(arm.ID(e.Before), r.Module), argument, versionAfter(r))
 	if e.Before != "" {
 		e.Repair = &Repair{Address: r.Address, Set: []Setting{
-			{argument, j.reference(network.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
+			{argument, j.reference(arm.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
 		}}
 	}
 	t := j.refers(r, argument, tfTable)
 	switch {
 	case known && !sets || !known && len(substanceOf(r.after().WOVersion)) == 0:
 		e.Verb, e.How = Loses, "its write-only argument route_table_id_wo is removed"
-	case t != nil && t.becomes == "" && t.id.Equal(network.ID(e.Before)):
+	case t != nil && t.becomes == "" && t.id.Equal(arm.ID(e.Before)):
 		return
 	case t != nil && t.becomes != "":
 		e.Verb, e.After, e.How = Another, t.becomes, "its write-only argument route_table_id_wo names another table"

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // The kinds of Terraform resources that are looked at.
@@ -33,22 +33,22 @@ var kinds = map[string]bool{
 // tfValues are the attributes that matter, of all those kinds; an attribute stands for the kind that has it. Sources: the schemas of the
 // azurerm provider, 2.0 to 5.x, and of azapi, 1.x and 2.x.
 type tfValues struct {
-	ID            network.ID `json:"id"`
-	Name          string     `json:"name"`
-	ResourceGroup string     `json:"resource_group_name"`
-	VNet          string     `json:"virtual_network_name"`
+	ID            arm.ID `json:"id"`
+	Name          string `json:"name"`
+	ResourceGroup string `json:"resource_group_name"`
+	VNet          string `json:"virtual_network_name"`
 
 	// Of a virtual network: its inline blocks. Which attributes they have tells the provider's version.
 	Subnet []map[string]any `json:"subnet"`
 
 	// Of a subnet and of an association. Nil: not there at all.
-	SubnetID  network.ID      `json:"subnet_id"`
+	SubnetID  arm.ID          `json:"subnet_id"`
 	Table     *string         `json:"route_table_id"`
 	WOVersion json.RawMessage `json:"route_table_id_wo_version"`
 
 	// Of a route table: the routes, and the subnets that have it.
 	Route   []tfRouteValues `json:"route"`
-	Subnets []network.ID    `json:"subnets"`
+	Subnets []arm.ID        `json:"subnets"`
 	// Of a route, with its name above.
 	TableName string `json:"route_table_name"`
 	tfRouteValues
@@ -66,14 +66,14 @@ type tfValues struct {
 	DefaultPool []tfDefaultPool `json:"default_node_pool"`
 	NodeGroup   string          `json:"node_resource_group"`
 	Count       int             `json:"node_count"`
-	PoolSubnet  network.ID      `json:"vnet_subnet_id"`
-	ClusterID   network.ID      `json:"kubernetes_cluster_id"`
+	PoolSubnet  arm.ID          `json:"vnet_subnet_id"`
+	ClusterID   arm.ID          `json:"kubernetes_cluster_id"`
 	GatewayIPs  []tfGatewayIP   `json:"gateway_ip_configuration"`
 
 	// Of azapi: the type with its api-version; the body, which is text before azapi 2.0.
 	AzapiType  string          `json:"type"`
-	ParentID   network.ID      `json:"parent_id"`
-	ResourceID network.ID      `json:"resource_id"`
+	ParentID   arm.ID          `json:"parent_id"`
+	ResourceID arm.ID          `json:"resource_id"`
 	Body       json.RawMessage `json:"body"`
 	// Of an azapi action: "" for the resource itself.
 	Action string `json:"action"`
@@ -89,13 +89,13 @@ type tfProfile struct {
 }
 
 type tfDefaultPool struct {
-	Name     string     `json:"name"`
-	SubnetID network.ID `json:"vnet_subnet_id"`
-	Count    int        `json:"node_count"`
+	Name     string `json:"name"`
+	SubnetID arm.ID `json:"vnet_subnet_id"`
+	Count    int    `json:"node_count"`
 }
 
 type tfGatewayIP struct {
-	SubnetID network.ID `json:"subnet_id"`
+	SubnetID arm.ID `json:"subnet_id"`
 }
 
 // tfRouteValues are a route's, inline or on its own.
@@ -114,11 +114,11 @@ func (v *tfValues) orEmpty() *tfValues {
 }
 
 // table is the subnet's table; null and "" are the same.
-func (v *tfValues) table() network.ID {
+func (v *tfValues) table() arm.ID {
 	if v.Table == nil {
 		return ""
 	}
-	return network.ID(*v.Table)
+	return arm.ID(*v.Table)
 }
 
 // inline is a subnet block of a virtual network.
@@ -129,8 +129,8 @@ func (b inline) text(field string) string {
 	return s
 }
 
-func (b inline) name() string      { return b.text("name") }
-func (b inline) table() network.ID { return network.ID(b.text("route_table_id")) }
+func (b inline) name() string  { return b.text("name") }
+func (b inline) table() arm.ID { return arm.ID(b.text("route_table_id")) }
 
 // block finds the inline block of a subnet by its name.
 func block(blocks []map[string]any, name string) (inline, int) {

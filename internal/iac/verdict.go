@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Known is what is known beside the files: which subnets carry pods or reach them, and what is there in Azure.
@@ -17,7 +18,7 @@ type Known struct {
 	// Tables are route tables that hold pod routes, with why: a subnet that has one of them counts as a carrier.
 	Tables map[string]string
 	// Live is the real network, nil where it was not looked at.
-	Live *network.Snapshot
+	Live *inventory.Snapshot
 }
 
 // Findings says what is wrong with what was read. A loss on a subnet that is known to carry pods is an error, and what may be one a warning; on
@@ -85,11 +86,11 @@ func (k Known) settle(e Effect) Effect {
 }
 
 // find returns a subnet's ID; where the code has none, that of the only subnet of its network's and its own name.
-func (k Known) find(p Place) network.ID {
+func (k Known) find(p Place) arm.ID {
 	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
 		return p.ID
 	}
-	var found network.ID
+	var found arm.ID
 	for _, s := range k.Live.Subnets {
 		if strings.EqualFold(s.ID.Name(), p.Name) && strings.EqualFold(s.ID.Parent().Name(), p.VNet) {
 			if found != "" {
@@ -112,7 +113,7 @@ func (k Known) carries(e Effect) string {
 	if e.Left != "" {
 		return ""
 	}
-	return k.Tables[network.ID(e.Before).Key()]
+	return k.Tables[arm.ID(e.Before).Key()]
 }
 
 // same reports whether both are one subnet: by ID where both have one, otherwise by what names they have.
@@ -127,7 +128,7 @@ func (c Carrier) same(p Place) bool {
 }
 
 // partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
-func partly(id network.ID) bool { return strings.Contains(string(id), "{") }
+func partly(id arm.ID) bool { return strings.Contains(string(id), "{") }
 
 // resource is its ID, "" where parts of it are not known.
 func (p Place) resource() string {
@@ -244,7 +245,7 @@ func (p Place) subnetName() string {
 }
 
 // shortName is the name of a table: what is no ID is one.
-func shortName(table string) string { return network.ID(table).Name() }
+func shortName(table string) string { return arm.ID(table).Name() }
 
 // podCIDRs are those of the real clusters.
 func (k Known) podCIDRs() []netip.Prefix {

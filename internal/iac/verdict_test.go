@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a gateway is, somebody may say that more is in it.
@@ -23,7 +24,7 @@ func TestLeft(t *testing.T) {
 		want       finding.Severity
 	}{
 		{"nobody names it", pool, Known{}, finding.Info},
-		{"Azure has it still", pool, Known{Carriers: []Carrier{seen}, Tables: map[string]string{network.ID(rtID).Key(): "x"}}, finding.Info},
+		{"Azure has it still", pool, Known{Carriers: []Carrier{seen}, Tables: map[string]string{arm.ID(rtID).Key(): "x"}}, finding.Info},
 		{"somebody names it, and a pool goes", pool, named, finding.Error},
 		{"somebody names it, and a gateway goes", gateway, named, finding.Error},
 		{"somebody names it, and the cluster goes", cluster, named, finding.Info},
@@ -52,9 +53,9 @@ func TestLeft(t *testing.T) {
 
 // real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it and one of its own; edge has the table pods, a copy;
 // spare has a table without pod routes, and bare none.
-func real(t *testing.T) *network.Snapshot {
+func real(t *testing.T) *inventory.Snapshot {
 	t.Helper()
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	table := func(id, routes string, subnets ...string) {
 		var refs []string
 		for _, id := range subnets {
@@ -80,7 +81,7 @@ func real(t *testing.T) *network.Snapshot {
 	return s
 }
 
-func add(t *testing.T, s *network.Snapshot, doc string) {
+func add(t *testing.T, s *inventory.Snapshot, doc string) {
 	t.Helper()
 	if err := s.Add([]byte(doc)); err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func add(t *testing.T, s *network.Snapshot, doc string) {
 }
 
 func at(name string) Place {
-	return Place{ID: network.ID(netID + "/subnets/" + name), Name: name, VNet: "hub"}
+	return Place{ID: arm.ID(netID + "/subnets/" + name), Name: name, VNet: "hub"}
 }
 
 // TestLive: the real network makes definite what a file leaves open, and says which subnets carry pods or reach them.
@@ -97,7 +98,7 @@ func TestLive(t *testing.T) {
 		return Effect{Verb: verb, What: at(name), By: Place{Address: "x.y"}, How: "it is written"}
 	}
 	table := func(id string) Effect {
-		return Effect{Verb: MayLoseRoutes, What: Place{ID: network.ID(id), Name: network.ID(id).Name()}, By: Place{Address: "x.y"}, How: "it is written"}
+		return Effect{Verb: MayLoseRoutes, What: Place{ID: arm.ID(id), Name: arm.ID(id).Name()}, By: Place{Address: "x.y"}, How: "it is written"}
 	}
 	byName := subnet(MayLose, "nodes")
 	byName.What.ID = ""
@@ -145,8 +146,8 @@ func TestKnown(t *testing.T) {
 		{"another network", Known{Carriers: []Carrier{Named("spoke/nodes", "y")}}, finding.Warning},
 		{"its ID", Known{Carriers: []Carrier{Named(strings.ToUpper(nodesID), "y")}}, finding.Error},
 		{"an ID of the same name elsewhere", Known{Carriers: []Carrier{Named(strings.Replace(nodesID, "/g/", "/other/", 1), "y")}}, finding.Warning},
-		{"its table", Known{Tables: map[string]string{network.ID(rtID).Key(): "y"}}, finding.Error},
-		{"another table", Known{Tables: map[string]string{network.ID(otherID).Key(): "y"}}, finding.Warning},
+		{"its table", Known{Tables: map[string]string{arm.ID(rtID).Key(): "y"}}, finding.Error},
+		{"another table", Known{Tables: map[string]string{arm.ID(otherID).Key(): "y"}}, finding.Warning},
 	} {
 		if found := (&Reading{Effects: []Effect{e}}).Findings(c.known); len(found) != 1 || found[0].Severity != c.want {
 			t.Errorf("%s: %v, expected %s", c.name, found, c.want)
@@ -191,8 +192,8 @@ func TestOverlay(t *testing.T) {
 	}
 	before := real(t)
 	after := r.Overlay(before)
-	get := func(s *network.Snapshot, name string) *network.Subnet {
-		return s.Subnet(network.ID(netID + "/subnets/" + name))
+	get := func(s *inventory.Snapshot, name string) *inventory.Subnet {
+		return s.Subnet(arm.ID(netID + "/subnets/" + name))
 	}
 	if s := get(after, "nodes"); s == nil || s.RouteTable != "" {
 		t.Errorf("nodes keeps its table: %+v", s)

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or of the REST operation behind it.
@@ -49,7 +50,7 @@ type whatIf struct {
 
 // whatIfChange is the change of one resource (WhatIfChange in the REST reference of deployments).
 type whatIfChange struct {
-	id            network.ID
+	id            arm.ID
 	kind          string
 	before, after *armtemplate.Object
 }
@@ -77,18 +78,18 @@ func ReadWhatIf(file File) (*Reading, error) {
 	w.collect()
 	for _, c := range w.changes {
 		switch {
-		case c.is(network.TypeVNet, "Modify"):
+		case c.is(arm.TypeVNet, "Modify"):
 			w.vnet(c)
-		case c.is(network.TypeSubnet, "Modify"):
+		case c.is(arm.TypeSubnet, "Modify"):
 			w.subnet(c.id, c, c.after, "the subnet's change")
-		case c.is(network.TypeSubnet, "Delete") && !w.gone[c.id.Parent().Key()]:
+		case c.is(arm.TypeSubnet, "Delete") && !w.gone[c.id.Parent().Key()]:
 			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
-		case c.is(network.TypeCluster, "Delete"):
+		case c.is(arm.TypeCluster, "Delete"):
 			w.reading.Effects = append(w.reading.Effects, Effect{
 				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes what its template does not have",
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
-		case c.is(network.TypeRouteTable, "Modify"):
+		case c.is(arm.TypeRouteTable, "Modify"):
 			w.table(c)
 		}
 	}
@@ -114,13 +115,13 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 		}
 	}
 	for _, item := range root.List("potentialChanges") {
-		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(network.ID(c.Text("resourceId"))) {
+		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(arm.ID(c.Text("resourceId"))) {
 			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, and not how")
 		}
 	}
 }
 
-func ofInterest(id network.ID) bool {
+func ofInterest(id arm.ID) bool {
 	for _, kind := range armMatters {
 		if id.Is(kind) {
 			return true
@@ -130,7 +131,7 @@ func ofInterest(id network.ID) bool {
 }
 
 func (w *whatIf) add(o *armtemplate.Object) {
-	id, err := network.ParseID(o.Text("resourceId"))
+	id, err := arm.ParseID(o.Text("resourceId"))
 	if err != nil || !ofInterest(id) {
 		return
 	}
@@ -147,10 +148,10 @@ func (w *whatIf) add(o *armtemplate.Object) {
 			return
 		}
 	case "delete":
-		if id.Is(network.TypeVNet) {
+		if id.Is(arm.TypeVNet) {
 			w.gone[id.Key()] = true
 		}
-		if id.Is(network.TypeRouteTable) {
+		if id.Is(arm.TypeRouteTable) {
 			w.note(place, false, "the table is deleted, which Azure refuses while a subnet uses it")
 		}
 	}
@@ -161,11 +162,11 @@ func (w *whatIf) add(o *armtemplate.Object) {
 func (w *whatIf) collect() {
 	for _, c := range w.changes {
 		switch {
-		case c.id.Is(network.TypeVNet):
+		case c.id.Is(arm.TypeVNet):
 			for name, s := range subnetsIn(c.before) {
 				w.before[c.id.Child("subnets", name).Key()] = tableOf(s)
 			}
-		case c.id.Is(network.TypeSubnet):
+		case c.id.Is(arm.TypeSubnet):
 			if c.before != nil {
 				w.before[c.id.Key()] = tableOf(c.before)
 			}
@@ -174,9 +175,9 @@ func (w *whatIf) collect() {
 			}
 		}
 	}
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	for _, c := range w.changes {
-		if c.id.Is(network.TypeCluster) || c.id.Is(network.TypeGateway) {
+		if c.id.Is(arm.TypeCluster) || c.id.Is(arm.TypeGateway) {
 			if err := addPlain(s, c.id, firstOf(c.after, c.before)); err != nil {
 				w.note(subnetPlace(string(c.id)), false, "it was not understood: "+err.Error())
 			}
@@ -251,14 +252,14 @@ func (w *whatIf) vnet(c *whatIfChange) {
 }
 
 // subnet judges a subnet that is written, by itself or in its network.
-func (w *whatIf) subnet(id network.ID, c *whatIfChange, now *armtemplate.Object, what string) {
+func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, what string) {
 	had, after := w.before[id.Key()], tableOf(now)
 	later, own := w.given[id.Key()]
 	switch {
-	case had == "" || network.ID(had).Equal(network.ID(after)):
+	case had == "" || arm.ID(had).Equal(arm.ID(after)):
 	case after == unresolved:
 		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if could not resolve")
-	case after == "" && c.id.Is(network.TypeVNet) && own && later != "":
+	case after == "" && c.id.Is(arm.TypeVNet) && own && later != "":
 		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and the subnet is written with one beside that")
 	case after == "":
 		w.effect(Loses, id, c, "", what+" has no routeTable any more")
@@ -267,7 +268,7 @@ func (w *whatIf) subnet(id network.ID, c *whatIfChange, now *armtemplate.Object,
 	}
 }
 
-func (w *whatIf) effect(verb Verb, id network.ID, c *whatIfChange, after, how string) {
+func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string) {
 	had := w.before[id.Key()]
 	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()}, Before: had, After: after, How: how}
 	if had != "" && verb != Recreated {
@@ -284,7 +285,7 @@ func (w *whatIf) table(c *whatIfChange) {
 			return
 		}
 	}
-	s, kept := network.NewSnapshot(), map[netip.Prefix]netip.Addr{}
+	s, kept := inventory.NewSnapshot(), map[netip.Prefix]netip.Addr{}
 	if err := addPlain(s, c.id, c.after); err != nil {
 		w.note(subnetPlace(string(c.id)), true, "its routes were not understood: "+err.Error())
 		return

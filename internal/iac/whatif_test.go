@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 func whatIfFile(t *testing.T, changes ...string) File {
@@ -52,7 +52,7 @@ func TestWhatIf(t *testing.T) {
 	if f := r.Findings(Known{}); f[0].Code != finding.IaCStrips && f[0].Code != finding.IaCRoutes || f[0].Severity != finding.Error {
 		t.Errorf("%+v", f)
 	}
-	nodes := r.After.Subnet(network.ID(strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/shop-vnet/subnets/aks-nodes", 1)))
+	nodes := r.After.Subnet(arm.ID(strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/shop-vnet/subnets/aks-nodes", 1)))
 	if nodes == nil || nodes.RouteTable != "" || len(nodes.Prefixes) != 1 || len(r.After.Clusters) != 1 {
 		t.Errorf("after: %+v", nodes)
 	}

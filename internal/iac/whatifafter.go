@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // after makes the snapshots of what would be there and of what is: what is written, and what is only shown.
@@ -24,12 +25,12 @@ func (w *whatIf) after() {
 	})
 }
 
-func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *network.Snapshot {
-	s := network.NewSnapshot()
-	add := func(id network.ID, o *armtemplate.Object) {
-		if id.Is(network.TypeSubnet) && tableOf(o) == unresolved {
+func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory.Snapshot {
+	s := inventory.NewSnapshot()
+	add := func(id arm.ID, o *armtemplate.Object) {
+		if id.Is(arm.TypeSubnet) && tableOf(o) == unresolved {
 			delete(s.Subnets, id.Key())
-			s.Unread[id.Key()] = network.Unread{ID: id, Message: "its route table depends on the deployment itself"}
+			s.Unread[id.Key()] = inventory.Unread{ID: id, Message: "its route table depends on the deployment itself"}
 			return
 		}
 		if err := addPlain(s, id, o); err != nil {
@@ -39,11 +40,11 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *network.S
 	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network
 		for _, c := range w.changes {
 			o := of(c)
-			if o == nil || c.id.Is(network.TypeSubnet) != own || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(network.TypeCluster+"/agentPools") || c.id.Is(network.TypeRouteTable+"/routes") {
+			if o == nil || c.id.Is(arm.TypeSubnet) != own || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(arm.TypeCluster+"/agentPools") || c.id.Is(arm.TypeRouteTable+"/routes") {
 				continue
 			}
 			add(c.id, o)
-			if c.id.Is(network.TypeVNet) {
+			if c.id.Is(arm.TypeVNet) {
 				if o.Object("properties").Get("subnets") == nil {
 					o = firstOf(c.before, o)
 				}
@@ -59,13 +60,13 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *network.S
 }
 
 // addPlain puts a resource into a snapshot. Expressions that what-if left as they are name nothing, and are left out.
-func addPlain(s *network.Snapshot, id network.ID, o *armtemplate.Object) error {
+func addPlain(s *inventory.Snapshot, id arm.ID, o *armtemplate.Object) error {
 	if o == nil {
 		return nil
 	}
 	doc := plainObject(o)
 	doc["id"] = string(id)
-	if properties, is := doc["properties"].(map[string]any); is && id.Is(network.TypeVNet) {
+	if properties, is := doc["properties"].(map[string]any); is && id.Is(arm.TypeVNet) {
 		delete(properties, "subnets")
 	}
 	raw, err := json.Marshal(doc)

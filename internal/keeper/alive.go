@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -18,16 +19,16 @@ const aliveFor = time.Second
 // notGuarded says why a subnet is not associated: the table does not exist, or the cluster is gone, or
 // being deleted, and who does that takes the table off the subnets first. Where AKS does not answer in time, or not with the
 // cluster, the IP configurations of its nodes in a node subnet are proof enough that it exists.
-func (c *check) notGuarded(ctx context.Context, seen *network.Snapshot, change plan.Change, subnet *network.Subnet) *finding.Finding {
+func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name, table := change.Cluster, change.New.RouteTable
 	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool { return config.Metadata.Name == name })
 	if i < 0 {
 		return nil
 	}
 	id := idOf(c.configs[i])
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	o := azure.ReadOptions{Wait: aliveFor, NotBefore: c.began, Calls: c.calls, Life: c.life}
-	err := c.k.azure.Read(context.WithoutCancel(ctx), s, network.Wanted{Clusters: []network.ID{id}, Tables: []network.ID{table}}, o)
+	err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id}, Tables: []arm.ID{table}}, o)
 	left := func(format string, args ...any) *finding.Finding {
 		f := finding.New(finding.ClusterMissing, name, string(id), format, args...).
 			WithFix("remove %s from the config", name)
@@ -55,19 +56,19 @@ func (c *check) notGuarded(ctx context.Context, seen *network.Snapshot, change p
 
 // hasNodes reports whether a subnet, or a node subnet as it was read, shows IP configurations of the
 // cluster's nodes.
-func hasNodes(s *network.Snapshot, id network.ID, subnet *network.Subnet) bool {
+func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 	cluster := s.Cluster(id)
 	if cluster == nil {
 		return false
 	}
-	subnets := []*network.Subnet{subnet}
+	subnets := []*inventory.Subnet{subnet}
 	for _, id := range s.NodeSubnetIDs(cluster) {
 		if read := s.Subnet(id); read != nil {
 			subnets = append(subnets, read)
 		}
 	}
-	return slices.ContainsFunc(subnets, func(subnet *network.Subnet) bool {
-		return slices.ContainsFunc(subnet.Configurations, func(configuration network.ID) bool {
+	return slices.ContainsFunc(subnets, func(subnet *inventory.Subnet) bool {
+		return slices.ContainsFunc(subnet.Configurations, func(configuration arm.ID) bool {
 			return configuration.Group().Equal(cluster.NodeGroup())
 		})
 	})
@@ -75,7 +76,7 @@ func hasNodes(s *network.Snapshot, id network.ID, subnet *network.Subnet) bool {
 
 // provenGone is a plan without the deletes of clusters that do not exist, unless Azure says so again,
 // now: a cluster that was made again, or a 404 of something on the way, loses no route.
-func (c *check) provenGone(ctx context.Context, seen *network.Snapshot, p plan.Plan, table *network.RouteTable) plan.Plan {
+func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	doubted := map[string]bool{} // by name
 	for _, config := range c.configs {
 		id, name := idOf(config), config.Metadata.Name
@@ -83,9 +84,9 @@ func (c *check) provenGone(ctx context.Context, seen *network.Snapshot, p plan.P
 		if !seen.Unread[id.Key()].Absent || !slices.ContainsFunc(p.Changes, deletes) {
 			continue
 		}
-		s := network.NewSnapshot()
+		s := inventory.NewSnapshot()
 		o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
-		err := c.k.azure.Read(context.WithoutCancel(ctx), s, network.Wanted{Clusters: []network.ID{id}}, o)
+		err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
 		u := s.Unread[id.Key()]
 		if err != nil || !u.Absent || u.Code != "ResourceNotFound" && u.Code != "ResourceGroupNotFound" {
 			doubted[name] = true
@@ -95,5 +96,5 @@ func (c *check) provenGone(ctx context.Context, seen *network.Snapshot, p plan.P
 		return p
 	}
 	return p.Only(func(change plan.Change) bool { return change.Verb != plan.Delete || !doubted[change.Cluster] },
-		func(network.ID) *network.RouteTable { return table })
+		func(arm.ID) *inventory.RouteTable { return table })
 }

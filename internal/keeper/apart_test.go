@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -59,7 +59,7 @@ func TestApart(t *testing.T) {
 					}
 					repaired("the first strip", 12*time.Second)
 					for i := range 5 { // of two subnets by turns: it is no fight
-						subnet := []network.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
+						subnet := []arm.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
 						w.strip(subnet)
 						if i < 3 {
 							repaired(fmt.Sprintf("strip %d, seen by polling", i), 26*time.Second)

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -23,14 +24,14 @@ import (
 // write is one resource that is written.
 type write struct {
 	check    *check
-	id       network.ID
+	id       arm.ID
 	cluster  string // one that asks for it, by ID.Key()
 	planned  []plan.Change
 	edit     editor
 	outcomes []plan.Outcome
 	findings []finding.Finding
 	refusal  *refusal
-	now      network.Document // how it was last read
+	now      arm.Document // how it was last read
 }
 
 // writes are those of a keeper.
@@ -93,8 +94,8 @@ func (w *writes) end(resource string) (missed bool) {
 }
 
 // queue waits for what a write has to wait for, and returns what ends it.
-func (w *writes) queue(id network.ID) (done func()) {
-	if !id.Is(network.TypeSubnet) {
+func (w *writes) queue(id arm.ID) (done func()) {
+	if !id.Is(arm.TypeSubnet) {
 		w.slots <- struct{}{}
 		release := sync.OnceFunc(func() { <-w.slots })
 		timer := time.AfterFunc(slotFor, release)
@@ -131,7 +132,7 @@ func (c *check) harm(change plan.Change) int {
 	return 2
 }
 
-func (c *check) isNodeSubnet(id network.ID) bool {
+func (c *check) isNodeSubnet(id arm.ID) bool {
 	return slices.ContainsFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
 		cluster := c.s.Cluster(idOf(config))
 		return cluster != nil && slices.ContainsFunc(c.s.NodeSubnetIDs(cluster), id.Equal)
@@ -140,7 +141,7 @@ func (c *check) isNodeSubnet(id network.ID) bool {
 
 // started reports whether the check has begun to write a resource, or another one writes it now. A
 // request waits for that one.
-func (c *check) started(id network.ID) bool {
+func (c *check) started(id arm.ID) bool {
 	if slices.ContainsFunc(c.order, id.Equal) {
 		return true
 	}
@@ -152,7 +153,7 @@ func (c *check) started(id network.ID) bool {
 }
 
 // start writes resources.
-func (c *check) start(ctx context.Context, s *network.Snapshot, changes []plan.Change, again replan) {
+func (c *check) start(ctx context.Context, s *inventory.Snapshot, changes []plan.Change, again replan) {
 	if changes = c.withinLimit(s, changes); len(changes) == 0 {
 		return
 	}
@@ -258,8 +259,8 @@ func (w *worker) wrote(x *write) {
 }
 
 // addTo puts the resource into a snapshot as it was read last. What is wrong with it was said then.
-func (x *write) addTo(s *network.Snapshot) {
-	if !x.id.Is(network.TypeRouteTable) {
+func (x *write) addTo(s *inventory.Snapshot) {
+	if !x.id.Is(arm.TypeRouteTable) {
 		_ = s.Add(x.now.Raw)
 	} else if table, err := x.edit.decode(x.now); err == nil {
 		s.Tables[table.ID.Key()] = table
@@ -267,7 +268,7 @@ func (x *write) addTo(s *network.Snapshot) {
 }
 
 // keepFailure notes what the last write of a resource ran into.
-func (c *check) keepFailure(id network.ID, found []finding.Finding) {
+func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 	c.mem.failing[id.Key()] = found
 }
 
@@ -283,7 +284,7 @@ func (x *write) apply(ctx context.Context) {
 		return
 	}
 	k.log.Debug("writing", "resource", x.id.Short())
-	written, err := k.azure.Write(ctx, x.id, func(doc network.Document) ([]byte, error) { return x.edit.edit(ctx, doc) }, c.calls)
+	written, err := k.azure.Write(ctx, x.id, func(doc arm.Document) ([]byte, error) { return x.edit.edit(ctx, doc) }, c.calls)
 	x.now = written.After
 	if err != nil {
 		x.failed(ctx, written, err)
@@ -330,8 +331,8 @@ func ChangeAttrs(c plan.Change) []any {
 // nothing is.
 func (e *editor) sight(written azure.Written) func(plan.Change) bool {
 	doc := written.After
-	if written.Sent != nil && doc.ID.Is(network.TypeSubnet) {
-		if subnet, err := network.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
+	if written.Sent != nil && doc.ID.Is(arm.TypeSubnet) {
+		if subnet, err := inventory.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
 			return func(c plan.Change) bool { return c.SeenInSubnet(subnet) }
 		}
 	} else if written.Sent != nil {
@@ -393,11 +394,11 @@ func (x *write) failed(ctx context.Context, written azure.Written, err error) {
 }
 
 // dropped compares what was read back with what was sent.
-func dropped(id network.ID, written azure.Written, planned []plan.Change) []finding.Finding {
+func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.Finding {
 	if written.Sent == nil {
 		return nil
 	}
-	lost, err := network.Lost(written.Sent, written.After.Raw)
+	lost, err := arm.Lost(written.Sent, written.After.Raw)
 	if err != nil || len(lost) == 0 {
 		return nil // what was read back was understood before
 	}

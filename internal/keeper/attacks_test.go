@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // attacked is a keeper of one cluster, checked every 10 seconds, with a second target in a hub's
 // subscription.
-func attacked(t *testing.T, o Options) (*world, *running, network.ID) {
+func attacked(t *testing.T, o Options) (*world, *running, arm.ID) {
 	const hub = "5ab00000-0000-4000-8000-00000000000b"
 	opts := slow
 	opts.Subscriptions = []string{emulator.DefaultSubscription, hub}
 	w := newWorld(t, opts)
-	table := network.ResourceID(hub, "hub-rg", network.TypeRouteTable, "hub-rt")
+	table := arm.ResourceID(hub, "hub-rg", arm.TypeRouteTable, "hub-rt")
 	w.put(table.Group(), object{})
 	w.putTable(table, "theirs 10.99.0.0/16 10.98.0.4")
 	c := w.demoConfig()

@@ -11,9 +11,10 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // BenchmarkSync brings 400 pod routes into an empty target over HTTP on loopback, in three ways: by a keeper's round, by
@@ -26,9 +27,9 @@ func BenchmarkSync(b *testing.B) {
 		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
 	}})
 	sub := emulator.DefaultSubscription
-	cluster := network.ResourceID(sub, "rg", network.TypeCluster, "big")
-	source, target := network.ResourceID(sub, "rg", network.TypeRouteTable, "big-rt"), network.ResourceID(sub, "rg", network.TypeRouteTable, "gw-rt")
-	vnet := network.ResourceID(sub, "rg", network.TypeVNet, "vnet")
+	cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "big")
+	source, target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "big-rt"), arm.ResourceID(sub, "rg", arm.TypeRouteTable, "gw-rt")
+	vnet := arm.ResourceID(sub, "rg", arm.TypeVNet, "vnet")
 	w.put(cluster.Group(), object{})
 	w.putTable(source)
 	w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.0.0.0/8"}}, "subnets": []any{
@@ -96,7 +97,7 @@ type plainClient struct {
 	token string
 }
 
-func (c plainClient) do(method string, id network.ID, body []byte) []byte {
+func (c plainClient) do(method string, id arm.ID, body []byte) []byte {
 	r, err := http.NewRequest(method, "http://local"+string(id)+"?api-version="+networkAPI, bytes.NewReader(body))
 	if err != nil {
 		c.b.Fatal(err)
@@ -114,15 +115,15 @@ func (c plainClient) do(method string, id network.ID, body []byte) []byte {
 	return out
 }
 
-func (c plainClient) table(id network.ID) *network.RouteTable {
-	t, err := network.DecodeRouteTable(c.do(http.MethodGet, id, nil))
+func (c plainClient) table(id arm.ID) *inventory.RouteTable {
+	t, err := inventory.DecodeRouteTable(c.do(http.MethodGet, id, nil))
 	if err != nil {
 		c.b.Fatal(err)
 	}
 	return t
 }
 
-func (c plainClient) putEach(source, target network.ID) {
+func (c plainClient) putEach(source, target arm.ID) {
 	have := map[string]bool{}
 	for _, r := range c.table(target).Routes {
 		have[r.Name] = true
@@ -135,9 +136,9 @@ func (c plainClient) putEach(source, target network.ID) {
 	}
 }
 
-func (c plainClient) putWhole(source, target network.ID) {
+func (c plainClient) putWhole(source, target arm.ID) {
 	from, to := c.table(source), c.table(target)
-	body, err := network.SetRoutes(to.Raw, append(to.Routes, from.Routes...))
+	body, err := inventory.SetRoutes(to.Raw, append(to.Routes, from.Routes...))
 	if err != nil {
 		c.b.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -18,8 +19,8 @@ const evidenceBelieved = time.Minute
 // confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans again,
 // until it needs nothing more.
 // Evidence that withholds changes is believed for a while; to let go, or to report a node, it is read in this check.
-func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
-	read := network.Wanted{}
+func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+	read := inventory.Wanted{}
 	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
 		if p.Need.Empty() {
 			break
@@ -35,7 +36,7 @@ func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.
 		if err != nil {
 			return p, err
 		}
-		if err := c.read(ctx, s, network.Wanted{NICs: counted, VNets: need.VNets, Tables: need.Tables}); err != nil {
+		if err := c.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets, Tables: need.Tables}); err != nil {
 			return p, err
 		}
 		read.NICs = append(read.NICs, need.NICs...)
@@ -49,8 +50,8 @@ func (c *check) confirm(ctx context.Context, s *network.Snapshot, planner *plan.
 // unbelieved is what of the evidence that a plan needs has to be read, and whether some is
 // recalled. NICs that were read a moment ago go into the snapshot as they were; a network that was
 // is not read again, so that a route whose node cannot be proven gone costs little.
-func (c *check) unbelieved(s *network.Snapshot, need network.Wanted) (read network.Wanted, recalled bool) {
-	read = network.Wanted{Subnets: need.Subnets, Tables: need.Tables}
+func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted, recalled bool) {
+	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.NICs {
 		m := c.mem.clusters[id.Key()]
 		if s.Known(id).NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
@@ -70,7 +71,7 @@ func (c *check) unbelieved(s *network.Snapshot, need network.Wanted) (read netwo
 }
 
 // noteEvidence remembers what was read to prove changes, and when.
-func (c *check) noteEvidence(s *network.Snapshot, read network.Wanted, p plan.Plan) {
+func (c *check) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p plan.Plan) {
 	for _, id := range read.NICs {
 		m := c.mem.clusters[id.Key()]
 		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
@@ -82,11 +83,11 @@ func (c *check) noteEvidence(s *network.Snapshot, read network.Wanted, p plan.Pl
 }
 
 // placeOf is the key under which it is noted when a network was read for these clusters.
-func (c *check) placeOf(vnet network.ID) string { return vnet.Key() + " " + keyOf(c.configs[0]) }
+func (c *check) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(c.configs[0]) }
 
 // placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
-func (c *check) placeTargets(ctx context.Context, s *network.Snapshot, subnets []network.ID) error {
-	var read []network.ID
+func (c *check) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
+	var read []arm.ID
 	for _, id := range subnets {
 		if seen, known := c.mem.places[id.Key()]; known && time.Since(seen.at) < c.k.opts.ClusterInterval {
 			s.Subnets[id.Key()] = seen.subnet
@@ -94,7 +95,7 @@ func (c *check) placeTargets(ctx context.Context, s *network.Snapshot, subnets [
 			read = append(read, id)
 		}
 	}
-	if err := c.read(ctx, s, network.Wanted{Subnets: read}); err != nil {
+	if err := c.read(ctx, s, inventory.Wanted{Subnets: read}); err != nil {
 		return err
 	}
 	for _, id := range read {
@@ -107,17 +108,17 @@ func (c *check) placeTargets(ctx context.Context, s *network.Snapshot, subnets [
 
 // seenAt is a subnet that a target is on, and when it was read.
 type seenAt struct {
-	subnet *network.Subnet
+	subnet *inventory.Subnet
 	at     time.Time
 }
 
 // refresh reads the documents of clusters that are not of this round, and returns the clusters of
 // which it has one: how many nodes their pools have is held against the NICs that are seen. The
 // NICs of the others cannot be counted, and prove nothing.
-func (c *check) refresh(ctx context.Context, s *network.Snapshot, clusters []network.ID) (counted []network.ID, err error) {
-	old := slices.DeleteFunc(slices.Clone(clusters), func(id network.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
-	fresh := network.NewSnapshot()
-	if err := c.read(ctx, fresh, network.Wanted{Clusters: old}); err != nil {
+func (c *check) refresh(ctx context.Context, s *inventory.Snapshot, clusters []arm.ID) (counted []arm.ID, err error) {
+	old := slices.DeleteFunc(slices.Clone(clusters), func(id arm.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
+	fresh := inventory.NewSnapshot()
+	if err := c.read(ctx, fresh, inventory.Wanted{Clusters: old}); err != nil {
 		return nil, err
 	}
 	for _, id := range clusters {
@@ -126,7 +127,7 @@ func (c *check) refresh(ctx context.Context, s *network.Snapshot, clusters []net
 		case !slices.ContainsFunc(old, id.Equal):
 		case cluster == nil:
 			u := fresh.Unread[id.Key()]
-			s.Learn(id).NICs = &network.NICs{Failed: fmt.Sprintf("how many nodes cluster %s has could not be read: %s", id.Short(), u.Reason())}
+			s.Learn(id).NICs = &inventory.NICs{Failed: fmt.Sprintf("how many nodes cluster %s has could not be read: %s", id.Short(), u.Reason())}
 			continue
 		default:
 			s.Clusters[id.Key()] = cluster

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -70,7 +71,7 @@ func (f *conflict) is(c plan.Change) bool {
 }
 
 // stands reports whether the change was seen to stand.
-func (f *conflict) stands(s *network.Snapshot) bool {
+func (f *conflict) stands(s *inventory.Snapshot) bool {
 	if subnet := s.Subnet(f.change.Resource); subnet != nil {
 		return f.change.SeenInSubnet(subnet)
 	}
@@ -206,7 +207,7 @@ const (
 // says nothing. Nothing waits for the answer: it is posted.
 func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	for _, f := range conflicts {
-		if f.change.Old != nil && f.change.Old.RouteTable != "" && network.IsManagerTable(f.change.Old.RouteTable) {
+		if f.change.Old != nil && f.change.Old.RouteTable != "" && inventory.IsManagerTable(f.change.Old.RouteTable) {
 			other.who, other.governs = "Azure Virtual Network Manager put its own table there", true
 			f.wait = governedWait
 		}
@@ -217,8 +218,8 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	other.asked = time.Now()
 	other.wait = min(max(2*other.wait, askFirst), askMost)
 	id, cluster := conflicts[0].change.Resource, conflicts[0].cluster
-	ids := []network.ID{id}
-	if id.Is(network.TypeSubnet) {
+	ids := []arm.ID{id}
+	if id.Is(arm.TypeSubnet) {
 		ids = append(ids, id.Parent()) // written with the whole network
 	}
 	spans := slices.Clone(conflicts[0].undone) // the earliest is the likeliest to be in the log already
@@ -240,7 +241,7 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 }
 
 // learnWriter notes who undoes changes of a resource.
-func (w *worker) learnWriter(id network.ID, last azure.LastWrite) {
+func (w *worker) learnWriter(id arm.ID, last azure.LastWrite) {
 	other := w.mem.others[id.Key()]
 	if other == nil {
 		return

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -159,13 +159,13 @@ func TestFightOverRoute(t *testing.T) {
 func TestFightOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		config := func(table network.ID) v1alpha1.ClusterRoutes {
+		config := func(table arm.ID) v1alpha1.ClusterRoutes {
 			c := w.demoConfig()
 			c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 			c.Spec.Guard.Subnets[0].RouteTableID = string(table)
 			return c
 		}
-		other := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, "other-rt")
+		other := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, "other-rt")
 		w.putTable(other)
 		first := w.run(10*time.Second, config(w.demo.GatewayTable))
 		time.Sleep(5 * time.Second)
@@ -276,7 +276,7 @@ func TestPolicyIsNotFought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		policy := azure.LastWrite{Resource: w.demo.NodeSubnet, Operation: "Microsoft.Network/virtualNetworks/subnets/write", Caller: "p",
-			Identity: network.ID("/subscriptions/" + emulator.DefaultSubscription + "/providers/Microsoft.Authorization/policyAssignments/no-tables")}
+			Identity: arm.ID("/subscriptions/" + emulator.DefaultSubscription + "/providers/Microsoft.Authorization/policyAssignments/no-tables")}
 		k := w.runOver(blamed{emulatortest.Client(t, w.e, emulatortest.Keeper), policy}, Options{}, 10*time.Second, w.demoConfig())
 		k.since(time.Minute)
 		repairs, named := 0, false
@@ -303,6 +303,6 @@ type blamed struct {
 	who azure.LastWrite
 }
 
-func (b blamed) OthersWrite(context.Context, time.Time, time.Time, ...network.ID) (azure.LastWrite, bool, error) {
+func (b blamed) OthersWrite(context.Context, time.Time, time.Time, ...arm.ID) (azure.LastWrite, bool, error) {
 	return b.who, true, nil
 }

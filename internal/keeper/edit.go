@@ -7,28 +7,29 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // replan plans again for one resource that was read again. Late is asked where a table is written late: it looks again at what the plan
 // stands on.
 type replan struct {
-	table  func(*network.RouteTable) plan.Plan
-	subnet func(*network.Subnet) plan.Plan
-	late   func(ctx context.Context, table network.ID) (replan, error)
+	table  func(*inventory.RouteTable) plan.Plan
+	subnet func(*inventory.Subnet) plan.Plan
+	late   func(ctx context.Context, table arm.ID) (replan, error)
 }
 
 // only plans for chosen changes.
 func (r replan) only(chosen func(plan.Change) bool) replan {
 	return replan{
-		func(table *network.RouteTable) plan.Plan {
-			return r.table(table).Only(chosen, func(network.ID) *network.RouteTable { return table })
+		func(table *inventory.RouteTable) plan.Plan {
+			return r.table(table).Only(chosen, func(arm.ID) *inventory.RouteTable { return table })
 		},
-		func(subnet *network.Subnet) plan.Plan { return r.subnet(subnet).Only(chosen, nil) },
-		func(ctx context.Context, table network.ID) (replan, error) {
+		func(subnet *inventory.Subnet) plan.Plan { return r.subnet(subnet).Only(chosen, nil) },
+		func(ctx context.Context, table arm.ID) (replan, error) {
 			again, err := r.late(ctx, table)
 			return again.only(chosen), err
 		},
@@ -39,13 +40,13 @@ func (r replan) only(chosen func(plan.Change) bool) replan {
 type editor struct {
 	replan
 	check    *check
-	snapshot *network.Snapshot   // what the plan stands on
+	snapshot *inventory.Snapshot // what the plan stands on
 	findings []finding.Finding   // why it was left alone
 	seen     time.Time           // when that was looked at
 	intend   func([]plan.Change) // is told what the next document changes, before it is sent
 	made     []plan.Change       // by the documents that were to be sent, the last word on each
 	drafts   []draft
-	read     *network.RouteTable // as it was read last
+	read     *inventory.RouteTable // as it was read last
 }
 
 // draft is a document that was to be sent, and what it changes.
@@ -80,11 +81,11 @@ func (e *editor) sent(written azure.Written) map[changeKey]bool {
 }
 
 // decode reads the table, or takes it as it was read last, where the document is the same.
-func (e *editor) decode(doc network.Document) (*network.RouteTable, error) {
+func (e *editor) decode(doc arm.Document) (*inventory.RouteTable, error) {
 	if e.read != nil && bytes.Equal(e.read.Raw, doc.Raw) {
 		return e.read, nil
 	}
-	table, err := network.DecodeRouteTable(doc.Raw)
+	table, err := inventory.DecodeRouteTable(doc.Raw)
 	if err == nil {
 		e.read = table
 	}
@@ -95,9 +96,9 @@ func (e *editor) decode(doc network.Document) (*network.RouteTable, error) {
 const believed = 30 * time.Second
 
 // edit returns the document that makes the plan true, or nil.
-func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error) {
-	if doc.ID.Is(network.TypeSubnet) {
-		subnet, err := network.DecodeSubnet(doc.Raw)
+func (e *editor) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
+	if doc.ID.Is(arm.TypeSubnet) {
+		subnet, err := inventory.DecodeSubnet(doc.Raw)
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +112,7 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 			return nil, nil
 		}
 		e.note(p.Changes)
-		body, err := network.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
+		body, err := inventory.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
 		return e.draw(p.Changes, body, err)
 	}
 	table, err := e.decode(doc)
@@ -129,20 +130,20 @@ func (e *editor) edit(ctx context.Context, doc network.Document) ([]byte, error)
 		return nil, nil
 	}
 	e.note(p.Changes)
-	body, err := network.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
+	body, err := inventory.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
 	return e.draw(p.Changes, body, err)
 }
 
 // replanned plans by what the clusters' own tables say.
-func (c *check) replanned(s *network.Snapshot, planner *plan.Planner) replan {
-	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target network.ID) (replan, error) {
+func (c *check) replanned(s *inventory.Snapshot, planner *plan.Planner) replan {
+	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target arm.ID) (replan, error) {
 		s := s.Fork()
-		s.VNets = map[string]*network.VNet{} // what was in them is old: it proves nothing now
+		s.VNets = map[string]*inventory.VNet{} // what was in them is old: it proves nothing now
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := c.k.azure.Read(ctx, s, network.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
+		if err := c.k.azure.Read(ctx, s, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return replan{}, err
 		}
 		for _, id := range sources { // without it nothing would seem to be wanted

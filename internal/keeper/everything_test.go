@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestEverything plays days of one to five clusters, in which everything goes wrong that can:
@@ -59,17 +59,17 @@ type everything struct {
 	by       *rand.Rand
 	interval time.Duration
 	members  []*member
-	theirs   map[network.ID]map[string]string // unmanaged routes as they should be, by table
+	theirs   map[arm.ID]map[string]string // unmanaged routes as they should be, by table
 	faults   []*fault
 	shelf    *shelf
 	lives    []*life // keepers that run: none, one or two
 	n        int     // of the next thing that somebody makes
 	story    []string
 
-	lost   map[network.ID]*takenAway  // associations that were taken away
-	hands  map[network.ID][]time.Time // when somebody took associations away
-	lacks  map[network.ID]time.Time   // since when a target lacks routes of nodes
-	latest time.Duration              // the longest repair beyond an interval
+	lost   map[arm.ID]*takenAway  // associations that were taken away
+	hands  map[arm.ID][]time.Time // when somebody took associations away
+	lacks  map[arm.ID]time.Time   // since when a target lacks routes of nodes
+	latest time.Duration          // the longest repair beyond an interval
 
 	mu     sync.Mutex
 	paused time.Time // since when; zero where it is not
@@ -79,13 +79,13 @@ type everything struct {
 type member struct {
 	name    string
 	kind    int
-	cluster network.ID
-	vnet    network.ID
-	table   network.ID
-	gateway network.ID   // a guarded subnet
-	nodes   []network.ID // its node subnets
-	spare   network.ID   // another subnet for nodes; "" where AKS made the network
-	targets []network.ID
+	cluster arm.ID
+	vnet    arm.ID
+	table   arm.ID
+	gateway arm.ID   // a guarded subnet
+	nodes   []arm.ID // its node subnets
+	spare   arm.ID   // another subnet for nodes; "" where AKS made the network
+	targets []arm.ID
 	pool    string
 	body    object // with which it is made again
 
@@ -99,8 +99,8 @@ type member struct {
 
 // published is what an oracle may know of a member: it watches writes while the day goes on.
 type published struct {
-	subnets    map[network.ID]network.ID
-	table      network.ID
+	subnets    map[arm.ID]arm.ID
+	table      arm.ID
 	gone, left time.Time
 }
 
@@ -146,9 +146,9 @@ func newEverything(t *testing.T, seed uint64) *everything {
 	opts := slow
 	opts.Subscriptions = []string{emulator.DefaultSubscription, "5ab00000-0000-4000-8000-00000000000b"}
 	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
-		theirs: map[network.ID]map[string]string{}, shelf: &shelf{of: paper{}},
-		lost: map[network.ID]*takenAway{}, lacks: map[network.ID]time.Time{},
-		hands: map[network.ID][]time.Time{}}
+		theirs: map[arm.ID]map[string]string{}, shelf: &shelf{of: paper{}},
+		lost: map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
+		hands: map[arm.ID][]time.Time{}}
 	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
 	for i := range 1 + d.by.IntN(5) {
 		m := d.build(i, opts.Subscriptions[d.by.IntN(2)])
@@ -164,15 +164,15 @@ func newEverything(t *testing.T, seed uint64) *everything {
 // build makes a cluster with a gateway's subnet beside it.
 func (d *everything) build(i int, sub string) *member {
 	name, net := fmt.Sprintf("c%d", i), strconv.Itoa(50+i)
-	id := func(kind, name string) network.ID { return network.ResourceID(sub, name[:2]+"-rg", kind, name) }
-	m := &member{name: name, kind: d.by.IntN(kinds), cluster: id(network.TypeCluster, name), pool: "np"}
-	m.vnet, m.table = id(network.TypeVNet, name+"-vnet"), id(network.TypeRouteTable, name+"-rt")
-	m.targets = []network.ID{id(network.TypeRouteTable, name+"-target")}
+	id := func(kind, name string) arm.ID { return arm.ResourceID(sub, name[:2]+"-rg", kind, name) }
+	m := &member{name: name, kind: d.by.IntN(kinds), cluster: id(arm.TypeCluster, name), pool: "np"}
+	m.vnet, m.table = id(arm.TypeVNet, name+"-vnet"), id(arm.TypeRouteTable, name+"-rt")
+	m.targets = []arm.ID{id(arm.TypeRouteTable, name+"-target")}
 	m.gateway = m.vnet.Child("subnets", "gateway")
 	d.put(m.cluster.Group(), object{})
 	space, pods := []any{"10." + net + ".0.0/16"}, object{"networkPlugin": "kubenet",
 		"podCidr": "10.1" + net + ".0.0/16"}
-	subnet := func(name string, n int, table network.ID) object {
+	subnet := func(name string, n int, table arm.ID) object {
 		prefixes := []any{fmt.Sprintf("10.%s.%d.0/24", net, n)}
 		if m.kind == dualStack {
 			prefixes = append(prefixes, fmt.Sprintf("fd00:%s:0:%d::/64", net, n))
@@ -194,7 +194,7 @@ func (d *everything) build(i int, sub string) *member {
 	if m.kind != madeByAKS {
 		d.putTable(m.table, "egress 0.0.0.0/0 10.9.9.9")
 		subnets = append(subnets, subnet("nodes", 1, m.table), subnet("spare", 3, m.table))
-		m.nodes = []network.ID{m.vnet.Child("subnets", "nodes")}
+		m.nodes = []arm.ID{m.vnet.Child("subnets", "nodes")}
 		m.spare = m.vnet.Child("subnets", "spare")
 		m.publish()
 		pool["vnetSubnetID"] = string(m.nodes[0])
@@ -216,19 +216,19 @@ func (d *everything) find(m *member) {
 	}
 	list := d.get(d.nodeGroup(m) + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any)
 	subnets := list[0].(object)["properties"].(object)["subnets"].([]any)
-	m.nodes = []network.ID{network.ID(subnets[0].(object)["id"].(string))}
+	m.nodes = []arm.ID{arm.ID(subnets[0].(object)["id"].(string))}
 	m.table = d.tableOf(m.nodes[0])
 	m.publish()
 }
 
-func (d *everything) nodeGroup(m *member) network.ID {
+func (d *everything) nodeGroup(m *member) arm.ID {
 	name := fmt.Sprintf("MC_%s-rg_%s_westeurope", m.name, m.name)
-	return network.GroupID(m.cluster.Subscription(), name)
+	return arm.GroupID(m.cluster.Subscription(), name)
 }
 
 // subnets are those that the keeper keeps, each with its table.
-func (m *member) subnets() map[network.ID]network.ID {
-	all := map[network.ID]network.ID{m.gateway: m.targets[0]}
+func (m *member) subnets() map[arm.ID]arm.ID {
+	all := map[arm.ID]arm.ID{m.gateway: m.targets[0]}
 	for _, id := range m.nodes {
 		all[id] = m.table
 	}

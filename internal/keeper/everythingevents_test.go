@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func one[T any](d *everything, of ...T) T { return of[d.by.IntN(len(of))] }
@@ -58,7 +59,7 @@ func (d *everything) happens() {
 
 // takeAway takes a table off a subnet, and sometimes an event says so.
 func (d *everything) takeAway(m *member) {
-	subnets := []network.ID{m.gateway}
+	subnets := []arm.ID{m.gateway}
 	if m.gone.IsZero() {
 		subnets = append(subnets, m.nodes...)
 	}
@@ -75,7 +76,7 @@ func (d *everything) takeAway(m *member) {
 }
 
 // once reports whether a subnet may lose its table: not so often that it looks like a conflict.
-func (d *everything) once(subnet network.ID) bool {
+func (d *everything) once(subnet arm.ID) bool {
 	recent := slices.DeleteFunc(d.hands[subnet], func(at time.Time) bool { return time.Since(at) > 25*time.Minute })
 	d.hands[subnet] = recent
 	if len(recent) >= 2 {
@@ -85,7 +86,7 @@ func (d *everything) once(subnet network.ID) bool {
 	return true
 }
 
-func (d *everything) noteLost(m *member, subnet network.ID) {
+func (d *everything) noteLost(m *member, subnet arm.ID) {
 	if d.lost[subnet] == nil {
 		now := time.Now()
 		d.lost[subnet] = &takenAway{m: m, since: now, could: now}
@@ -94,7 +95,7 @@ func (d *everything) noteLost(m *member, subnet network.ID) {
 
 // redeploy deploys a network again, without its tables.
 func (d *everything) redeploy(m *member) {
-	subnets := []network.ID{m.gateway}
+	subnets := []arm.ID{m.gateway}
 	if m.kind != madeByAKS {
 		subnets = append(subnets, m.nodes...)
 	}
@@ -118,15 +119,15 @@ func (d *everything) redeploy(m *member) {
 func (d *everything) readdress(m *member) {
 	for name := range routesIn(d.raw(m.table)) {
 		if strings.Contains(name, "____") && m.gone.IsZero() {
-			d.tell("readdress %s", network.RouteNode(name))
-			_ = d.e.Readdress(m.cluster, network.RouteNode(name)) // it can be gone already
+			d.tell("readdress %s", inventory.RouteNode(name))
+			_ = d.e.Readdress(m.cluster, inventory.RouteNode(name)) // it can be gone already
 			return
 		}
 	}
 }
 
 // foreigner adds, changes or removes a route of his own, and writes the table twice.
-func (d *everything) foreigner(table network.ID) {
+func (d *everything) foreigner(table arm.ID) {
 	n := d.by.IntN(4)
 	name := fmt.Sprintf("theirs-%d", n)
 	d.tell("foreigner %s in %s", name, table.Short())
@@ -144,10 +145,10 @@ func (d *everything) foreigner(table network.ID) {
 	d.noteTheirs(table)
 }
 
-func (d *everything) noteTheirs(table network.ID) { d.theirs[table] = theirsIn(d.raw(table)) }
+func (d *everything) noteTheirs(table arm.ID) { d.theirs[table] = theirsIn(d.raw(table)) }
 
 // meddler deletes some routes to nodes, and bends others.
-func (d *everything) meddler(table network.ID) {
+func (d *everything) meddler(table arm.ID) {
 	d.tell("meddler in %s", table.Short())
 	d.edit(table, func(p object) {
 		routes := []any{}
@@ -184,7 +185,7 @@ func (d *everything) loseRoute(m *member) {
 }
 
 // do makes a call that may be refused, because the cluster is busy.
-func (d *everything) do(method string, id network.ID, body object) bool {
+func (d *everything) do(method string, id arm.ID, body object) bool {
 	status, answer := d.op.Do(method, id, api(id), []byte(raw(body)))
 	if status >= 300 {
 		d.tell("%s %s: %d %s", method, id.Short(), status, answer)
@@ -231,7 +232,7 @@ func (d *everything) replacePool(m *member) {
 }
 
 // back puts a cluster's table back on a subnet, as a person does.
-func (d *everything) back(m *member, subnet network.ID) {
+func (d *everything) back(m *member, subnet arm.ID) {
 	d.edit(subnet, func(p object) { p["routeTable"] = object{"id": string(m.table)} })
 }
 

@@ -10,18 +10,19 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Fabric is what a keeper asks of Azure's network, the fabric, beyond ARM. An Azure need not have
 // it.
 type Fabric interface {
-	Interface(context.Context, network.ID) (*network.Interface, error)
+	Interface(context.Context, arm.ID) (*inventory.Interface, error)
 	NextHop(
-		ctx context.Context, nic *network.Interface, region string, to netip.Addr,
+		ctx context.Context, nic *inventory.Interface, region string, to netip.Addr,
 	) (azure.Hop, error)
 }
 
@@ -114,7 +115,7 @@ func (w *worker) askFabric(x *write) {
 }
 
 // begin claims a resource: it is asked about once at a time.
-func (f *fabric) begin(resource network.ID) bool {
+func (f *fabric) begin(resource arm.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.asking[resource.Key()] {
@@ -124,7 +125,7 @@ func (f *fabric) begin(resource network.ID) bool {
 	return true
 }
 
-func (f *fabric) end(resource network.ID) {
+func (f *fabric) end(resource arm.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.asking, resource.Key())
@@ -216,7 +217,7 @@ func (f *fabric) refusal(subscription string) string {
 }
 
 // tellFabric logs and records the answer to a question.
-func (k *Keeper) tellFabric(resource network.ID, q *question, answer string, differs bool) {
+func (k *Keeper) tellFabric(resource arm.ID, q *question, answer string, differs bool) {
 	if answer == "" || k.ctxEnded() {
 		return
 	}
@@ -230,7 +231,7 @@ func (k *Keeper) tellFabric(resource network.ID, q *question, answer string, dif
 }
 
 // standFabric keeps or drops the finding of a resource.
-func (k *Keeper) standFabric(resource network.ID, q *question, answer string, differs bool) {
+func (k *Keeper) standFabric(resource arm.ID, q *question, answer string, differs bool) {
 	k.fabric.mu.Lock()
 	defer k.fabric.mu.Unlock()
 	if !differs {

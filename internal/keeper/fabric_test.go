@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -40,7 +40,7 @@ func (n *notes) take() []string {
 func fabricWorld(t *testing.T, watcher bool) (*world, *running, *notes) {
 	w := newWorld(t, slow)
 	if watcher {
-		w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+		w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
 			"Microsoft.Network/networkWatchers", "watcher"), object{})
 	}
 	said := &notes{}
@@ -194,7 +194,7 @@ func TestFabricOfTarget(t *testing.T) {
 		w.put(jump, object{"properties": object{
 			"addressPrefix": "10.42.9.0/24", "routeTable": object{"id": string(w.demo.GatewayTable)},
 		}})
-		nic := network.ResourceID(jump.Subscription(), "net-rg", network.TypeInterface, "jumphost-nic")
+		nic := arm.ResourceID(jump.Subscription(), "net-rg", arm.TypeInterface, "jumphost-nic")
 		w.put(nic, object{"properties": object{"ipConfigurations": []any{
 			object{"name": "ip", "properties": object{"subnet": object{"id": string(jump)}}},
 		}}})
@@ -206,7 +206,7 @@ func TestFabricOfTarget(t *testing.T) {
 		if texts := said.take(); len(texts) > 0 || asks(since()) > 0 {
 			t.Errorf("an interface without a machine: %q", texts)
 		}
-		machine := network.ResourceID(jump.Subscription(), "net-rg",
+		machine := arm.ResourceID(jump.Subscription(), "net-rg",
 			"Microsoft.Compute/virtualMachines", "jumphost")
 		if err := w.op.Put(machine, "2025-04-01", object{"location": "westeurope", "properties": object{
 			"networkProfile": object{"networkInterfaces": []any{object{"id": string(nic)}}},

@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // remove deletes a resource, as Terraform does: it waits until a GET answers 404.
-func (w *world) remove(id network.ID) {
+func (w *world) remove(id arm.ID) {
 	w.t.Helper()
 	if status, body := w.op.Do(http.MethodDelete, id, api(id), nil); status >= 300 {
 		w.t.Fatalf("DELETE %s: %d %s", id.Short(), status, body)
@@ -28,7 +28,7 @@ func (w *world) remove(id network.ID) {
 }
 
 // expectNotPutBack watches a subnet for a while: nobody may associate it.
-func (w *world) expectNotPutBack(subnet network.ID, during time.Duration) {
+func (w *world) expectNotPutBack(subnet arm.ID, during time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(time.Second) {
 		if table := w.tableOf(subnet); table != "" {

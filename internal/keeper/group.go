@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -41,7 +42,7 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	kept := keySet(configs)
 	owners := maps.Clone(k.owners)
 	gone := func(key string) bool { return !kept[key] }
-	maps.DeleteFunc(owners, func(key string, _ network.ID) bool { return gone(key) })
+	maps.DeleteFunc(owners, func(key string, _ arm.ID) bool { return gone(key) })
 	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
@@ -153,7 +154,7 @@ func (k *Keeper) addUses(cluster string, resources []string) (added bool) {
 		if !slices.Contains(have, resource) {
 			have, added = append(have, resource), true
 			k.users.add(resource, cluster)
-			if id := network.ID(resource); id.Is(network.TypeSubnet) {
+			if id := arm.ID(resource); id.Is(arm.TypeSubnet) {
 				k.around.add(id.Parent().Key(), cluster)
 			}
 		}
@@ -186,7 +187,7 @@ func (i index) add(resource, cluster string) {
 }
 
 // owned notes which table a cluster was last seen with, "" for none. Others may not replace it.
-func (k *Keeper) owned(cluster string, table network.ID) {
+func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.owners[cluster] == table {
@@ -194,7 +195,7 @@ func (k *Keeper) owned(cluster string, table network.ID) {
 	}
 	owners := maps.Clone(k.owners)
 	if owners == nil {
-		owners = map[string]network.ID{}
+		owners = map[string]arm.ID{}
 	}
 	owners[cluster] = table
 	k.owners, k.taken = owners, k.taken.Last(owners)
@@ -205,7 +206,7 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 	var keys []string
 	add := func(id string) {
 		if id != "" {
-			keys = append(keys, network.ID(id).Key())
+			keys = append(keys, arm.ID(id).Key())
 		}
 	}
 	add(c.Spec.RouteTableID)
@@ -222,20 +223,20 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 
 // seenUses are the resources that a cluster was seen to use: its node subnets, the tables on them and on
 // the subnets that are guarded, and what may be its own table.
-func seenUses(s *network.Snapshot, c v1alpha1.ClusterRoutes) []string {
-	id := network.ID(c.Spec.ClusterID)
+func seenUses(s *inventory.Snapshot, c v1alpha1.ClusterRoutes) []string {
+	id := arm.ID(c.Spec.ClusterID)
 	known := s.Known(id)
 	ids := slices.Concat(known.Written, known.Managed)
 	if known.LastTable != "" {
 		ids = append(ids, known.LastTable)
 	}
-	var subnets []network.ID
+	var subnets []arm.ID
 	if cluster := s.Cluster(id); cluster != nil {
 		ids = append(ids, s.NodeSubnetIDs(cluster)...)
 		subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
 	}
 	for _, g := range c.Spec.Guard.Subnets {
-		subnets = append(subnets, network.ID(g.SubnetID))
+		subnets = append(subnets, arm.ID(g.SubnetID))
 	}
 	for _, subnet := range subnets {
 		if read := s.Subnet(subnet); read != nil && read.RouteTable != "" {
@@ -249,7 +250,7 @@ func seenUses(s *network.Snapshot, c v1alpha1.ClusterRoutes) []string {
 	return keys
 }
 
-func keyOf(c v1alpha1.ClusterRoutes) string { return network.ID(c.Spec.ClusterID).Key() }
+func keyOf(c v1alpha1.ClusterRoutes) string { return arm.ID(c.Spec.ClusterID).Key() }
 
 func keySet(clusters []v1alpha1.ClusterRoutes) map[string]bool {
 	set := make(map[string]bool, len(clusters))

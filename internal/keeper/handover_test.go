@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // watched is Azure with somebody who sees to it that one resource has one writer at a time.
@@ -23,7 +23,7 @@ type watched struct {
 	writers map[string]bool // by ID.Key()
 }
 
-func (w *watched) Write(ctx context.Context, id network.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
+func (w *watched) Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
 	w.mu.Lock()
 	if w.writers[id.Key()] {
 		w.t.Errorf("%s has two writers at %s", id.Short(), time.Now())
@@ -88,7 +88,7 @@ func TestReloadWhileWriting(t *testing.T) {
 					}
 				}
 				for _, c := range configs {
-					id := network.ID(c.Spec.ClusterID)
+					id := arm.ID(c.Spec.ClusterID)
 					if id.Equal(third.cluster) && w.tableOf(third.subnet) == "" || id.Equal(play.cluster) && w.tableOf(play.subnet) == "" {
 						t.Errorf("%s is not kept", c.Metadata.Name)
 					}

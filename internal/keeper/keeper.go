@@ -19,16 +19,17 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Azure is what a keeper needs of Azure.
 type Azure interface {
-	Read(context.Context, *network.Snapshot, network.Wanted, azure.ReadOptions) error
-	Write(context.Context, network.ID, azure.Edit, *azure.Calls) (azure.Written, error)
-	OthersWrite(ctx context.Context, from, until time.Time, ids ...network.ID) (azure.LastWrite, bool, error)
+	Read(context.Context, *inventory.Snapshot, inventory.Wanted, azure.ReadOptions) error
+	Write(context.Context, arm.ID, azure.Edit, *azure.Calls) (azure.Written, error)
+	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
 }
 
 // Options say how a keeper works.
@@ -72,15 +73,15 @@ type Keeper struct {
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes
 	taken    plan.Taken
-	owners   map[string]network.ID // tables that clusters were last seen with; replaced, not changed
-	kept     map[string]Lasting    // what is on the shelf; replaced, not changed
-	uses     map[string][]string   // resources by the cluster that uses them, since the last reload
-	seen     map[string][]string   // and those that were seen at its last check
-	users    index                 // clusters by the resources they use
-	around   index                 // and by what these stand in: virtual networks, node resource groups
-	workers  map[string]*worker    // by cluster; nil where it does not run
-	idle     *worker               // checks all clusters where it does not run
-	unknown  map[network.ID]trigger
+	owners   map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
+	kept     map[string]Lasting  // what is on the shelf; replaced, not changed
+	uses     map[string][]string // resources by the cluster that uses them, since the last reload
+	seen     map[string][]string // and those that were seen at its last check
+	users    index               // clusters by the resources they use
+	around   index               // and by what these stand in: virtual networks, node resource groups
+	workers  map[string]*worker  // by cluster; nil where it does not run
+	idle     *worker             // checks all clusters where it does not run
+	unknown  map[arm.ID]trigger
 	requests []*request
 	findings standing
 	outages  outages
@@ -109,7 +110,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = nobody{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[network.ID]trigger{}, seen: map[string][]string{},
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[arm.ID]trigger{}, seen: map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Shelf != nil {
 		k.kept = opts.Shelf.Recall()

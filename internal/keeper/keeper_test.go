@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -64,11 +65,11 @@ func TestSeen(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		w.round(k)
 		var planned []Round
-		tables := func(r Round) [2]network.ID {
-			return [2]network.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable, r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
+		tables := func(r Round) [2]arm.ID {
+			return [2]arm.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable, r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
 		}
 		k.opts.Planned = func(r Round) {
-			if tables(r) != ([2]network.ID{}) || len(r.Changes) != 2 || r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
+			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 || r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
 				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
 			}
 			planned = append(planned, r)
@@ -90,7 +91,7 @@ func TestStrip(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.round(k)
-		before := map[network.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet), w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
+		before := map[arm.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet), w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		since := w.mark()
@@ -104,7 +105,7 @@ func TestStrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if paths, err := network.Differences(was, now); err != nil || len(paths) > 0 {
+			if paths, err := arm.Differences(was, now); err != nil || len(paths) > 0 {
 				t.Errorf("%s differs from before in %v, %v", id.Short(), paths, err)
 			}
 		}
@@ -116,7 +117,7 @@ func TestStrip(t *testing.T) {
 				read[r.Path] = r.Answer
 			case http.MethodPut:
 				puts++
-				paths, err := network.Differences(read[r.Path], r.Body)
+				paths, err := arm.Differences(read[r.Path], r.Body)
 				if err != nil || !slices.Equal(paths, []string{"properties.routeTable"}) {
 					t.Errorf("the PUT of %s differs from what was read in %v, %v", r.Path, paths, err)
 				}
@@ -138,7 +139,7 @@ func TestRestartAfterStrip(t *testing.T) {
 		opts := slow
 		opts.PageSize = 2
 		w := newWorld(t, opts)
-		unused := network.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 		w.putTable(unused)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
@@ -168,7 +169,7 @@ func TestRestartAfterStrip(t *testing.T) {
 func TestRestartWithoutTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		unused := network.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 		w.putTable(unused)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
@@ -209,8 +210,8 @@ func TestManagedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		sub := emulator.DefaultSubscription
-		cluster := network.ResourceID(sub, "rg", network.TypeCluster, "plain")
-		target := network.ResourceID(sub, "rg", network.TypeRouteTable, "hub-rt")
+		cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "plain")
+		target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "hub-rt")
 		w.put(cluster.Group(), object{})
 		w.putTable(target)
 		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
@@ -219,14 +220,14 @@ func TestManagedNetwork(t *testing.T) {
 		w.expect(w.round(k), "2 done create hub-rt")
 		w.expectRoutes(target, "10.244.0.0/24>10.224.0.4", "10.244.1.0/24>10.224.0.5")
 
-		var subnet, table network.ID
-		for _, r := range w.get(network.GroupID(sub, "MC_rg_plain_westeurope") + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any) {
+		var subnet, table arm.ID
+		for _, r := range w.get(arm.GroupID(sub, "MC_rg_plain_westeurope") + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any) {
 			for _, s := range r.(object)["properties"].(object)["subnets"].([]any) {
-				subnet = network.ID(s.(object)["id"].(string))
+				subnet = arm.ID(s.(object)["id"].(string))
 			}
 		}
 		table = w.tableOf(subnet)
-		if !network.IsManagedTable(table) {
+		if !inventory.IsManagedTable(table) {
 			t.Fatalf("the subnet %s has the table %q", subnet, table)
 		}
 		w.strip(subnet)
@@ -273,12 +274,12 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 		opts := slow
 		opts.Subscriptions = []string{emulator.DefaultSubscription, other}
 		w := newWorld(t, opts)
-		hub := network.ResourceID(other, "hub-rg", network.TypeRouteTable, "hub-rt")
+		hub := arm.ResourceID(other, "hub-rg", arm.TypeRouteTable, "hub-rt")
 		w.put(hub.Group(), object{})
 		w.putTable(hub, "theirs 10.99.0.0/16 10.98.0.4", "odd 10.245.77.0/24 10.98.0.4")
-		play := network.ResourceID(other, "play-rg", network.TypeCluster, "play")
-		vnet := network.ResourceID(other, "play-rg", network.TypeVNet, "play-vnet")
-		own := network.ResourceID(other, "play-rg", network.TypeRouteTable, "play-rt")
+		play := arm.ResourceID(other, "play-rg", arm.TypeCluster, "play")
+		vnet := arm.ResourceID(other, "play-rg", arm.TypeVNet, "play-vnet")
+		own := arm.ResourceID(other, "play-rg", arm.TypeRouteTable, "play-rt")
 		w.put(play.Group(), object{})
 		w.putTable(own)
 		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16", "fd00:50::/48"}}, "subnets": []any{
@@ -289,7 +290,7 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 			"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", "a"))}},
 		}})
 		time.Sleep(time.Minute)
-		upper := func(id network.ID) network.ID { return network.ID(strings.ToUpper(string(id))) }
+		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)), configure("play", play, hub))
 		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt", finding.ForeignOverlap)
 		w.expectRoutes(hub, append(threePods, "10.99.0.0/16>10.98.0.4", "10.245.77.0/24>10.98.0.4",
@@ -376,9 +377,9 @@ func TestWrongTableFromTheStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				wrong := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "wrong-rt")
+				wrong := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "wrong-rt")
 				w.putTable(wrong)
-				associate := func(table network.ID) {
+				associate := func(table arm.ID) {
 					w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(table)} })
 					time.Sleep(10 * time.Second)
 				}
@@ -406,17 +407,17 @@ func TestWrongTableFromTheStart(t *testing.T) {
 func TestSharedIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
-		group := network.GroupID(emulator.DefaultSubscription, "rg")
-		in := func(resourceType, name string) network.ID {
-			return network.ResourceID(emulator.DefaultSubscription, "rg", resourceType, name)
+		group := arm.GroupID(emulator.DefaultSubscription, "rg")
+		in := func(resourceType, name string) arm.ID {
+			return arm.ResourceID(emulator.DefaultSubscription, "rg", resourceType, name)
 		}
 		w.put(group, object{})
 		identity := in("Microsoft.ManagedIdentity/userAssignedIdentities", "aks")
 		w.put(identity, object{})
-		vnet := in(network.TypeVNet, "vnet")
+		vnet := in(arm.TypeVNet, "vnet")
 		var subnets []any
 		for i, name := range []string{"a", "b"} {
-			table := in(network.TypeRouteTable, name+"-rt")
+			table := in(arm.TypeRouteTable, name+"-rt")
 			w.putTable(table)
 			subnets = append(subnets, object{"name": name, "properties": object{
 				"addressPrefix": []string{"10.50.1.0/24", "10.50.2.0/24"}[i], "routeTable": object{"id": string(table)},
@@ -424,7 +425,7 @@ func TestSharedIdentity(t *testing.T) {
 		}
 		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16"}}, "subnets": subnets}})
 		for i, name := range []string{"a", "b"} {
-			w.put(in(network.TypeCluster, name), object{
+			w.put(in(arm.TypeCluster, name), object{
 				"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
 				"properties": object{
 					"networkProfile":    object{"podCidr": []string{"10.244.0.0/16", "10.245.0.0/16"}[i]},
@@ -436,7 +437,7 @@ func TestSharedIdentity(t *testing.T) {
 		a := vnet.Child("subnets", "a")
 		w.strip(a)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(w.keep(configure("a", in(network.TypeCluster, "a")), configure("b", in(network.TypeCluster, "b")))), "1 done associate vnet/a")
+		w.expect(w.round(w.keep(configure("a", in(arm.TypeCluster, "a")), configure("b", in(arm.TypeCluster, "b")))), "1 done associate vnet/a")
 		if got := w.tableOf(a).Name(); got != "a-rt" {
 			t.Errorf("the nodes of a have the table %s", got)
 		}

@@ -6,7 +6,8 @@ import (
 	"reflect"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -16,10 +17,10 @@ import (
 // cluster's by them, and can be deleted.
 type Lasting struct {
 	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
-	Table network.ID `json:"table,omitempty"`
+	Table arm.ID `json:"table,omitempty"`
 	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
-	NodeGroup network.ID   `json:"nodeGroup,omitempty"`
-	Subnets   []network.ID `json:"subnets,omitempty"`
+	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
+	Subnets   []arm.ID `json:"subnets,omitempty"`
 }
 
 // Shelf keeps what is lasting, by the cluster's ID.Key().
@@ -38,7 +39,7 @@ func (k *Keeper) lasting() map[string]Lasting {
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
 // lost them on all their subnets, and the activity log does not go back far enough. Deletes that
 // rest on such a table have to be proven by the NICs, all of them.
-func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled bool, err error) {
+func (c *check) recallTables(ctx context.Context, s *inventory.Snapshot) (recalled bool, err error) {
 	for i := range c.configs {
 		config := &c.configs[i]
 		id := idOf(*config)
@@ -52,7 +53,7 @@ func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled
 			continue
 		}
 		if s.Table(was.Table) == nil {
-			if err := c.read(ctx, s, network.Wanted{Tables: []network.ID{was.Table}}); err != nil {
+			if err := c.read(ctx, s, inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
 				return false, err
 			}
 		}
@@ -68,17 +69,17 @@ func (c *check) recallTables(ctx context.Context, s *network.Snapshot) (recalled
 }
 
 // of reports whether a cluster is the one that is remembered.
-func (l Lasting) of(s *network.Snapshot, cluster *network.Cluster) bool {
-	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster), func(id network.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
+func (l Lasting) of(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
+	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster), func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
 }
 
 // allSeen reports whether all of the subnets were looked at.
-func allSeen(s *network.Snapshot, subnets []network.ID) bool {
-	return !slices.ContainsFunc(subnets, func(id network.ID) bool { return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent })
+func allSeen(s *inventory.Snapshot, subnets []arm.ID) bool {
+	return !slices.ContainsFunc(subnets, func(id arm.ID) bool { return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent })
 }
 
 // shelve keeps what is lasting, where it has changed, before anything is written.
-func (c *check) shelve(s *network.Snapshot) {
+func (c *check) shelve(s *inventory.Snapshot) {
 	if c.k.opts.Shelf == nil {
 		return
 	}
@@ -89,7 +90,7 @@ func (c *check) shelve(s *network.Snapshot) {
 		before := c.k.lasting()[id.Key()]
 		now := Lasting{Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
-			now.NodeGroup, now.Subnets = cluster.NodeGroup(), network.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
+			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
 		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
 			now.Table, now.NodeGroup, now.Subnets = before.Table, before.NodeGroup, before.Subnets

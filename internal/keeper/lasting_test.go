@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // paper is a shelf of one file.
@@ -59,14 +60,14 @@ func TestTableAcrossRestart(t *testing.T) {
 	}{
 		"as it was":       {func(*world, *Lasting) {}, "1 done associate shop-vnet/nodes", nil},
 		"another cluster": {func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, "", []finding.Code{finding.TableUnknown}},
-		"other subnets":   {func(_ *world, l *Lasting) { l.Subnets = []network.ID{l.Subnets[0] + "-other"} }, "", []finding.Code{finding.TableUnknown}},
+		"other subnets":   {func(_ *world, l *Lasting) { l.Subnets = []arm.ID{l.Subnets[0] + "-other"} }, "", []finding.Code{finding.TableUnknown}},
 		"carries nothing": {func(w *world, l *Lasting) {
-			l.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "empty")
+			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "empty")
 			w.putTable(l.Table)
 		}, "", []finding.Code{finding.TableUnknown}},
 		"gone": {func(_ *world, l *Lasting) { l.Table += "-gone" }, "", []finding.Code{finding.TableUnknown}},
 		"another is there now": {func(w *world, l *Lasting) {
-			l.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "old")
+			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "old")
 			w.putTable(l.Table, "n0 10.244.0.0/24 10.42.1.4")
 			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
 		}, "", nil},
@@ -99,7 +100,7 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		w.round(w.keepWith(shelf))
 		w.strip(w.demo.NodeSubnet)
 		known := shelf.Recall()[w.demo.Cluster.Key()]
-		known.Table = network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "old")
+		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "old")
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5", "n2 10.244.2.0/24 10.42.1.6")
 		shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
@@ -121,10 +122,10 @@ func TestSettled(t *testing.T) {
 	start := time.Now()
 	m := &memory{}
 	note := func(after time.Duration, routes ...string) []string {
-		table := map[netip.Prefix]network.Route{}
+		table := map[netip.Prefix]inventory.Route{}
 		for _, r := range routes {
 			prefix, hop, _ := strings.Cut(r, " ")
-			table[netip.MustParsePrefix(prefix)] = network.Route{Hop: netip.MustParseAddr(hop)}
+			table[netip.MustParsePrefix(prefix)] = inventory.Route{Hop: netip.MustParseAddr(hop)}
 		}
 		m.noteSource(table, start.Add(after))
 		var out []string

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -36,7 +37,7 @@ type drawing struct {
 
 // waitingTable is a table whose changes were not made.
 type waitingTable struct {
-	id      network.ID
+	id      arm.ID
 	changes int
 	asked   time.Time // by the last check that wanted to write it
 }
@@ -53,7 +54,7 @@ func newLimiter(perMinute int) *limiter {
 }
 
 // draw takes the changes of a table, and reports whether they may be made now.
-func (l *limiter) draw(table network.ID, changes int, now time.Time) bool {
+func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drawn = slices.DeleteFunc(l.drawn, func(d drawing) bool { return !now.Before(d.until) })
@@ -85,13 +86,13 @@ func (l *limiter) draw(table network.ID, changes int, now time.Time) bool {
 
 // withinLimit returns the changes that may be made now. The others are left to a later check, and
 // reported. What a person asked for is not limited, nor counted: the person has seen it.
-func (c *check) withinLimit(s *network.Snapshot, changes []plan.Change) []plan.Change {
+func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan.Change {
 	l := c.k.limit
 	if l == nil || c.request != nil {
 		return changes
 	}
 	byTable := map[string][]plan.Change{}
-	var tables []network.ID
+	var tables []arm.ID
 	for _, change := range changes {
 		if change.Verb == plan.Associate {
 			continue
@@ -103,12 +104,12 @@ func (c *check) withinLimit(s *network.Snapshot, changes []plan.Change) []plan.C
 		byTable[key] = append(byTable[key], change)
 	}
 	// Tables that lack routes draw first: what they lack harms more than what others hold too much.
-	deletes := func(id network.ID) bool {
+	deletes := func(id arm.ID) bool {
 		return !slices.ContainsFunc(byTable[id.Key()], func(change plan.Change) bool {
 			return change.Verb != plan.Delete
 		})
 	}
-	slices.SortStableFunc(tables, func(a, b network.ID) int {
+	slices.SortStableFunc(tables, func(a, b arm.ID) int {
 		switch {
 		case deletes(a) == deletes(b):
 			return 0

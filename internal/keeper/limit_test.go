@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -27,13 +27,13 @@ func TestLimit(t *testing.T) {
 			all = append(all, w.addCluster(name, fmt.Sprint(50+i)))
 			configs = append(configs, configure(name, all[i].cluster, all[i].target))
 		}
-		routes := func(table func(another) network.ID) (n int) {
+		routes := func(table func(another) arm.ID) (n int) {
 			for _, a := range all {
 				n += len(w.routes(table(a)))
 			}
 			return n
 		}
-		target := func(a another) network.ID { return a.target }
+		target := func(a another) arm.ID { return a.target }
 		k := w.runWith(Options{ChangesPerMinute: perMinute}, 10*time.Second, configs...)
 		k.since(2 * time.Minute)
 		if n := routes(target); n != 2*clusters {
@@ -66,7 +66,7 @@ func TestLimit(t *testing.T) {
 				t.Errorf("%d routes in a minute: %v", n-had[i-6], had)
 			}
 		}
-		source := routes(func(a another) network.ID { return a.table })
+		source := routes(func(a another) arm.ID { return a.table })
 		if n := had[len(had)-1]; n != source || source != 7*clusters {
 			t.Errorf("the routes arrived as %v, and the clusters have %d", had, source)
 		}
@@ -102,8 +102,8 @@ func TestLimitOfRequests(t *testing.T) {
 
 // TestLimiter: tables draw in turn, and one with more changes than the limit gets through.
 func TestLimiter(t *testing.T) {
-	id := func(n string) network.ID {
-		return network.ResourceID("s", "g", network.TypeRouteTable, n)
+	id := func(n string) arm.ID {
+		return arm.ResourceID("s", "g", arm.TypeRouteTable, n)
 	}
 	l, now := newLimiter(10), time.Now()
 	step := func(after time.Duration, table string, changes int, want bool) {

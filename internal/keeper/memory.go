@@ -7,35 +7,36 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // memory is what a worker knows of a cluster from earlier checks.
 type memory struct {
-	cluster    *network.Cluster
-	unread     *network.Unread // why the cluster could not be read the last time
-	incomplete bool            // the node subnets that AKS made could not be looked for
-	read       time.Time       // when all that was tried
+	cluster    *inventory.Cluster
+	unread     *inventory.Unread // why the cluster could not be read the last time
+	incomplete bool              // the node subnets that AKS made could not be looked for
+	read       time.Time         // when all that was tried
 
-	lastTable  network.ID
+	lastTable  arm.ID
 	lastProven bool           // by what the cluster did
 	subnets    []netip.Prefix // of all node subnets ever seen
-	ownSubnets []network.ID
-	right      map[string]map[netip.Prefix]netip.Addr // as network.Known.True
+	ownSubnets []arm.ID
+	right      map[string]map[netip.Prefix]netip.Addr // as inventory.Known.True
 	laid       Lasting                                // from before the restart, and not checked yet
 	recalled   bool                                   // lastTable is from before the restart, and nothing has shown since that it is right
 
 	// what was read to find the cluster's own table, and when
 	asked time.Time
-	found network.Known
+	found inventory.Known
 
-	hops  map[netip.Addr]ledBy  // the next hops in its own table, and since when these prefixes lead to them
-	had   map[network.Pair]bool // as network.Known.Had
-	nodes network.NodeRoutes    // as the last check left them
+	hops  map[netip.Addr]ledBy    // the next hops in its own table, and since when these prefixes lead to them
+	had   map[inventory.Pair]bool // as inventory.Known.Had
+	nodes inventory.NodeRoutes    // as the last check left them
 
-	nics     *network.NICs
+	nics     *inventory.NICs
 	nicsRead time.Time
 	looked   map[netip.Addr]bool // the addresses that were looked for among them
 }
@@ -52,7 +53,7 @@ const (
 )
 
 // recall puts what is remembered of a cluster into a snapshot.
-func (m *memory) recall(s *network.Snapshot, id network.ID) {
+func (m *memory) recall(s *inventory.Snapshot, id arm.ID) {
 	if m.cluster != nil {
 		s.Clusters[id.Key()] = m.cluster
 	}
@@ -82,7 +83,7 @@ type ledBy struct {
 
 // timeSources notes since when each next hop in the clusters' own tables has been reached as it is,
 // and which routes these tables had.
-func (c *check) timeSources(s *network.Snapshot, planner *plan.Planner) {
+func (c *check) timeSources(s *inventory.Snapshot, planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m, known := c.mem.clusters[id.Key()], s.Learn(id)
@@ -96,7 +97,7 @@ func (c *check) timeSources(s *network.Snapshot, planner *plan.Planner) {
 }
 
 // noteSource notes the routes of the cluster's own table.
-func (m *memory) noteSource(routes map[netip.Prefix]network.Route, now time.Time) {
+func (m *memory) noteSource(routes map[netip.Prefix]inventory.Route, now time.Time) {
 	led := map[netip.Addr][]netip.Prefix{}
 	for prefix, r := range routes {
 		led[r.Hop] = append(led[r.Hop], prefix)
@@ -104,7 +105,7 @@ func (m *memory) noteSource(routes map[netip.Prefix]network.Route, now time.Time
 	hops := make(map[netip.Addr]ledBy, len(led))
 	for hop, prefixes := range led {
 		was, there := m.hops[hop]
-		if network.SortPrefixes(prefixes); !there || !slices.Equal(was.prefixes, prefixes) {
+		if inventory.SortPrefixes(prefixes); !there || !slices.Equal(was.prefixes, prefixes) {
 			was = ledBy{prefixes, now}
 		}
 		hops[hop] = was
@@ -112,7 +113,7 @@ func (m *memory) noteSource(routes map[netip.Prefix]network.Route, now time.Time
 	m.hops = hops
 }
 
-// settled is network.Known.Settled. A table that is known only from before a restart settles
+// settled is inventory.Known.Settled. A table that is known only from before a restart settles
 // nothing.
 func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
 	if m.recalled {
@@ -139,7 +140,7 @@ func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 
 // remember keeps what the next check has to know: which table each cluster was seen with, all node
 // subnets it ever had, and its nodes.
-func (c *check) remember(s *network.Snapshot, p plan.Plan) {
+func (c *check) remember(s *inventory.Snapshot, p plan.Plan) {
 	for i := range c.configs {
 		id := idOf(c.configs[i])
 		m := c.mem.clusters[id.Key()]
@@ -175,7 +176,7 @@ type groupMemory struct {
 	places    map[string]seenAt            // by the subnet's ID.Key()
 	failing   map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
 	planned   []finding.Finding            // what stands by the last plan
-	last      *network.Snapshot            // of the last check that was whole
+	last      *inventory.Snapshot          // of the last check that was whole
 	wrote     time.Time                    // when the last write ended: what was read before may be old
 	trouble   int                          // checks in a row that did not see all for reasons that pass
 	again     time.Time                    // when the group is to be checked whatever else happens; zero for never
@@ -187,7 +188,7 @@ func newGroupMemory() groupMemory {
 }
 
 // complement is a snapshot with the tables of the last check that it lacks.
-func (m *groupMemory) complement(s *network.Snapshot) *network.Snapshot {
+func (m *groupMemory) complement(s *inventory.Snapshot) *inventory.Snapshot {
 	s = s.Fork()
 	if m.last != nil {
 		for key, table := range m.last.Tables {

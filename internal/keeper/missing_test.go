@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // drop removes the routes to a prefix from a table, as somebody might.
-func (w *world) drop(table network.ID, prefix string) {
+func (w *world) drop(table arm.ID, prefix string) {
 	w.t.Helper()
 	w.edit(table, func(p object) {
 		var rest []any

@@ -8,21 +8,21 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // copyOf makes a table with copies of the cluster's pod routes.
-func (w *world) copyOf(name string) network.ID {
-	id := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, name)
+func (w *world) copyOf(name string) arm.ID {
+	id := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, name)
 	w.put(id, object{"location": "westeurope", "properties": object{"routes": []any{
 		route("n0", "10.244.0.0/24", "10.42.1.4"), route("n1", "10.244.1.0/24", "10.42.1.5"), route("n2", "10.244.2.0/24", "10.42.1.6"),
 	}}})
 	return id
 }
 
-func (w *world) associate(subnet, table network.ID) {
+func (w *world) associate(subnet, table arm.ID) {
 	w.edit(subnet, func(p object) { p["routeTable"] = object{"id": string(table)} })
 	time.Sleep(10 * time.Second)
 }
@@ -82,7 +82,7 @@ func TestCopyIsNotDefended(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "1 done create appgw-rt")
 		// And what the log has proven is defended against the copy.
-		w.associate(w.demo.NodeSubnet, network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "hub-rt"))
+		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "hub-rt"))
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
 	})
 }
@@ -101,10 +101,10 @@ func TestMadeAgain(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(6 * time.Minute)
-		in := func(kind, name string) network.ID {
-			return network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", kind, name)
+		in := func(kind, name string) arm.ID {
+			return arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", kind, name)
 		}
-		table, vnet := in(network.TypeRouteTable, "new-rt"), in(network.TypeVNet, "new-vnet")
+		table, vnet := in(arm.TypeRouteTable, "new-rt"), in(arm.TypeVNet, "new-vnet")
 		w.put(table, object{"location": "westeurope", "properties": object{"routes": []any{route("egress", "0.0.0.0/0", "10.42.3.4")}}})
 		w.put(vnet, object{"location": "westeurope", "properties": object{"addressSpace": object{"addressPrefixes": []any{"10.43.0.0/16"}},
 			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.43.1.0/24", "routeTable": object{"id": string(table)}}}}}})
@@ -169,8 +169,8 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 func TestTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		table := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "dev-rt")
-		vnet := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeVNet, "dev-vnet")
+		table := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "dev-rt")
+		vnet := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeVNet, "dev-vnet")
 		w.putTable(table, "aks-nodepool1-11111111-vmss000000____102440024 10.244.0.0/24 10.42.1.4", "aks-nodepool1-11111111-vmss000003____102443024 10.244.3.0/24 10.42.1.7")
 		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
 			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24", "routeTable": object{"id": string(table)}}}}}})

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // read reads into a snapshot, until the moment when reading ends.
-func (c *check) read(ctx context.Context, s *network.Snapshot, w network.Wanted) error {
+func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
 	if w.Empty() {
 		return nil
 	}
@@ -29,12 +30,12 @@ func (c *check) read(ctx context.Context, s *network.Snapshot, w network.Wanted)
 // observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
 // have lost. Where all clusters are known from before, their documents are read beside that.
 func (c *check) observeSubnets(ctx context.Context) error {
-	c.s = network.NewSnapshot()
+	c.s = inventory.NewSnapshot()
 	c.s.Taken = time.Now()
 	due, known := c.due()
-	documents := network.NewSnapshot()
+	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
-	go func() { read <- c.read(ctx, documents, network.Wanted{Clusters: due}) }()
+	go func() { read <- c.read(ctx, documents, inventory.Wanted{Clusters: due}) }()
 	beside := known && !c.patient
 	if beside {
 		c.recall()
@@ -61,7 +62,7 @@ func (c *check) observeSubnets(ctx context.Context) error {
 }
 
 // due are the clusters whose documents are to be read, and whether all are known from before.
-func (c *check) due() (due []network.ID, known bool) {
+func (c *check) due() (due []arm.ID, known bool) {
 	known = true
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -90,7 +91,7 @@ func (c *check) recall() {
 // to use the same as these, the error says that the group is another one now.
 func (c *check) readSubnets(ctx context.Context) error {
 	subnets := observe.Subnets(c.s, c.configs)
-	if err := c.read(ctx, c.s, network.Wanted{Subnets: subnets}); err != nil {
+	if err := c.read(ctx, c.s, inventory.Wanted{Subnets: subnets}); err != nil {
 		return err
 	}
 	return c.share()
@@ -126,7 +127,7 @@ func (c *check) repair(ctx context.Context) {
 }
 
 // noteClusters takes over the documents of clusters that were due.
-func (c *check) noteClusters(ctx context.Context, documents *network.Snapshot, due []network.ID) error {
+func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot, due []arm.ID) error {
 	known := false // whether there is a cluster to go on with
 	for _, m := range c.mem.clusters {
 		known = known || m.cluster != nil
@@ -134,7 +135,7 @@ func (c *check) noteClusters(ctx context.Context, documents *network.Snapshot, d
 	if u, silent := allSilent(documents, due); silent && !known && !c.k.hasWorked() {
 		return fmt.Errorf("reading cluster %s: %s", u.ID.Short(), u.Reason())
 	}
-	var ownSubnets []network.ID
+	var ownSubnets []arm.ID
 	for _, id := range due {
 		m := c.mem.clusters[id.Key()]
 		m.read, m.unread, m.incomplete = time.Now(), nil, false
@@ -160,7 +161,7 @@ func (c *check) noteClusters(ctx context.Context, documents *network.Snapshot, d
 		return nil
 	}
 	c.recall()
-	if err := c.read(ctx, c.s, network.Wanted{OwnSubnets: ownSubnets}); err != nil {
+	if err := c.read(ctx, c.s, inventory.Wanted{OwnSubnets: ownSubnets}); err != nil {
 		return err
 	}
 	for _, id := range ownSubnets {
@@ -173,7 +174,7 @@ func (c *check) noteClusters(ctx context.Context, documents *network.Snapshot, d
 
 // elsewhere reports whether a cluster has brought subnets, before and now, and none of them is the same: it was deleted and
 // made again.
-func elsewhere(before, now *network.Cluster) bool {
+func elsewhere(before, now *inventory.Cluster) bool {
 	old := before.BroughtSubnets()
 	for _, id := range now.BroughtSubnets() {
 		if slices.ContainsFunc(old, id.Equal) {
@@ -184,7 +185,7 @@ func elsewhere(before, now *network.Cluster) bool {
 }
 
 // allSilent reports whether Azure gave no answer for any of the resources.
-func allSilent(s *network.Snapshot, ids []network.ID) (last network.Unread, silent bool) {
+func allSilent(s *inventory.Snapshot, ids []arm.ID) (last inventory.Unread, silent bool) {
 	for _, id := range ids {
 		u, failed := s.Unread[id.Key()]
 		if !failed || u.Status != 0 {
@@ -210,7 +211,7 @@ func (c *check) observeTables(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.read(ctx, c.s, network.Wanted{Tables: observe.Tables(c.s, c.configs, sources)}); err != nil {
+	if err := c.read(ctx, c.s, inventory.Wanted{Tables: observe.Tables(c.s, c.configs, sources)}); err != nil {
 		return err
 	}
 	return c.share()
@@ -218,8 +219,8 @@ func (c *check) observeTables(ctx context.Context) error {
 
 // discover finds the clusters' own tables, reading what that takes, and notes what the activity log and
 // lists have shown.
-func (c *check) discover(ctx context.Context) ([]network.ID, error) {
-	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want network.Wanted) error {
+func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
+	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want inventory.Wanted) error {
 		err := c.read(ctx, c.s, want)
 		for _, id := range slices.Concat(want.Written, want.Managed) {
 			if err == nil && !c.unanswered(id) {
@@ -233,22 +234,22 @@ func (c *check) discover(ctx context.Context) ([]network.ID, error) {
 
 // unanswered reports whether the activity log, or the list of managed tables, gave no answer for a reason
 // that passes: it is asked again by the next check, and not believed to show nothing.
-func (c *check) unanswered(cluster network.ID) bool {
-	scopes := []network.ID{network.ID("/subscriptions/" + cluster.Subscription())}
+func (c *check) unanswered(cluster arm.ID) bool {
+	scopes := []arm.ID{arm.ID("/subscriptions/" + cluster.Subscription())}
 	if doc := c.s.Cluster(cluster); doc != nil {
 		scopes = append(scopes, doc.NodeGroup())
 		for _, subnet := range c.s.NodeSubnetIDs(doc) {
-			scopes = append(scopes, network.ID("/subscriptions/"+subnet.Subscription()))
+			scopes = append(scopes, arm.ID("/subscriptions/"+subnet.Subscription()))
 		}
 	}
-	return slices.ContainsFunc(scopes, func(id network.ID) bool {
+	return slices.ContainsFunc(scopes, func(id arm.ID) bool {
 		u, unread := c.s.Unread[id.Key()]
 		return unread && passes(u)
 	})
 }
 
 // passes reports whether what could not be read may be readable in a moment.
-func passes(u network.Unread) bool {
+func passes(u inventory.Unread) bool {
 	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
@@ -257,8 +258,8 @@ func passes(u network.Unread) bool {
 var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing, finding.TableUnknown}
 
 // doubted returns the clusters of which something is found that may be because their documents are old.
-func (c *check) doubted(p plan.Plan) []network.ID {
-	var ids []network.ID
+func (c *check) doubted(p plan.Plan) []arm.ID {
+	var ids []arm.ID
 	for _, f := range p.Findings {
 		if !slices.Contains(outdated, f.Code) {
 			continue
@@ -270,11 +271,11 @@ func (c *check) doubted(p plan.Plan) []network.ID {
 			}
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // forget makes clusters be read again.
-func (c *check) forget(ids []network.ID) {
+func (c *check) forget(ids []arm.ID) {
 	for _, id := range ids {
 		c.mem.clusters[id.Key()].read = time.Time{}
 	}

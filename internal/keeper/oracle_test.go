@@ -15,7 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // oracle looks at each write of a keeper before Azure takes it. It reads with its own eyes what there
@@ -32,7 +33,7 @@ func (o oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return // the caller has gone
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		o.d.judge(r.Method, network.ID(r.URL.Path), r.Header.Get("If-Match"), body)
+		o.d.judge(r.Method, arm.ID(r.URL.Path), r.Header.Get("If-Match"), body)
 	}
 	o.under.ServeHTTP(w, r)
 }
@@ -55,7 +56,7 @@ func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // raw reads a resource as it is; nil where it does not exist.
-func (d *everything) raw(id network.ID) []byte {
+func (d *everything) raw(id arm.ID) []byte {
 	status, body := d.op.Do(http.MethodGet, id, api(id), nil)
 	if status != http.StatusOK {
 		return nil
@@ -71,7 +72,7 @@ const (
 )
 
 // judge checks that a write changes only what it may.
-func (d *everything) judge(method string, id network.ID, etag string, body []byte) {
+func (d *everything) judge(method string, id arm.ID, etag string, body []byte) {
 	d.mu.Lock()
 	paused := d.paused
 	d.mu.Unlock()
@@ -89,7 +90,7 @@ func (d *everything) judge(method string, id network.ID, etag string, body []byt
 	if now == nil || etag != etagIn(now) {
 		return // Azure refuses it
 	}
-	if id.Is(network.TypeSubnet) {
+	if id.Is(arm.TypeSubnet) {
 		d.judgeSubnet(m, id, now, body)
 	} else {
 		d.judgeTable(id, now, body)
@@ -97,7 +98,7 @@ func (d *everything) judge(method string, id network.ID, etag string, body []byt
 }
 
 // keeps finds the cluster for which a resource may be written, if one is configured, or was a moment ago.
-func (d *everything) keeps(id network.ID) (m *member, kept bool) {
+func (d *everything) keeps(id arm.ID) (m *member, kept bool) {
 	for _, o := range d.members {
 		now := o.published.Load()
 		if now.left.IsZero() || time.Since(now.left) < underway {
@@ -117,12 +118,12 @@ func (d *everything) keeps(id network.ID) (m *member, kept bool) {
 	return nil, false
 }
 
-func (d *everything) judgeSubnet(m *member, id network.ID, now, body []byte) {
-	paths, err := network.Differences(now, body)
+func (d *everything) judgeSubnet(m *member, id arm.ID, now, body []byte) {
+	paths, err := arm.Differences(now, body)
 	if err != nil || len(paths) > 0 && !slices.Equal(paths, []string{"properties.routeTable"}) {
 		d.t.Errorf("at %s the PUT of %s changes %v, %v", time.Now(), id.Short(), paths, err)
 	}
-	subnet, err := network.DecodeSubnet(body)
+	subnet, err := inventory.DecodeSubnet(body)
 	known := m.published.Load()
 	want := known.table
 	if id.Equal(m.gateway) {
@@ -164,7 +165,7 @@ func nodeRoutes(table []byte) map[netip.Prefix]netip.Addr {
 	if table == nil {
 		return all
 	}
-	if t, err := network.DecodeRouteTable(table); err == nil {
+	if t, err := inventory.DecodeRouteTable(table); err == nil {
 		for _, r := range t.Routes {
 			if strings.Contains(r.Name, "____") {
 				all[r.Prefix] = r.Hop
@@ -191,7 +192,7 @@ func theirsIn(table []byte) map[string]string {
 	return all
 }
 
-func (d *everything) judgeTable(id network.ID, now, body []byte) {
+func (d *everything) judgeTable(id arm.ID, now, body []byte) {
 	if !reflect.DeepEqual(withoutRoutes(now), withoutRoutes(body)) {
 		d.t.Errorf("at %s the PUT of %s changes more than routes:\n%s\n%s", time.Now(), id.Short(), now, body)
 	}
@@ -244,7 +245,7 @@ func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 // addresses are those of a cluster's nodes: what the network interfaces of its scale sets have.
 func (d *everything) addresses(m *member) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
-	list := func(id network.ID, version string) []any {
+	list := func(id arm.ID, version string) []any {
 		status, body := d.op.Do(http.MethodGet, id, version, nil)
 		var doc struct{ Value []any }
 		if status != http.StatusOK || json.Unmarshal(body, &doc) != nil {
@@ -254,7 +255,7 @@ func (d *everything) addresses(m *member) map[netip.Addr]bool {
 	}
 	group := d.nodeGroup(m)
 	for _, set := range list(group+"/providers/Microsoft.Compute/virtualMachineScaleSets", "2024-07-01") {
-		id := network.ID(set.(object)["id"].(string))
+		id := arm.ID(set.(object)["id"].(string))
 		for _, nic := range list(id+"/networkInterfaces", "2018-10-01") {
 			for _, c := range nic.(object)["properties"].(object)["ipConfigurations"].([]any) {
 				text, _ := c.(object)["properties"].(object)["privateIPAddress"].(string)

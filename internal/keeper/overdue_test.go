@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // takenAway is an association that somebody took away.
@@ -145,8 +145,8 @@ func (d *everything) findings(m *member) []finding.Finding {
 }
 
 // wanted are the routes that each target should hold, as routes() reads them.
-func (d *everything) wanted() map[network.ID][]string {
-	want := map[network.ID]map[string]bool{}
+func (d *everything) wanted() map[arm.ID][]string {
+	want := map[arm.ID]map[string]bool{}
 	for _, m := range d.members {
 		own := nodeRoutes(d.raw(m.table))
 		for _, target := range m.targets {
@@ -158,7 +158,7 @@ func (d *everything) wanted() map[network.ID][]string {
 			}
 		}
 	}
-	out := map[network.ID][]string{}
+	out := map[arm.ID][]string{}
 	for target, routes := range want {
 		for _, r := range d.routes(target) {
 			if strings.HasPrefix(r, "172.") {

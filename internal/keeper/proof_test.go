@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // oldVersion puts an old version of the cluster's table in place of the true one: it leads to four nodes that are gone, and
@@ -320,13 +320,13 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				subnet := func(name, prefix string, table network.ID) network.ID {
+				subnet := func(name, prefix string, table arm.ID) arm.ID {
 					id := w.demo.NodeSubnet.Parent().Child("subnets", name)
 					w.put(id, object{"properties": object{"addressPrefix": prefix, "routeTable": object{"id": string(table)}}})
 					return id
 				}
 				blue, green := subnet("blue", "10.42.20.0/24", w.demo.ClusterTable), subnet("green", "10.42.21.0/24", w.demo.ClusterTable)
-				pool := func(name string, in network.ID, count int) network.ID {
+				pool := func(name string, in arm.ID, count int) arm.ID {
 					id := w.demo.Cluster.Child("agentPools", name)
 					w.put(id, object{"properties": object{"count": count, "mode": "User", "vnetSubnetID": string(in)}})
 					time.Sleep(3 * time.Minute)
@@ -339,7 +339,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				if c.theirs {
-					w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeInterface, "theirs"), object{"properties": object{
+					w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface, "theirs"), object{"properties": object{
 						"ipConfigurations": []any{object{"name": "ip", "properties": object{"subnet": object{"id": string(blue)}}}}}})
 				}
 				if c.gone {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -40,7 +40,7 @@ func (w *worker) finish(c *check) {
 
 // pruning plans by what was found orphaned.
 func pruning(pruner *plan.Pruner, look func(context.Context) (*plan.Pruner, error)) replan {
-	return replan{table: pruner.Again, late: func(ctx context.Context, _ network.ID) (replan, error) {
+	return replan{table: pruner.Again, late: func(ctx context.Context, _ arm.ID) (replan, error) {
 		pruner, err := look(ctx)
 		if err != nil {
 			return replan{}, err

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -21,11 +21,11 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
 	w.t.Helper()
 	client := k.azure.(*azure.Client)
 	round, err := k.Prune(context.Background(), func(ctx context.Context) (*plan.Pruner, error) {
-		s, err := client.Survey(ctx, network.ID("/subscriptions/"+w.demo.Cluster.Subscription()))
+		s, err := client.Survey(ctx, arm.ID("/subscriptions/"+w.demo.Cluster.Subscription()))
 		if err != nil {
 			return nil, err
 		}
-		var tables []network.ID
+		var tables []arm.ID
 		for _, t := range s.Tables {
 			tables = append(tables, t.ID)
 		}
@@ -38,7 +38,7 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
 }
 
 // addRoutes adds routes "name prefix hop" to a table.
-func (w *world) addRoutes(id network.ID, routes ...string) {
+func (w *world) addRoutes(id arm.ID, routes ...string) {
 	w.t.Helper()
 	w.edit(id, func(p object) {
 		for _, text := range routes {
@@ -55,7 +55,7 @@ func TestPruneClusterGone(t *testing.T) {
 		subnet, table := w.demo.NodeSubnet.Parent().Child("subnets", "blog"), w.demo.ClusterTable.Parent()+"/providers/Microsoft.Network/routeTables/blog-rt"
 		w.putTable(table)
 		w.put(subnet, object{"properties": object{"addressPrefix": "10.42.7.0/24", "routeTable": object{"id": string(table)}}})
-		blog := network.ResourceID(subnet.Subscription(), "shop-rg", network.TypeCluster, "blog")
+		blog := arm.ResourceID(subnet.Subscription(), "shop-rg", arm.TypeCluster, "blog")
 		w.put(blog, object{"identity": w.get(w.demo.Cluster)["identity"], "properties": object{
 			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.245.0.0/16"},
 			"agentPoolProfiles": []any{object{"name": "pool1", "count": 2, "mode": "System", "vnetSubnetID": string(subnet)}},
@@ -130,7 +130,7 @@ func TestPruneLate(t *testing.T) {
 		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 45})
 		go func() {
 			time.Sleep(20 * time.Second)
-			w.put(network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeInterface, "late-nic"), object{"properties": object{"ipConfigurations": []any{
+			w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface, "late-nic"), object{"properties": object{"ipConfigurations": []any{
 				object{"name": "main", "properties": object{"subnet": object{"id": string(w.demo.NodeSubnet)}, "privateIPAllocationMethod": "Static", "privateIPAddress": "10.42.1.200"}},
 			}}})
 		}()

@@ -8,22 +8,23 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // question is what is asked after a write.
 type question struct {
-	written network.Document
+	written arm.Document
 	changes []plan.Change  // that were made
 	cluster string         // ID.Key()
-	nodes   network.ID     // the resource group that the machine has to be in, or ""
+	nodes   arm.ID         // the resource group that the machine has to be in, or ""
 	hops    []netip.Prefix // what the next hop has to be in, where no change says which route is meant
-	table   network.ID
+	table   arm.ID
 	region  string
-	routes  []network.Route
-	subnets []*network.Subnet
+	routes  []inventory.Route
+	subnets []*inventory.Subnet
 }
 
 // question makes the question about a write, nil where there is none.
@@ -55,15 +56,15 @@ func (x *write) question() *question {
 // readFabric completes a question with the table that was put on a subnet, or the subnets of a
 // table.
 func (k *Keeper) readFabric(ctx context.Context, q *question) error {
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	if err := s.Add(q.written.Raw); err != nil {
 		return err
 	}
-	want := network.Wanted{}
+	want := inventory.Wanted{}
 	if table := s.Table(q.written.ID); table != nil {
 		want.Subnets = table.Subnets
 	} else {
-		want.Tables = []network.ID{q.table}
+		want.Tables = []arm.ID{q.table}
 	}
 	if err := k.azure.Read(ctx, s, want, azure.ReadOptions{NotBefore: time.Now(), Wait: readMost}); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 	for _, subnet := range s.Subnets {
 		q.subnets = append(q.subnets, subnet)
 	}
-	slices.SortFunc(q.subnets, func(a, b *network.Subnet) int {
+	slices.SortFunc(q.subnets, func(a, b *inventory.Subnet) int {
 		return cmp.Compare(a.ID.Key(), b.ID.Key())
 	})
 	return nil
@@ -86,21 +87,21 @@ func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 // none.
 func (q *question) choose(
 	ctx context.Context, asked Fabric,
-) (*network.Interface, network.Route, error) {
+) (*inventory.Interface, inventory.Route, error) {
 	tried := 0
 	for _, subnet := range q.subnets {
 		for _, configuration := range subnet.Configurations {
 			id := configuration.Parent()
-			if !id.Is(network.TypeInterface) && !id.Is(network.TypeScaleSetInterface) ||
+			if !id.Is(arm.TypeInterface) && !id.Is(arm.TypeScaleSetInterface) ||
 				q.nodes != "" && !id.Group().Equal(q.nodes) {
 				continue
 			}
 			if tried++; tried > mostMachines {
-				return nil, network.Route{}, nil
+				return nil, inventory.Route{}, nil
 			}
 			nic, err := asked.Interface(ctx, id)
 			if err != nil {
-				return nil, network.Route{}, err
+				return nil, inventory.Route{}, err
 			}
 			if nic.Machine == "" { // such as a private endpoint's
 				continue
@@ -112,11 +113,11 @@ func (q *question) choose(
 			}
 		}
 	}
-	return nil, network.Route{}, nil
+	return nil, inventory.Route{}, nil
 }
 
 // means reports whether a route is one to ask about.
-func (q *question) means(route network.Route) bool {
+func (q *question) means(route inventory.Route) bool {
 	if !route.Hop.IsValid() || !route.Prefix.IsValid() {
 		return false
 	}
@@ -126,19 +127,19 @@ func (q *question) means(route network.Route) bool {
 	})
 }
 
-func holds(nic *network.Interface, address netip.Addr) bool {
-	return slices.ContainsFunc(nic.Configs, func(c network.IPConfig) bool {
+func holds(nic *inventory.Interface, address netip.Addr) bool {
+	return slices.ContainsFunc(nic.Configs, func(c inventory.IPConfig) bool {
 		return c.Address == address
 	})
 }
 
 // standsAsWritten reports whether ARM still reads as it did after the write, as far as it was asked
 // about.
-func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route network.Route) bool {
-	s := network.NewSnapshot()
-	want := network.Wanted{Tables: []network.ID{q.table}}
-	if q.written.ID.Is(network.TypeSubnet) {
-		want.Subnets = []network.ID{q.written.ID}
+func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route inventory.Route) bool {
+	s := inventory.NewSnapshot()
+	want := inventory.Wanted{Tables: []arm.ID{q.table}}
+	if q.written.ID.Is(arm.TypeSubnet) {
+		want.Subnets = []arm.ID{q.written.ID}
 	}
 	o := azure.ReadOptions{NotBefore: time.Now(), Wait: readMost, Poll: true}
 	if err := k.azure.Read(ctx, s, want, o); err != nil || s.Table(q.table) == nil {
@@ -150,7 +151,7 @@ func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route network
 			return false
 		}
 	}
-	return slices.ContainsFunc(s.Table(q.table).Routes, func(r network.Route) bool {
+	return slices.ContainsFunc(s.Table(q.table).Routes, func(r inventory.Route) bool {
 		return r.Prefix == route.Prefix && r.Hop == route.Hop
 	})
 }

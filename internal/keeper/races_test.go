@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // before calls do once, when the first request that matches is about to be sent.
@@ -78,7 +78,7 @@ func TestRepairedMeanwhile(t *testing.T) {
 func TestMadeByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		other := network.ResourceID(w.demo.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "other-rt")
+		other := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "other-rt")
 		w.putTable(other)
 		w.strip(w.demo.GatewaySubnet)
 		w.edit(w.demo.GatewayTable, func(p object) {
@@ -145,9 +145,9 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 func TestLateTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		var targets []network.ID
+		var targets []arm.ID
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
-			id := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, name)
+			id := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, name)
 			w.putTable(id)
 			targets = append(targets, id)
 		}

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -35,13 +36,13 @@ type check struct {
 	fresh time.Time // no answer to a call before this is used
 	until time.Time // when reading ends
 
-	s        *network.Snapshot // what was read
-	after    *network.Snapshot // with what was written since; nil where nothing was
-	sources  func(target network.ID) []network.ID
+	s        *inventory.Snapshot // what was read
+	after    *inventory.Snapshot // with what was written since; nil where nothing was
+	sources  func(target arm.ID) []arm.ID
 	changes  []plan.Change             // all that is planned
 	observed []plan.Change             // what would be, if the configs did not say Observe
 	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
-	order    []network.ID              // of the resources that were written
+	order    []arm.ID                  // of the resources that were written
 	open     int                       // writes under way
 	decided  bool                      // nothing is added any more
 	whole    bool                      // it has seen and planned for all
@@ -64,7 +65,7 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	}
 	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem, taken: k.taken, cause: cause, asked: asked,
 		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{}, tell: func(Round) {},
-		outcomes: map[string][]plan.Outcome{}, sources: func(network.ID) []network.ID { return nil }}
+		outcomes: map[string][]plan.Outcome{}, sources: func(arm.ID) []arm.ID { return nil }}
 }
 
 // reconcile brings a group in line with its configs.
@@ -167,7 +168,7 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 }
 
 // write starts the writes of a plan's chosen changes, but for what is being written already.
-func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s *network.Snapshot, planner *plan.Planner) {
+func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s *inventory.Snapshot, planner *plan.Planner) {
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
 	}

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -18,7 +19,7 @@ type Recorder interface {
 	Settle([]plan.Outcome)
 	// Record is told of every round at its end, with what was seen before anything was written. What it returns is wrong with
 	// the record itself.
-	Record(Round, *network.Snapshot) []finding.Finding
+	Record(Round, *inventory.Snapshot) []finding.Finding
 }
 
 // Cause is what made a round.
@@ -38,16 +39,16 @@ const (
 
 // Observation is how a resource that a round changed, or found something about, read before.
 type Observation struct {
-	Resource network.ID `json:"resource"`
-	Read     string     `json:"read"`
+	Resource arm.ID `json:"resource"`
+	Read     string `json:"read"`
 }
 
 // nobody records nothing.
 type nobody struct{}
 
-func (nobody) Intend(Round, []plan.Change)                       {}
-func (nobody) Settle([]plan.Outcome)                             {}
-func (nobody) Record(Round, *network.Snapshot) []finding.Finding { return nil }
+func (nobody) Intend(Round, []plan.Change)                         {}
+func (nobody) Settle([]plan.Outcome)                               {}
+func (nobody) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
 
 // record hands a check to the recorder. A dry run is none of its business, but what a person had it change is.
 func (c *check) record(round *Round) {
@@ -61,8 +62,8 @@ func (c *check) record(round *Round) {
 }
 
 // observed says how everything read that a round changed or found something about, with the tables it came from.
-func observed(round Round, s *network.Snapshot, sources func(target network.ID) []network.ID) []Observation {
-	var ids []network.ID
+func observed(round Round, s *inventory.Snapshot, sources func(target arm.ID) []arm.ID) []Observation {
+	var ids []arm.ID
 	for _, c := range round.Changes {
 		ids = append(ids, c.Resource)
 		if c.Verb == plan.Associate {
@@ -72,10 +73,10 @@ func observed(round Round, s *network.Snapshot, sources func(target network.ID) 
 		}
 	}
 	for _, f := range round.Findings {
-		ids = append(ids, network.ID(f.Resource))
+		ids = append(ids, arm.ID(f.Resource))
 	}
 	var all []Observation
-	for _, id := range network.SortIDs(ids) {
+	for _, id := range inventory.SortIDs(ids) {
 		if text := reading(s, id); text != "" {
 			all = append(all, Observation{id, text})
 		}
@@ -84,7 +85,7 @@ func observed(round Round, s *network.Snapshot, sources func(target network.ID) 
 }
 
 // reading says how a resource read, "" where it was not looked at.
-func reading(s *network.Snapshot, id network.ID) string {
+func reading(s *inventory.Snapshot, id arm.ID) string {
 	if u, failed := s.Unread[id.Key()]; failed {
 		return "not read: " + u.Reason()
 	}

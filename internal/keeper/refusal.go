@@ -6,9 +6,10 @@ import (
 	"reflect"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -81,7 +82,7 @@ func (r *refusal) heard() {
 // next is the refusal after one more attempt, or nil where Azure did not refuse. now is the
 // resource as it was read last.
 func (r *refusal) next(
-	err error, outcomes []plan.Outcome, findings []finding.Finding, now network.Document,
+	err error, outcomes []plan.Outcome, findings []finding.Finding, now arm.Document,
 ) *refusal {
 	var fault *azure.Error
 	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound {
@@ -91,7 +92,7 @@ func (r *refusal) next(
 		return nil // it was made all the same
 	}
 	wait := refusedFirst
-	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(network.TypeSubnet) {
+	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(arm.TypeSubnet) {
 		wait = min(2*r.wait, refusedMost)
 	}
 	next := &refusal{outcomes: outcomes, findings: findings, etag: now.ETag, wait: wait, until: time.Now().Add(wait)}
@@ -102,7 +103,7 @@ func (r *refusal) next(
 }
 
 // etagOf is the ETag with which a resource was seen, "" where it was not.
-func etagOf(seen *network.Snapshot, id network.ID) string {
+func etagOf(seen *inventory.Snapshot, id arm.ID) string {
 	if subnet := seen.Subnet(id); subnet != nil {
 		return subnet.ETag
 	}

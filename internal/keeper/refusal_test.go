@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -107,7 +107,7 @@ func TestRefusalLifted(t *testing.T) {
 func TestTargetDeletedInAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		target := network.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", network.TypeRouteTable, "extra")
+		target := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, "extra")
 		w.putTable(target)
 		time.Sleep(10 * time.Second)
 		k := w.keepOver(before(http.MethodPut, "/extra", func() {
@@ -124,8 +124,8 @@ func TestTargetDeletedInAWrite(t *testing.T) {
 // TestLift: an event ends a refusal, and the waits begin again.
 func TestLift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := network.ResourceID("s", "g", network.TypeRouteTable, "t")
-		seen := network.Document{ID: table, ETag: "1"}
+		table := arm.ResourceID("s", "g", arm.TypeRouteTable, "t")
+		seen := arm.Document{ID: table, ETag: "1"}
 		planned := []plan.Change{{Verb: plan.Create, Resource: table, Route: "r"}}
 		outcomes := []plan.Outcome{{Change: planned[0], State: plan.Failed}}
 		findings := []finding.Finding{{Code: finding.WriteRefused}}
@@ -172,7 +172,7 @@ func TestLift(t *testing.T) {
 // TestEventLiftsRefusal: a role is given back, or a lock removed, and an event says so: the association is
 // written at once, and not after the minute for which the refusal would stand.
 func TestEventLiftsRefusal(t *testing.T) {
-	for name, what := range map[string]network.ID{
+	for name, what := range map[string]arm.ID{
 		"role of the group":        "/providers/Microsoft.Authorization/roleAssignments/1",
 		"lock of the subscription": "/providers/Microsoft.Authorization/locks/2",
 		"role of another group":    "/providers/Microsoft.Authorization/roleAssignments/3",
@@ -186,10 +186,10 @@ func TestEventLiftsRefusal(t *testing.T) {
 				w.strip(w.demo.NodeSubnet)
 				k.since(25 * time.Second)
 				remove()
-				scope := map[string]network.ID{
+				scope := map[string]arm.ID{
 					"role of the group":        w.demo.NodeSubnet.Group(),
-					"lock of the subscription": network.ID("/subscriptions/" + w.demo.NodeSubnet.Subscription()),
-					"role of another group":    network.GroupID(w.demo.NodeSubnet.Subscription(), "elsewhere"),
+					"lock of the subscription": arm.ID("/subscriptions/" + w.demo.NodeSubnet.Subscription()),
+					"role of another group":    arm.GroupID(w.demo.NodeSubnet.Subscription(), "elsewhere"),
 				}[name]
 				k.Wake("", scope+what)
 				k.since(7 * time.Second)

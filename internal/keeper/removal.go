@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -60,7 +61,7 @@ func (w *worker) remove() {
 		return
 	}
 	for _, f := range p.Findings {
-		isTarget := func(t v1alpha1.Target) bool { return network.ID(f.Resource).Equal(network.ID(t.RouteTableID)) }
+		isTarget := func(t v1alpha1.Target) bool { return arm.ID(f.Resource).Equal(arm.ID(t.RouteTableID)) }
 		if slices.ContainsFunc(w.configs[0].Spec.Targets, isTarget) {
 			log.Warn("removed from the config: its routes stay in a target", "code", string(f.Code), "resource", f.Resource, "message", f.Message)
 		}
@@ -86,13 +87,13 @@ func (w *worker) remove() {
 // planRemoval reads the targets, and the subnets that tell whether one is a cluster's own table.
 func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, error) {
 	config := c.configs[0]
-	c.s = network.NewSnapshot()
+	c.s = inventory.NewSnapshot()
 	c.s.Taken = time.Now()
 	c.recall()
 	delete(c.s.Unread, keyOf(config)) // that it does not exist, or could not be read, does not matter
-	want := network.Wanted{}
+	want := inventory.Wanted{}
 	for _, t := range config.Spec.Targets {
-		want.Tables = append(want.Tables, network.ID(t.RouteTableID))
+		want.Tables = append(want.Tables, arm.ID(t.RouteTableID))
 	}
 	if cluster := c.s.Cluster(idOf(config)); cluster != nil {
 		want.Subnets = c.s.NodeSubnetIDs(cluster)
@@ -107,7 +108,7 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 
 // removing plans again for a target, as long as the cluster has not been configured again.
 func (w *worker) removing(planner *plan.Planner) replan {
-	again := replan{table: func(table *network.RouteTable) plan.Plan {
+	again := replan{table: func(table *inventory.RouteTable) plan.Plan {
 		w.k.mu.Lock()
 		configured := keySet(w.k.configs)[keyOf(w.configs[0])]
 		w.k.mu.Unlock()
@@ -116,13 +117,13 @@ func (w *worker) removing(planner *plan.Planner) replan {
 		}
 		return planner.Again(table)
 	}}
-	again.late = func(context.Context, network.ID) (replan, error) { return again, nil }
+	again.late = func(context.Context, arm.ID) (replan, error) { return again, nil }
 	return again
 }
 
 // stillMeant is a plan without what adds or changes routes for clusters that a person has removed from
 // the config since it was begun. A write can wait for a long time for the one before it.
-func (c *check) stillMeant(p plan.Plan, table *network.RouteTable) plan.Plan {
+func (c *check) stillMeant(p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	c.k.mu.Lock()
 	kept := keySet(c.k.configs)
 	c.k.mu.Unlock()
@@ -133,5 +134,5 @@ func (c *check) stillMeant(p plan.Plan, table *network.RouteTable) plan.Plan {
 	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !meant(change) }) {
 		return p
 	}
-	return p.Only(meant, func(network.ID) *network.RouteTable { return table })
+	return p.Only(meant, func(arm.ID) *inventory.RouteTable { return table })
 }

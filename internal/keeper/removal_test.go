@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 const vpn = "10.60.0.0/16>VirtualNetworkGateway"
@@ -26,7 +26,7 @@ func leaving(t *testing.T) (*world, another) {
 	w := newWorld(t, slow)
 	play := w.addCluster("play", "50")
 	net, far := w.demo.NodeSubnet.Parent(), play.subnet.Parent()
-	for from, to := range map[network.ID]network.ID{net: far, far: net} {
+	for from, to := range map[arm.ID]arm.ID{net: far, far: net} {
 		w.put(from.Child("virtualNetworkPeerings", "p"), object{"properties": object{
 			"remoteVirtualNetwork": object{"id": string(to)}, "allowVirtualNetworkAccess": true, "allowForwardedTraffic": true}})
 	}
@@ -48,7 +48,7 @@ func onRemoval(c v1alpha1.ClusterRoutes, what v1alpha1.OnRemoval) v1alpha1.Clust
 // TestClusterGone: a cluster is deleted, and its config stays.
 func TestClusterGone(t *testing.T) {
 	appliance := func(w *world, play another) {
-		w.put(network.ResourceID(play.cluster.Subscription(), "play-rg", network.TypeInterface, "appliance"), object{"properties": object{"ipConfigurations": []any{
+		w.put(arm.ResourceID(play.cluster.Subscription(), "play-rg", arm.TypeInterface, "appliance"), object{"properties": object{"ipConfigurations": []any{
 			object{"name": "main", "properties": object{"subnet": object{"id": string(play.subnet)}, "privateIPAllocationMethod": "Static", "privateIPAddress": "10.50.1.4"}},
 		}}})
 	}

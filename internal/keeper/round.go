@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -35,7 +36,7 @@ type Round struct {
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
 	// Seen is what was read, with what was written since as it read then. It is large, and not to be kept.
-	Seen *network.Snapshot
+	Seen *inventory.Snapshot
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -46,16 +47,16 @@ type Round struct {
 
 // Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
 type Fill struct {
-	Table         network.ID
+	Table         arm.ID
 	Routes, Limit int
 }
 
 // fill says how full the tables are that were read.
-func (c *check) fill(s *network.Snapshot) []Fill {
+func (c *check) fill(s *inventory.Snapshot) []Fill {
 	limits := map[string]int{}
 	for _, config := range c.configs {
 		for _, t := range config.Spec.Targets {
-			limits[network.ID(t.RouteTableID).Key()] = t.MaxRoutes
+			limits[arm.ID(t.RouteTableID).Key()] = t.MaxRoutes
 		}
 	}
 	var out []Fill

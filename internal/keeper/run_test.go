@@ -11,7 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestNotInterrupted: the context ends while a write is under way; it is finished and seen, and nothing further is begun.
@@ -93,7 +93,7 @@ type loginTrouble struct {
 	loggedOut *atomic.Bool
 }
 
-func (l loginTrouble) Read(ctx context.Context, s *network.Snapshot, w network.Wanted, o azure.ReadOptions) error {
+func (l loginTrouble) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
 	if l.loggedOut.Load() {
 		return errors.New("not logged in")
 	}

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -48,7 +48,7 @@ type storm struct {
 	by       *rand.Rand
 	names    []string
 	clusters map[string]another
-	targets  map[string][]network.ID // of each cluster
+	targets  map[string][]arm.ID // of each cluster
 	subs     []string
 	interval time.Duration
 	k        *running
@@ -58,7 +58,7 @@ type storm struct {
 	faults []brewing
 	ill    map[string]time.Time   // until when a cluster may be looked at late
 	hands  map[string][]time.Time // when somebody did something to a place
-	lost   map[network.ID]lost    // associations that are to be put back
+	lost   map[arm.ID]lost        // associations that are to be put back
 	asking sync.WaitGroup
 
 	mu      sync.Mutex
@@ -83,8 +83,8 @@ type lost struct {
 func newStorm(t *testing.T, seed uint64) *storm {
 	opts := slow
 	opts.Subscriptions = []string{emulator.DefaultSubscription, "5ab00000-0000-4000-8000-00000000000b", "5ab00000-0000-4000-8000-00000000000c"}
-	s := &storm{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 7)), subs: opts.Subscriptions, clusters: map[string]another{}, targets: map[string][]network.ID{},
-		ill: map[string]time.Time{}, hands: map[string][]time.Time{}, lost: map[network.ID]lost{}, looked: map[string]time.Time{}, told: map[int64]bool{}}
+	s := &storm{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 7)), subs: opts.Subscriptions, clusters: map[string]another{}, targets: map[string][]arm.ID{},
+		ill: map[string]time.Time{}, hands: map[string][]time.Time{}, lost: map[arm.ID]lost{}, looked: map[string]time.Time{}, told: map[int64]bool{}}
 	s.interval = []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}[s.by.IntN(3)]
 	for i := range 3 + s.by.IntN(6) {
 		name := fmt.Sprintf("c%d", i)
@@ -93,7 +93,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		s.edit(s.clusters[name].target, func(p object) { p["routes"] = []any{route("theirs", fmt.Sprintf("172.16.%d.0/24", i), "10.9.9.9")} })
 	}
 	for i, name := range s.names {
-		s.targets[name] = []network.ID{s.clusters[name].target}
+		s.targets[name] = []arm.ID{s.clusters[name].target}
 		if i > 0 && s.by.IntN(3) == 0 { // a chain
 			s.targets[name] = append(s.targets[name], s.clusters[s.names[i-1]].target)
 		}
@@ -110,7 +110,7 @@ type confined struct {
 	s *storm
 }
 
-func (c confined) Write(ctx context.Context, id network.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
+func (c confined) Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
 	for name, a := range c.s.clusters {
 		if id.Equal(a.subnet) || slices.ContainsFunc(c.s.targets[name], id.Equal) {
 			return c.Azure.Write(ctx, id, edit, calls)
@@ -179,7 +179,7 @@ func (s *storm) group(names ...string) []string {
 		}
 		in[queue[0]] = true
 		for _, other := range s.names {
-			if slices.ContainsFunc(s.targets[other], func(id network.ID) bool { return slices.ContainsFunc(s.targets[queue[0]], id.Equal) }) {
+			if slices.ContainsFunc(s.targets[other], func(id arm.ID) bool { return slices.ContainsFunc(s.targets[queue[0]], id.Equal) }) {
 				queue = append(queue, other)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // trigger is what a worker has to do before its next tick.
@@ -80,7 +80,7 @@ const mostUnknown, unknownFor = 200, 2 * time.Minute
 // one of these or in the node resource group. Caller is who has changed them, "" where that is not
 // known; it is shown, and nothing else is done with it. It returns how many clusters that are. What
 // concerns none of them costs nothing. It may be called at any time.
-func (k *Keeper) Wake(caller string, resources ...network.ID) int {
+func (k *Keeper) Wake(caller string, resources ...arm.ID) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := trigger{at: time.Now()}
@@ -121,12 +121,12 @@ func (k *Keeper) trigger(clusters map[string]bool, t trigger) {
 }
 
 // concerned returns the clusters that a resource concerns.
-func (k *Keeper) concerned(id network.ID) []string {
+func (k *Keeper) concerned(id arm.ID) []string {
 	found := slices.Concat(k.around[id.Key()], k.around[id.Group().Key()])
 	if scope, _, about := strings.Cut(id.Key(), "/providers/microsoft.authorization/"); about {
 		return k.within(scope)
 	}
-	for ; id != "" && !id.Is(network.TypeResourceGroup); id = id.Parent() {
+	for ; id != "" && !id.Is(arm.TypeResourceGroup); id = id.Parent() {
 		found = append(found, k.users[id.Key()]...)
 	}
 	return found
@@ -163,5 +163,5 @@ func (k *Keeper) wakeUnknown() {
 }
 
 func (k *Keeper) forgetUnknown() {
-	maps.DeleteFunc(k.unknown, func(_ network.ID, t trigger) bool { return time.Since(t.at) > unknownFor })
+	maps.DeleteFunc(k.unknown, func(_ arm.ID, t trigger) bool { return time.Since(t.at) > unknownFor })
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestRepairs: a route of a target is a repair where it was seen as it should be and was changed in the target only. Whatever the cluster's
@@ -47,7 +47,7 @@ func TestRepairs(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
-		without := func(table network.ID, prefix string) {
+		without := func(table arm.ID, prefix string) {
 			w.edit(table, func(p object) {
 				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool { return r.(object)["properties"].(object)["addressPrefix"] == prefix })
 			})

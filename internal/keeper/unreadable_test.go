@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestListRefused: a list that is refused is replaced by GETs and not tried again; tables and subnets stay readable.
@@ -172,7 +172,7 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		sub := emulator.DefaultSubscription
-		cluster := network.ResourceID(sub, "rg", network.TypeCluster, "plain")
+		cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "plain")
 		w.put(cluster.Group(), object{})
 		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
@@ -195,7 +195,7 @@ func TestIdleReadsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		sub := emulator.DefaultSubscription
-		overlay := network.ResourceID(sub, "shop-rg", network.TypeCluster, "overlay")
+		overlay := arm.ResourceID(sub, "shop-rg", arm.TypeCluster, "overlay")
 		w.put(overlay, object{"properties": object{
 			"networkProfile":    object{"networkPlugin": "azure", "networkPluginMode": "overlay"},
 			"agentPoolProfiles": []any{object{"name": "np", "count": 2}},

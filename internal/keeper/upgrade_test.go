@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. In the end the target says what the
@@ -139,7 +139,7 @@ func TestSubnetsRenamed(t *testing.T) {
 		})
 		w.strip(w.demo.NodeSubnet)
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.SubnetMissing)
-		if got := w.tableOf(network.ID(string(spare.Parent()) + "/subnets/renamed")); got != "" {
+		if got := w.tableOf(arm.ID(string(spare.Parent()) + "/subnets/renamed")); got != "" {
 			t.Errorf("a subnet that nobody configured was given %s", got)
 		}
 	})

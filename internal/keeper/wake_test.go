@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // another is one more cluster, with a network and a table of its own.
-type another struct{ cluster, subnet, table, target network.ID }
+type another struct{ cluster, subnet, table, target arm.ID }
 
 // addCluster makes one in a resource group of its name, on 10.<net>.1.0/24.
 func (w *world) addCluster(name, net string) another {
@@ -27,10 +27,10 @@ func (w *world) addCluster(name, net string) another {
 }
 
 func (w *world) addClusterIn(sub, name, net string) another {
-	vnet := network.ResourceID(sub, name+"-rg", network.TypeVNet, name+"-vnet")
+	vnet := arm.ResourceID(sub, name+"-rg", arm.TypeVNet, name+"-vnet")
 	a := another{
-		network.ResourceID(sub, name+"-rg", network.TypeCluster, name), vnet.Child("subnets", "nodes"),
-		network.ResourceID(sub, name+"-rg", network.TypeRouteTable, name+"-rt"), network.ResourceID(sub, name+"-rg", network.TypeRouteTable, name+"-target"),
+		arm.ResourceID(sub, name+"-rg", arm.TypeCluster, name), vnet.Child("subnets", "nodes"),
+		arm.ResourceID(sub, name+"-rg", arm.TypeRouteTable, name+"-rt"), arm.ResourceID(sub, name+"-rg", arm.TypeRouteTable, name+"-target"),
 	}
 	w.put(a.cluster.Group(), object{})
 	w.putTable(a.table)
@@ -128,19 +128,19 @@ func TestConcerned(t *testing.T) {
 		play := w.addCluster("play", "50")
 		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target, w.demo.GatewayTable))
 		w.round(k)
-		upper := func(id network.ID) network.ID { return network.ID(strings.ToUpper(string(id))) }
+		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		for _, c := range []struct {
-			id   network.ID
+			id   arm.ID
 			want int
 		}{
 			{w.demo.Cluster, 1}, {upper(w.demo.Cluster), 1}, {w.demo.Cluster.Child("agentPools", "np"), 1},
 			{w.demo.NodeSubnet, 1}, {upper(w.demo.NodeSubnet), 1}, {w.demo.NodeSubnet.Parent(), 1}, {w.demo.GatewaySubnet, 1},
 			{w.demo.ClusterTable, 1}, {w.demo.ClusterTable.Child("routes", "r"), 1}, {w.demo.ClusterTable + "/providers/Microsoft.Authorization/locks/l", 1},
 			{w.demo.GatewayTable, 2}, {play.target, 1}, {play.table, 1},
-			{network.ResourceID(emulator.DefaultSubscription, "mc_play-rg_play_westeurope", network.TypeScaleSet, "aks-np-vmss"), 1},
-			{network.GroupID(emulator.DefaultSubscription, "MC_play-rg_play_westeurope"), 1},
-			{play.subnet.Parent().Child("subnets", "other"), 0}, {network.ResourceID(emulator.DefaultSubscription, "play-rg", network.TypeRouteTable, "stranger"), 0},
-			{network.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {network.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
+			{arm.ResourceID(emulator.DefaultSubscription, "mc_play-rg_play_westeurope", arm.TypeScaleSet, "aks-np-vmss"), 1},
+			{arm.GroupID(emulator.DefaultSubscription, "MC_play-rg_play_westeurope"), 1},
+			{play.subnet.Parent().Child("subnets", "other"), 0}, {arm.ResourceID(emulator.DefaultSubscription, "play-rg", arm.TypeRouteTable, "stranger"), 0},
+			{arm.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {arm.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
 		} {
 			if got := k.Wake("", c.id); got != c.want {
 				t.Errorf("%q wakes %d clusters, want %d", c.id, got, c.want)
@@ -172,7 +172,7 @@ func TestWoken(t *testing.T) {
 		since := w.mark()
 		asked := time.Now()
 		k.Wake("", w.demo.NodeSubnet)
-		k.Wake("", network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeRouteTable, "stranger"))
+		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable, "stranger"))
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) || r[0].Started.Sub(asked) > 10*time.Millisecond {
 			t.Fatalf("the rounds: %+v", r)
@@ -184,7 +184,7 @@ func TestWoken(t *testing.T) {
 			}
 		}
 		since = w.mark()
-		k.Wake("", network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeRouteTable, "stranger"))
+		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable, "stranger"))
 		if r := k.since(time.Minute); len(r) > 0 || len(since()) > 0 {
 			t.Errorf("a stranger's event led to %+v and %v", r, calls(since()))
 		}
@@ -285,7 +285,7 @@ func TestIll(t *testing.T) {
 		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503, Code: "ServiceUnavailable", RetryAfter: 20})
 		k.since(4 * time.Minute) // the first time it keeps the others waiting
 		for i := range 5 {
-			subnet := []network.ID{w.demo.NodeSubnet, w.demo.GatewaySubnet}[i%2]
+			subnet := []arm.ID{w.demo.NodeSubnet, w.demo.GatewaySubnet}[i%2]
 			w.strip(subnet)
 			k.since(31 * time.Second)
 			if w.tableOf(subnet) == "" {
@@ -318,7 +318,7 @@ func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		lost := configure("lost", network.ResourceID(emulator.DefaultSubscription, "rg", network.TypeCluster, "lost"))
+		lost := configure("lost", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeCluster, "lost"))
 		k := w.run(time.Hour, w.demoConfig(), lost)
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet) // its table is remembered, so that the log need not be asked
@@ -333,7 +333,7 @@ func TestReload(t *testing.T) {
 		if got := calls(since()); slices.Contains(got, "GET values") {
 			t.Errorf("what was known is forgotten: %v", got)
 		}
-		if k.Wake("", network.ID(lost.Spec.ClusterID)) != 0 || k.Wake("", play.table) != 1 {
+		if k.Wake("", arm.ID(lost.Spec.ClusterID)) != 0 || k.Wake("", play.table) != 1 {
 			t.Error("events wake by the old config")
 		}
 		k.since(time.Minute)

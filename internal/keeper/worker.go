@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -376,7 +376,7 @@ func (w *worker) nameOf(cluster string) string {
 }
 
 // idOf returns the ID of a config's cluster.
-func idOf(c v1alpha1.ClusterRoutes) network.ID { return network.ID(c.Spec.ClusterID) }
+func idOf(c v1alpha1.ClusterRoutes) arm.ID { return arm.ID(c.Spec.ClusterID) }
 
 // chosen reports whether a request is for changes of a verb.
 func (q *request) chosen(c plan.Change) bool { return slices.Contains(q.Verbs, c.Verb) }

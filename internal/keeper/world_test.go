@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -55,14 +55,14 @@ const (
 	aksAPI     = "2025-10-01"
 )
 
-func api(id network.ID) string {
+func api(id arm.ID) string {
 	if strings.Contains(id.Key(), "containerservice") {
 		return aksAPI
 	}
 	return networkAPI
 }
 
-func (w *world) get(id network.ID) object {
+func (w *world) get(id arm.ID) object {
 	w.t.Helper()
 	doc, err := w.op.Get(id, api(id))
 	if err != nil {
@@ -71,9 +71,9 @@ func (w *world) get(id network.ID) object {
 	return doc
 }
 
-func (w *world) put(id network.ID, doc object) {
+func (w *world) put(id arm.ID, doc object) {
 	w.t.Helper()
-	if doc["location"] == nil && !id.Is(network.TypeSubnet) {
+	if doc["location"] == nil && !id.Is(arm.TypeSubnet) {
 		doc["location"] = "westeurope"
 	}
 	if err := w.op.Put(id, api(id), doc); err != nil {
@@ -82,14 +82,14 @@ func (w *world) put(id network.ID, doc object) {
 }
 
 // edit changes a resource's properties.
-func (w *world) edit(id network.ID, change func(properties object)) {
+func (w *world) edit(id arm.ID, change func(properties object)) {
 	w.t.Helper()
 	doc := w.get(id)
 	change(doc["properties"].(object))
 	w.put(id, doc)
 }
 
-func (w *world) strip(subnets ...network.ID) {
+func (w *world) strip(subnets ...arm.ID) {
 	for _, id := range subnets {
 		w.edit(id, func(p object) { delete(p, "routeTable") })
 	}
@@ -100,7 +100,7 @@ func route(name, prefix, hop string) object {
 }
 
 // putTable writes a table with routes "name prefix hop".
-func (w *world) putTable(id network.ID, routes ...string) {
+func (w *world) putTable(id arm.ID, routes ...string) {
 	w.t.Helper()
 	list := []any{}
 	for _, text := range routes {
@@ -111,7 +111,7 @@ func (w *world) putTable(id network.ID, routes ...string) {
 }
 
 // routes reads a table's routes as "prefix>hop", sorted.
-func (w *world) routes(id network.ID) []string {
+func (w *world) routes(id arm.ID) []string {
 	w.t.Helper()
 	var out []string
 	for _, r := range w.get(id)["properties"].(object)["routes"].([]any) {
@@ -126,7 +126,7 @@ func (w *world) routes(id network.ID) []string {
 	return out
 }
 
-func (w *world) expectRoutes(id network.ID, want ...string) {
+func (w *world) expectRoutes(id arm.ID, want ...string) {
 	w.t.Helper()
 	slices.Sort(want)
 	if got := w.routes(id); !slices.Equal(got, want) {
@@ -135,15 +135,15 @@ func (w *world) expectRoutes(id network.ID, want ...string) {
 }
 
 // tableOf returns the table a subnet has, or "".
-func (w *world) tableOf(subnet network.ID) network.ID {
+func (w *world) tableOf(subnet arm.ID) arm.ID {
 	w.t.Helper()
 	link, _ := w.get(subnet)["properties"].(object)["routeTable"].(object)
 	id, _ := link["id"].(string)
-	return network.ID(id)
+	return arm.ID(id)
 }
 
 // configure makes the config of a cluster.
-func configure(name string, cluster network.ID, targets ...network.ID) v1alpha1.ClusterRoutes {
+func configure(name string, cluster arm.ID, targets ...arm.ID) v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(cluster)
 	for _, id := range targets {

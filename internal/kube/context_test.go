@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // contexts writes a kubeconfig with contexts that lead to servers: "name server [tls-server-name]". The first is the current one.
@@ -53,7 +53,7 @@ func TestContext(t *testing.T) {
 		"none leads there":                    {[]string{other}, Options{Cluster: cluster}, "!no kubeconfig leads to the cluster: "},
 		"another host that begins the same":   {[]string{"evil https://" + shopHost + ".example"}, Options{Cluster: cluster}, "!az aks get-credentials -g shop-rg -n shop --subscription "},
 		"named, and not there":                {[]string{mine, other}, Options{Context: "prod"}, `!has no context "prod" (of shop, other)`},
-		"stopped":                             {[]string{mine}, Options{Cluster: &network.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription() + ")"},
+		"stopped":                             {[]string{mine}, Options{Cluster: &inventory.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription() + ")"},
 		"a file that is not there, among two": {[]string{"", mine}, Options{Cluster: cluster}, "shop"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // local is a local Azure over HTTPS with the demo's cluster, and the kubeconfig of that.
@@ -39,10 +40,10 @@ func newLocal(t *testing.T) *local {
 }
 
 // cluster reads a cluster's document.
-func (l *local) cluster(id network.ID) *network.Cluster {
+func (l *local) cluster(id arm.ID) *inventory.Cluster {
 	l.Helper()
 	status, raw := l.client.Do("GET", id, "2025-10-01", nil)
-	c, err := network.DecodeCluster(raw)
+	c, err := inventory.DecodeCluster(raw)
 	if err != nil {
 		l.Fatal(status, err)
 	}
@@ -62,7 +63,7 @@ func TestEmulator(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, raw := l.client.Do("GET", l.demo.ClusterTable, "2025-05-01", nil)
-	table, err := network.DecodeRouteTable(raw)
+	table, err := inventory.DecodeRouteTable(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestEmulator(t *testing.T) {
 // TestAnotherCluster asks for one cluster with the kubeconfig of another, and with one that leads nowhere from here.
 func TestAnotherCluster(t *testing.T) {
 	l := newLocal(t)
-	id := network.ResourceID(l.demo.Cluster.Subscription(), "shop-rg", network.TypeCluster, "other")
+	id := arm.ResourceID(l.demo.Cluster.Subscription(), "shop-rg", arm.TypeCluster, "other")
 	if err := l.client.Put(id, "2025-10-01", map[string]any{"location": "westeurope", "properties": map[string]any{
 		"agentPoolProfiles":      []any{map[string]any{"name": "np", "mode": "System", "count": 1}},
 		"apiServerAccessProfile": map[string]any{"enablePrivateCluster": true},
@@ -149,9 +150,9 @@ func TestKubelogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := network.GroupID(emulator.DefaultSubscription, "shop-rg")
-	id := network.ResourceID(group.Subscription(), group.Name(), network.TypeCluster, "shop")
-	put := func(id network.ID, version string, body map[string]any) {
+	group := arm.GroupID(emulator.DefaultSubscription, "shop-rg")
+	id := arm.ResourceID(group.Subscription(), group.Name(), arm.TypeCluster, "shop")
+	put := func(id arm.ID, version string, body map[string]any) {
 		t.Helper()
 		if err := client.Put(id, version, body); err != nil {
 			t.Fatal(err)
@@ -177,13 +178,13 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", plugins+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	read := func() (*network.Kubernetes, error) {
+	read := func() (*inventory.Kubernetes, error) {
 		return load(t, Options{Kubeconfig: file, Cluster: l.cluster(id)}).Read(t.Context())
 	}
 	_, err = read()
 	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+` --role 'Azure Kubernetes Service RBAC Cluster Admin' --scope `+string(id))
 	grant := func(n int, role string) {
-		put(id+network.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)), "2022-04-01", map[string]any{"properties": map[string]any{
+		put(id+arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)), "2022-04-01", map[string]any{"properties": map[string]any{
 			"roleDefinitionId": "/subscriptions/" + id.Subscription() + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID,
 		}})
 	}

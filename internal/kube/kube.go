@@ -27,8 +27,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Options say which API server is meant.
@@ -39,7 +40,7 @@ type Options struct {
 	Context string
 	// Cluster is the cluster that is meant. Nothing that is read of another one is taken for its own. Nil: whatever the context
 	// leads to.
-	Cluster *network.Cluster
+	Cluster *inventory.Cluster
 	// Timeout is how long one answer may take, a login by a plugin not included. 0: a minute.
 	Timeout time.Duration
 }
@@ -49,7 +50,7 @@ var ErrNoContext = errors.New("no kubeconfig leads to the cluster")
 
 // Client reads from one API server.
 type Client struct {
-	cluster *network.Cluster // that is meant, or nil
+	cluster *inventory.Cluster // that is meant, or nil
 	// proven is set where the address is the cluster's by its own document. Otherwise its nodes have to show it.
 	proven  bool
 	context string
@@ -181,7 +182,7 @@ func among(names []string) string {
 }
 
 // getCredentials is the command that gets a kubeconfig.
-func getCredentials(c *network.Cluster) string {
+func getCredentials(c *inventory.Cluster) string {
 	which := " -g GROUP -n NAME"
 	if c != nil {
 		which = named(c.ID)
@@ -190,6 +191,6 @@ func getCredentials(c *network.Cluster) string {
 }
 
 // named are the arguments by which az finds a cluster, with the subscription: names repeat in others.
-func named(id network.ID) string {
+func named(id arm.ID) string {
 	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(), id.Subscription()).String()
 }

@@ -22,13 +22,13 @@ import (
 	"testing"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // shop is the cluster that is meant in these tests.
-func shop(t *testing.T, fqdn string) *network.Cluster {
+func shop(t *testing.T, fqdn string) *inventory.Cluster {
 	t.Helper()
-	c, err := network.DecodeCluster(fmt.Appendf(nil, `{"id":"/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop",
+	c, err := inventory.DecodeCluster(fmt.Appendf(nil, `{"id":"/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop",
 		"properties":{"nodeResourceGroup":"MC_shop","fqdn":%q,"networkProfile":{"networkPlugin":"kubenet"}}}`, fqdn))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
@@ -29,22 +29,22 @@ const (
 
 // Read reads the nodes and the pods of the cluster. What may not be read is left out, and the note says so; where neither may be,
 // that is an error. Errors are one line, and say what to do next.
-func (c *Client) Read(ctx context.Context) (*network.Kubernetes, error) {
-	nodes, nodesErr := list(ctx, c, "nodes", network.DecodeNodes, network.Node.Compare)
+func (c *Client) Read(ctx context.Context) (*inventory.Kubernetes, error) {
+	nodes, nodesErr := list(ctx, c, "nodes", inventory.DecodeNodes, inventory.Node.Compare)
 	if nodesErr != nil && !refused(nodesErr) {
 		return nil, nodesErr
 	}
 	if err := c.prove(nodes, nodesErr); err != nil {
 		return nil, err
 	}
-	pods, podsErr := list(ctx, c, "pods", network.DecodePods, network.Pod.Compare)
+	pods, podsErr := list(ctx, c, "pods", inventory.DecodePods, inventory.Pod.Compare)
 	switch {
 	case podsErr != nil && ctx.Err() != nil:
 		return nil, podsErr
 	case nodesErr != nil && podsErr != nil:
 		return nil, nodesErr
 	}
-	k := &network.Kubernetes{Nodes: nodes, Pods: pods}
+	k := &inventory.Kubernetes{Nodes: nodes, Pods: pods}
 	if err := cmp.Or(nodesErr, podsErr); err != nil {
 		k.Note = err.Error()
 	}
@@ -52,7 +52,7 @@ func (c *Client) Read(ctx context.Context) (*network.Kubernetes, error) {
 }
 
 // prove makes sure that the nodes are the meant cluster's.
-func (c *Client) prove(nodes []network.Node, failed error) error {
+func (c *Client) prove(nodes []inventory.Node, failed error) error {
 	if c.cluster == nil {
 		return nil
 	}

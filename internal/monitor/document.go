@@ -8,7 +8,8 @@ import (
 
 	"github.com/tidwall/sjson"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // resource is a document of either type, as far as it is ours.
@@ -17,13 +18,13 @@ type resource struct {
 	Properties struct {
 		Enabled *bool `json:"enabled"`
 		// of an alert rule
-		Scopes    []network.ID `json:"scopes"`
+		Scopes    []arm.ID `json:"scopes"`
 		Condition struct {
 			AllOf []condition `json:"allOf"`
 		} `json:"condition"`
 		Actions struct {
 			ActionGroups []struct {
-				ActionGroupID network.ID `json:"actionGroupId"`
+				ActionGroupID arm.ID `json:"actionGroupId"`
 			} `json:"actionGroups"`
 		} `json:"actions"`
 		// of an action group
@@ -91,9 +92,9 @@ type receiver struct {
 // wanted is a resource as it is to be.
 type wanted struct {
 	Installation
-	id     network.ID
-	scopes []network.ID // of an alert rule
-	group  network.ID   // the action group it tells
+	id     arm.ID
+	scopes []arm.ID // of an alert rule
+	group  arm.ID   // the action group it tells
 	// keep leaves scopes that are there and not wanted: not all that is to be watched is known.
 	keep bool
 }
@@ -105,7 +106,7 @@ func (w wanted) receiver() receiver {
 	}
 }
 
-func (w wanted) isRule() bool { return w.id.Is(network.TypeAlertRule) }
+func (w wanted) isRule() bool { return w.id.Is(arm.TypeAlertRule) }
 
 // difference is one thing that is not as wanted, and the edits that make it so.
 type difference struct {
@@ -186,7 +187,7 @@ func (w wanted) ruleDifferences(have resource, note func(string, ...edit)) {
 	more, fewer := without(w.scopes, p.Scopes), without(p.Scopes, w.scopes)
 	scopes := w.scopes
 	if w.keep {
-		scopes, fewer = outermost(network.SortIDs(slices.Concat(w.scopes, p.Scopes))), nil
+		scopes, fewer = outermost(inventory.SortIDs(slices.Concat(w.scopes, p.Scopes))), nil
 		more = without(scopes, p.Scopes)
 	}
 	if len(more)+len(fewer) > 0 {
@@ -212,8 +213,8 @@ func (w wanted) ruleDifferences(have resource, note func(string, ...edit)) {
 }
 
 // without returns the IDs of a list that are not in another.
-func without(ids, other []network.ID) []network.ID {
-	return slices.DeleteFunc(slices.Clone(ids), func(id network.ID) bool { return slices.ContainsFunc(other, id.Equal) })
+func without(ids, other []arm.ID) []arm.ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id arm.ID) bool { return slices.ContainsFunc(other, id.Equal) })
 }
 
 func (w wanted) groupDifferences(have resource, note func(string, ...edit)) {

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/monitor"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // hook is the keeper's end: which operations it was told of, and how often.
@@ -68,11 +69,11 @@ func TestEveryOperationFires(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
-		s := network.NewSnapshot()
-		if err := c.Read(t.Context(), s, network.Wanted{Clusters: []network.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+		s := inventory.NewSnapshot()
+		if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		spare := network.ResourceID(d.Cluster.Subscription(), "net-rg", network.TypeRouteTable, "spare-rt")
+		spare := arm.ResourceID(d.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "spare-rt")
 		watched, err := monitor.Watch(s, []v1alpha1.ClusterRoutes{{Metadata: v1alpha1.Metadata{Name: "shop"}, Spec: v1alpha1.Spec{
 			ClusterID: string(d.Cluster), RouteTableID: string(d.ClusterTable), Targets: []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}, {RouteTableID: string(spare)}},
 		}}})
@@ -83,7 +84,7 @@ func TestEveryOperationFires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, err := monitor.New("", []network.ID{d.Cluster.Group()}, webhook)
+		i, err := monitor.New("", []arm.ID{d.Cluster.Group()}, webhook)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,13 +100,13 @@ func TestEveryOperationFires(t *testing.T) {
 		}
 
 		const version = "2025-05-01"
-		do := func(method string, id network.ID, body string) {
+		do := func(method string, id arm.ID, body string) {
 			t.Helper()
 			var raw []byte
 			if body != "" {
 				raw = []byte(body)
 			}
-			if id.Is(network.TypeVNet) || id.Equal(d.Cluster) && method == http.MethodPut {
+			if id.Is(arm.TypeVNet) || id.Equal(d.Cluster) && method == http.MethodPut {
 				_, raw = op.Do(http.MethodGet, id, version, nil)
 			}
 			if status, answer := op.Do(method, id, version, raw); status >= 300 {
@@ -130,7 +131,7 @@ func TestEveryOperationFires(t *testing.T) {
 		listed := monitor.Operations()
 		for _, step := range []struct {
 			operation, method string
-			id                network.ID
+			id                arm.ID
 			body              string
 		}{
 			{"Microsoft.Network/routeTables/write", "PUT", spare, `{"location":"westeurope"}`},
@@ -145,8 +146,8 @@ func TestEveryOperationFires(t *testing.T) {
 			{"Microsoft.ContainerService/managedClusters/agentPools/delete", "DELETE", pool, ""},
 			{"Microsoft.ContainerService/managedClusters/delete", "DELETE", d.Cluster, ""},
 			// Nobody asked for these: another operation, and another resource.
-			{"", "PUT", network.ResourceID(vnet.Subscription(), "net-rg", network.TypeSecurityGroup, "x"), `{"location":"westeurope"}`},
-			{"", "PUT", network.ResourceID(vnet.Subscription(), "net-rg", network.TypeRouteTable, "x"), `{"location":"westeurope"}`},
+			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeSecurityGroup, "x"), `{"location":"westeurope"}`},
+			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeRouteTable, "x"), `{"location":"westeurope"}`},
 		} {
 			h.take()
 			do(step.method, step.id, step.body)

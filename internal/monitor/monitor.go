@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Operations are the ones that matter, as the activity log names them. What makes a cluster larger is told by its own table, in which its
@@ -54,15 +54,15 @@ const (
 // Installation is what one keeper has in Azure Monitor: an alert rule and an action group in each subscription.
 type Installation struct {
 	name    string
-	groups  map[string]network.ID // by the subscription
+	groups  map[string]arm.ID // by the subscription
 	webhook Webhook
 }
 
 var nameShape = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // New describes an installation. The name tells several keepers apart, and may be empty. There is one resource group for each subscription.
-func New(name string, groups []network.ID, webhook Webhook) (Installation, error) {
-	i := Installation{prefix, map[string]network.ID{}, webhook}
+func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
+	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {
 		if !nameShape.MatchString(name) {
 			return i, fmt.Errorf("%q is no name for it, expected up to 40 lower-case letters, digits and hyphens", name)
@@ -83,7 +83,7 @@ func New(name string, groups []network.ID, webhook Webhook) (Installation, error
 func (i Installation) Name() string { return i.name }
 
 // Group is the resource group for a subscription.
-func (i Installation) Group(subscription string) (network.ID, error) {
+func (i Installation) Group(subscription string) (arm.ID, error) {
 	group, known := i.groups[strings.ToLower(subscription)]
 	if !known {
 		return "", fmt.Errorf("in subscription %s there are resources to watch, and no resource group in it is named: an alert rule works in its own subscription", subscription)
@@ -97,7 +97,7 @@ func (i Installation) Tags() map[string]string {
 }
 
 // mine reports whether a resource was made for the installation: its name and its tags agree.
-func (i Installation) mine(d network.Document) bool {
+func (i Installation) mine(d arm.Document) bool {
 	var doc struct{ Tags map[string]string }
 	if json.Unmarshal(d.Raw, &doc) != nil {
 		return false

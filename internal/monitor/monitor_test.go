@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
@@ -33,9 +34,9 @@ func config(change func(*v1alpha1.Spec)) []v1alpha1.ClusterRoutes {
 }
 
 // snapshot is a cluster whose node subnets have a table.
-func snapshot(t *testing.T, table network.ID) *network.Snapshot {
+func snapshot(t *testing.T, table arm.ID) *inventory.Snapshot {
 	t.Helper()
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	err := s.Add([]byte(`{"id":"` + cluster + `","properties":{"nodeResourceGroup":"MC_shop","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
 		"agentPoolProfiles":[{"name":"a","count":1,"vnetSubnetID":"` + vnet + `/subnets/nodes"},{"name":"b","count":1,"vnetSubnetID":"` + strings.ToUpper(vnet) + `/subnets/more"}]}}`))
 	for _, name := range []string{"nodes", "more"} {
@@ -68,7 +69,7 @@ func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*v1alpha1.Spec)
-		prepare func(*network.Snapshot)
+		prepare func(*inventory.Snapshot)
 		want    []string
 		unknown string
 	}{
@@ -79,17 +80,17 @@ func TestWatch(t *testing.T) {
 		{"a guarded subnet's network and table", func(s *v1alpha1.Spec) {
 			s.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: hub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub/subnets/gw", RouteTableID: target}}
 		}, nil, append(slices.Clone(all), lower(hub+"/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")...), ""},
-		{"a cluster that is not there", nil, func(s *network.Snapshot) {
-			delete(s.Clusters, network.ID(cluster).Key())
-			s.Unread[network.ID(cluster).Key()] = network.Unread{ID: cluster, Absent: true, Status: 404}
+		{"a cluster that is not there", nil, func(s *inventory.Snapshot) {
+			delete(s.Clusters, arm.ID(cluster).Key())
+			s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Absent: true, Status: 404}
 		}, lower(cluster, own, target), "cluster shop does not exist"},
-		{"a table that nobody knows", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *network.Snapshot) {
+		{"a table that nobody knows", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
 			known := s.Learn(cluster)
 			known.LogRead, known.ManagedRead = true, true
 		}, lower(cluster, managed, vnet, target), "which table is the own one of cluster shop is not known"},
 	} {
 		configs := config(c.change)
-		s := snapshot(t, network.ID(configs[0].Spec.RouteTableID))
+		s := snapshot(t, arm.ID(configs[0].Spec.RouteTableID))
 		if c.prepare != nil {
 			c.prepare(s)
 		}
@@ -101,8 +102,8 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nunknown: %q\nwant\n%s", c.name, err, strings.Join(got, "\n"), w.Unknown, strings.Join(c.want, "\n"))
 		}
 	}
-	s := network.NewSnapshot()
-	s.Unread[network.ID(cluster).Key()] = network.Unread{ID: cluster, Status: 403, Code: "AuthorizationFailed", Message: "no"}
+	s := inventory.NewSnapshot()
+	s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Status: 403, Code: "AuthorizationFailed", Message: "no"}
 	if _, err := Watch(s, config(nil)); err == nil || !strings.Contains(err.Error(), "AuthorizationFailed") {
 		t.Errorf("an unread cluster: %v", err)
 	}
@@ -111,21 +112,21 @@ func TestWatch(t *testing.T) {
 // TestCoarse: many scopes become groups, and many groups the subscription; everything stays inside.
 func TestCoarse(t *testing.T) {
 	for _, c := range []struct{ tables, groups, want int }{{maxScopes, 3, maxScopes}, {maxScopes + 1, 3, 3}, {maxScopes + 1, maxScopes + 1, 1}} {
-		var ids []network.ID
+		var ids []arm.ID
 		for i := range c.tables {
-			ids = append(ids, network.ResourceID(network.ID(one).Subscription(), fmt.Sprintf("g%d", i%c.groups), network.TypeRouteTable, fmt.Sprintf("t%d", i)))
+			ids = append(ids, arm.ResourceID(arm.ID(one).Subscription(), fmt.Sprintf("g%d", i%c.groups), arm.TypeRouteTable, fmt.Sprintf("t%d", i)))
 		}
-		got := coarse(outermost(network.SortIDs(slices.Clone(ids))))
+		got := coarse(outermost(inventory.SortIDs(slices.Clone(ids))))
 		if len(got) != c.want {
 			t.Errorf("%+v: %d scopes", c, len(got))
 		}
 		for _, id := range ids {
-			if !slices.ContainsFunc(got, func(scope network.ID) bool { return within(id, scope) }) {
+			if !slices.ContainsFunc(got, func(scope arm.ID) bool { return within(id, scope) }) {
 				t.Errorf("%+v: %s is watched no more", c, id)
 			}
 		}
 	}
-	if within(one+"/resourceGroups/net-rg2", one+"/resourceGroups/net-rg") || !within(vnet+"/subnets/x", network.ID(strings.ToUpper(vnet))) {
+	if within(one+"/resourceGroups/net-rg2", one+"/resourceGroups/net-rg") || !within(vnet+"/subnets/x", arm.ID(strings.ToUpper(vnet))) {
 		t.Error("within")
 	}
 }
@@ -164,18 +165,18 @@ func TestWebhook(t *testing.T) {
 }
 
 // there plays Azure: it keeps what it is given.
-type there []network.Document
+type there []arm.Document
 
 func (a *there) carryOut(t *testing.T, changes []Change) {
 	t.Helper()
 	for _, c := range changes {
-		at := slices.IndexFunc(*a, func(d network.Document) bool { return d.ID.Equal(c.Resource) })
+		at := slices.IndexFunc(*a, func(d arm.Document) bool { return d.ID.Equal(c.Resource) })
 		if c.Verb == Create {
 			raw, err := sjson.SetBytes(c.Body, "id", c.Resource)
 			if err != nil || at >= 0 {
 				t.Fatal(err, at)
 			}
-			*a = append(*a, network.Document{ID: c.Resource, Raw: raw})
+			*a = append(*a, arm.Document{ID: c.Resource, Raw: raw})
 			continue
 		}
 		raw, err := c.Edit((*a)[at])
@@ -203,7 +204,7 @@ func verbs(changes []Change) string {
 }
 
 func TestPlan(t *testing.T) {
-	groups := []network.ID{one + "/resourceGroups/ops", hub + "/resourceGroups/hubops"}
+	groups := []arm.ID{one + "/resourceGroups/ops", hub + "/resourceGroups/hubops"}
 	install := func(webhook Webhook) Installation {
 		i, err := New("", groups, webhook)
 		if err != nil {
@@ -234,7 +235,7 @@ func TestPlan(t *testing.T) {
 	plan(i, w, azure, "")
 
 	// Whatever Azure's way of writing it down, it means the same; what does not is told.
-	rule := func(d network.Document) bool { return d.ID.Is(network.TypeAlertRule) && d.ID.ResourceGroup() == "ops" }
+	rule := func(d arm.Document) bool { return d.ID.Is(arm.TypeAlertRule) && d.ID.ResourceGroup() == "ops" }
 	with := func(path, value string) there {
 		changed := slices.Clone(azure)
 		at := slices.IndexFunc(changed, rule)
@@ -305,7 +306,7 @@ func TestPlan(t *testing.T) {
 	}
 	hidden := slices.Clone(azure)
 	for at, d := range hidden {
-		if d.ID.Is(network.TypeActionGroup) {
+		if d.ID.Is(arm.TypeActionGroup) {
 			if hidden[at].Raw, err = sjson.SetBytes(d.Raw, "properties.webhookReceivers.0.serviceUri", nil); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/sjson"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Verb is what a change does.
@@ -24,20 +24,20 @@ const (
 // Change is one resource to write or to delete. Why never holds what is secret.
 type Change struct {
 	Verb     Verb
-	Resource network.ID
+	Resource arm.ID
 	Why      []string
 	// Body is what is to be created.
 	Body []byte
 	// Edit changes a fresh document, of an update, and returns nil where there is nothing to change any more. One that is not ours any more
 	// is an error, also before a delete.
-	Edit func(network.Document) ([]byte, error)
+	Edit func(arm.Document) ([]byte, error)
 	// Left says how a document that was read after the change differs from what is wanted.
-	Left func(network.Document) []string
+	Left func(arm.Document) []string
 }
 
 // Plan compares what is to be watched with what is there: all alert rules and action groups of the installation's resource groups. Rules
 // come after the groups they tell, and go before them.
-func (i Installation) Plan(w Watched, have []network.Document) ([]Change, error) {
+func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 	var all []Change
 	used := map[string]bool{}
 	for _, s := range w.Subscriptions {
@@ -47,10 +47,10 @@ func (i Installation) Plan(w Watched, have []network.Document) ([]Change, error)
 	}
 	for _, s := range w.Subscriptions {
 		group := i.groups[strings.ToLower(s.Subscription)]
-		actions := i.in(group, network.TypeActionGroup)
+		actions := i.in(group, arm.TypeActionGroup)
 		for _, want := range []wanted{
 			{Installation: i, id: actions},
-			{Installation: i, id: i.in(group, network.TypeAlertRule), scopes: s.IDs, group: actions, keep: len(w.Unknown) > 0},
+			{Installation: i, id: i.in(group, arm.TypeAlertRule), scopes: s.IDs, group: actions, keep: len(w.Unknown) > 0},
 		} {
 			used[want.id.Key()] = true
 			c, err := want.change(have)
@@ -71,13 +71,13 @@ func (i Installation) Plan(w Watched, have []network.Document) ([]Change, error)
 	return all, nil
 }
 
-func (i Installation) in(group network.ID, resourceType string) network.ID {
-	return network.ResourceID(group.Subscription(), group.ResourceGroup(), resourceType, i.name)
+func (i Installation) in(group arm.ID, resourceType string) arm.ID {
+	return arm.ResourceID(group.Subscription(), group.ResourceGroup(), resourceType, i.name)
 }
 
 // change is what it takes, nil where nothing.
-func (w wanted) change(have []network.Document) (*Change, error) {
-	at := slices.IndexFunc(have, func(d network.Document) bool { return d.ID.Equal(w.id) })
+func (w wanted) change(have []arm.Document) (*Change, error) {
+	at := slices.IndexFunc(have, func(d arm.Document) bool { return d.ID.Equal(w.id) })
 	c := &Change{Verb: Create, Resource: w.id, Left: w.left}
 	var err error
 	if at < 0 {
@@ -98,7 +98,7 @@ func (w wanted) change(have []network.Document) (*Change, error) {
 		return nil, err
 	}
 	c.Verb, c.Why = Update, why
-	c.Edit = func(d network.Document) ([]byte, error) {
+	c.Edit = func(d arm.Document) ([]byte, error) {
 		if !w.mine(d) {
 			return nil, lost(d.ID)
 		}
@@ -111,7 +111,7 @@ func (w wanted) change(have []network.Document) (*Change, error) {
 	return c, nil
 }
 
-func (w wanted) left(d network.Document) []string {
+func (w wanted) left(d arm.Document) []string {
 	_, why, err := w.edited(d.Raw)
 	if err != nil {
 		return []string{err.Error()}
@@ -121,9 +121,9 @@ func (w wanted) left(d network.Document) []string {
 
 // Removal takes away what was made for the installation, and nothing else. An action group by which others receive as well stays, without
 // our webhook.
-func (i Installation) Removal(have []network.Document) []Change {
+func (i Installation) Removal(have []arm.Document) []Change {
 	var all []Change
-	for _, resourceType := range []string{network.TypeAlertRule, network.TypeActionGroup} {
+	for _, resourceType := range []string{arm.TypeAlertRule, arm.TypeActionGroup} {
 		for _, d := range have {
 			if !d.ID.Is(resourceType) || !i.mine(d) {
 				continue
@@ -140,8 +140,8 @@ func (i Installation) Removal(have []network.Document) []Change {
 	return all
 }
 
-func (i Installation) deletion(id network.ID) Change {
-	return Change{Verb: Delete, Resource: id, Edit: func(d network.Document) ([]byte, error) {
+func (i Installation) deletion(id arm.ID) Change {
+	return Change{Verb: Delete, Resource: id, Edit: func(d arm.Document) ([]byte, error) {
 		if _, others := receivers(d.Raw); !i.mine(d) || len(others) > 0 {
 			return nil, lost(id)
 		}
@@ -150,9 +150,9 @@ func (i Installation) deletion(id network.ID) Change {
 }
 
 // release takes our webhook out of an action group.
-func (i Installation) release(id network.ID, others []string) Change {
+func (i Installation) release(id arm.ID, others []string) Change {
 	c := Change{Verb: Update, Resource: id, Why: []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}}
-	c.Edit = func(d network.Document) ([]byte, error) {
+	c.Edit = func(d arm.Document) ([]byte, error) {
 		ours, _ := receivers(d.Raw)
 		if !i.mine(d) {
 			return nil, lost(id)
@@ -169,7 +169,7 @@ func (i Installation) release(id network.ID, others []string) Change {
 		}
 		return raw, nil
 	}
-	c.Left = func(d network.Document) []string {
+	c.Left = func(d arm.Document) []string {
 		if ours, _ := receivers(d.Raw); len(ours) > 0 {
 			return []string{"the webhook is still in it"}
 		}
@@ -178,7 +178,7 @@ func (i Installation) release(id network.ID, others []string) Change {
 	return c
 }
 
-func lost(id network.ID) error {
+func lost(id arm.ID) error {
 	return fmt.Errorf("%s was changed by somebody in the meantime and is left alone: look again", id)
 }
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -20,7 +21,7 @@ type Watched struct {
 // Scopes are the resources of one subscription in which the operations are watched: none lies inside another, in the order of their IDs.
 type Scopes struct {
 	Subscription string
-	IDs          []network.ID
+	IDs          []arm.ID
 }
 
 // maxScopes is how many scopes a rule is given before they are made coarser. How many Azure takes is not documented.
@@ -29,22 +30,22 @@ const maxScopes = 100
 // Watch collects what the configured clusters rest on: the clusters, their node resource groups (where managed tables and networks come
 // and go), their own tables, the networks of node subnets and guarded ones with their tables, and targets. A cluster that cannot be read
 // is an error: what follows from it would be taken out of the rules.
-func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, error) {
+func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, error) {
 	var w Watched
-	var ids []network.ID
+	var ids []arm.ID
 	taken := plan.TakenBy(configs)
 	for i := range configs {
 		c := &configs[i]
-		id := network.ID(c.Spec.ClusterID)
+		id := arm.ID(c.Spec.ClusterID)
 		ids = append(ids, id)
 		for _, t := range c.Spec.Targets {
-			ids = append(ids, network.ID(t.RouteTableID))
+			ids = append(ids, arm.ID(t.RouteTableID))
 		}
 		for _, g := range c.Spec.Guard.Subnets {
-			ids = append(ids, network.ID(g.SubnetID).Parent(), network.ID(g.RouteTableID))
+			ids = append(ids, arm.ID(g.SubnetID).Parent(), arm.ID(g.RouteTableID))
 		}
 		if c.Spec.RouteTableID != "" {
-			ids = append(ids, network.ID(c.Spec.RouteTableID))
+			ids = append(ids, arm.ID(c.Spec.RouteTableID))
 		}
 		cluster := s.Cluster(id)
 		if cluster == nil {
@@ -74,23 +75,23 @@ func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, erro
 }
 
 // bySubscription sorts IDs into subscriptions.
-func bySubscription(ids []network.ID) [][]network.ID {
-	var out [][]network.ID
-	for _, id := range network.SortIDs(slices.Clone(ids)) {
+func bySubscription(ids []arm.ID) [][]arm.ID {
+	var out [][]arm.ID
+	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
 		if n := len(out); n > 0 && strings.EqualFold(out[n-1][0].Subscription(), id.Subscription()) {
 			out[n-1] = append(out[n-1], id)
 		} else {
-			out = append(out, []network.ID{id})
+			out = append(out, []arm.ID{id})
 		}
 	}
 	return out
 }
 
 // outermost leaves out what lies inside another.
-func outermost(ids []network.ID) []network.ID {
-	var out []network.ID
+func outermost(ids []arm.ID) []arm.ID {
+	var out []arm.ID
 	for _, id := range ids {
-		if !slices.ContainsFunc(ids, func(o network.ID) bool { return !o.Equal(id) && within(id, o) }) {
+		if !slices.ContainsFunc(ids, func(o arm.ID) bool { return !o.Equal(id) && within(id, o) }) {
 			out = append(out, id)
 		}
 	}
@@ -98,19 +99,19 @@ func outermost(ids []network.ID) []network.ID {
 }
 
 // within reports whether a scope holds a resource.
-func within(id, scope network.ID) bool { return strings.HasPrefix(id.Key()+"/", scope.Key()+"/") }
+func within(id, scope arm.ID) bool { return strings.HasPrefix(id.Key()+"/", scope.Key()+"/") }
 
 // coarse makes scopes fewer: their resource groups in their place, or the subscription.
-func coarse(ids []network.ID) []network.ID {
+func coarse(ids []arm.ID) []arm.ID {
 	if len(ids) <= maxScopes {
 		return ids
 	}
-	groups := make([]network.ID, len(ids))
+	groups := make([]arm.ID, len(ids))
 	for i, id := range ids {
 		groups[i] = id.Group()
 	}
-	if groups = network.SortIDs(groups); len(groups) <= maxScopes {
+	if groups = inventory.SortIDs(groups); len(groups) <= maxScopes {
 		return groups
 	}
-	return []network.ID{network.ID("/subscriptions/" + ids[0].Subscription())}
+	return []arm.ID{arm.ID("/subscriptions/" + ids[0].Subscription())}
 }

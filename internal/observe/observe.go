@@ -9,15 +9,16 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Read reads what is wanted into the snapshot that it is about.
-type Read func(context.Context, network.Wanted) error
+type Read func(context.Context, inventory.Wanted) error
 
 // Until reads what is wanted, until nothing more is. What was tried must not be wanted again.
-func Until(ctx context.Context, read Read, wanted func() network.Wanted) error {
+func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error {
 	for w := wanted(); !w.Empty(); w = wanted() {
 		if err := read(ctx, w); err != nil {
 			return err
@@ -29,10 +30,10 @@ func Until(ctx context.Context, read Read, wanted func() network.Wanted) error {
 // Sources finds the clusters' own tables, reading what that takes, and returns those that were found.
 // Where tables have to be read for it, those that the configs name are read with them: one list may
 // show them all.
-func Sources(ctx context.Context, s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]network.ID, error) {
-	var sources []network.ID
-	err := Until(ctx, read, func() network.Wanted {
-		var want network.Wanted
+func Sources(ctx context.Context, s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
+	var sources []arm.ID
+	err := Until(ctx, read, func() inventory.Wanted {
+		var want inventory.Wanted
 		sources = nil
 		for i := range configs {
 			d := plan.Discover(s, &configs[i], taken)
@@ -51,14 +52,14 @@ func Sources(ctx context.Context, s *network.Snapshot, configs []v1alpha1.Cluste
 
 // Tables lists the tables that have not been tried yet: the given ones, the targets, and those to keep
 // on further subnets.
-func Tables(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, ids []network.ID) []network.ID {
+func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
 		for _, t := range c.Spec.Targets {
-			ids = append(ids, network.ID(t.RouteTableID))
+			ids = append(ids, arm.ID(t.RouteTableID))
 		}
 		for _, g := range c.Spec.Guard.Subnets {
-			ids = append(ids, network.ID(g.RouteTableID))
+			ids = append(ids, arm.ID(g.RouteTableID))
 		}
 	}
 	return Untried(s, ids)
@@ -66,22 +67,22 @@ func Tables(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, ids []network
 
 // Subnets lists the subnets that have not been tried yet: the clusters' node subnets, and those that are
 // guarded.
-func Subnets(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) []network.ID {
-	var ids []network.ID
+func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
+	var ids []arm.ID
 	for _, c := range configs {
-		if cluster := s.Cluster(network.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
 			ids = append(ids, s.NodeSubnetIDs(cluster)...)
 		}
 		for _, g := range c.Spec.Guard.Subnets {
-			ids = append(ids, network.ID(g.SubnetID))
+			ids = append(ids, arm.ID(g.SubnetID))
 		}
 	}
 	return Untried(s, ids)
 }
 
 // Untried are the subnets and tables that were neither read nor found unreadable, sorted, each once.
-func Untried(s *network.Snapshot, ids []network.ID) []network.ID {
-	return slices.DeleteFunc(network.SortIDs(ids), func(id network.ID) bool {
+func Untried(s *inventory.Snapshot, ids []arm.ID) []arm.ID {
+	return slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
 		_, unread := s.Unread[id.Key()]
 		return unread || s.Subnet(id) != nil || s.Table(id) != nil
 	})

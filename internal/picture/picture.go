@@ -10,14 +10,15 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Cluster is one cluster with all that its pod routes rest on.
 type Cluster struct {
 	Name     string         `json:"name"`
-	ID       network.ID     `json:"id"`
+	ID       arm.ID         `json:"id"`
 	Plugin   string         `json:"networkPlugin,omitempty"`
 	Nodes    int            `json:"nodes"` // as its pools count them
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
@@ -38,13 +39,13 @@ const (
 
 // Subnet is a subnet, and the table that is on it.
 type Subnet struct {
-	ID       network.ID     `json:"id"`
+	ID       arm.ID         `json:"id"`
 	Role     string         `json:"role"`
 	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
-	Gateways []network.ID   `json:"gateways,omitempty"` // the Application Gateways in it
+	Gateways []arm.ID       `json:"gateways,omitempty"` // the Application Gateways in it
 	// Table is the table that is on it, Wanted the one that has to be, "" where there is none or it is not known.
-	Table  network.ID `json:"routeTable,omitempty"`
-	Wanted network.ID `json:"wantedRouteTable,omitempty"`
+	Table  arm.ID `json:"routeTable,omitempty"`
+	Wanted arm.ID `json:"wantedRouteTable,omitempty"`
 	// State is one of Right, Lost, Other and Unknown.
 	State  string `json:"state"`
 	Unread string `json:"unread,omitempty"`
@@ -60,9 +61,9 @@ const (
 
 // Table is a route table, with the cluster's routes and all others that are in it.
 type Table struct {
-	ID     network.ID `json:"id"`
-	Role   string     `json:"role"`
-	Routes []Route    `json:"routes"`
+	ID     arm.ID  `json:"id"`
+	Role   string  `json:"role"`
+	Routes []Route `json:"routes"`
 	// Held is how many routes it holds, Limit how many it may; 0: nobody said.
 	Held  int `json:"held"`
 	Limit int `json:"limit,omitempty"`
@@ -95,8 +96,8 @@ const (
 )
 
 // Of draws up the picture of one of the clusters that are kept, as it was read.
-func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
-	id := network.ID(config.Spec.ClusterID)
+func Of(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+	id := arm.ID(config.Spec.ClusterID)
 	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s, id)}
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
@@ -110,21 +111,21 @@ func Of(s *network.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.Clus
 		}
 	}
 	for _, g := range config.Spec.Guard.Subnets {
-		c.Subnets = append(c.Subnets, subnetOf(s, network.ID(g.SubnetID), RoleGuarded, network.ID(g.RouteTableID)))
+		c.Subnets = append(c.Subnets, subnetOf(s, arm.ID(g.SubnetID), RoleGuarded, arm.ID(g.RouteTableID)))
 	}
 	c.onTargets(s, config)
 	c.addTables(s, config, own, all, taken)
 	return c
 }
 
-func reasonOf(s *network.Snapshot, id network.ID) string {
+func reasonOf(s *inventory.Snapshot, id arm.ID) string {
 	if u, failed := s.Unread[id.Key()]; failed {
 		return u.Reason()
 	}
 	return ""
 }
 
-func subnetOf(s *network.Snapshot, id network.ID, role string, wanted network.ID) Subnet {
+func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subnet {
 	out := Subnet{ID: id, Role: role, Wanted: wanted, State: Unknown, Unread: reasonOf(s, id)}
 	subnet := s.Subnet(id)
 	if subnet == nil {
@@ -144,9 +145,9 @@ func subnetOf(s *network.Snapshot, id network.ID, role string, wanted network.ID
 }
 
 // onTargets adds the subnets that targets say they are on.
-func (c *Cluster) onTargets(s *network.Snapshot, config *v1alpha1.ClusterRoutes) {
+func (c *Cluster) onTargets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
 	for _, t := range config.Spec.Targets {
-		table := s.Table(network.ID(t.RouteTableID))
+		table := s.Table(arm.ID(t.RouteTableID))
 		if table == nil {
 			continue
 		}
@@ -160,7 +161,7 @@ func (c *Cluster) onTargets(s *network.Snapshot, config *v1alpha1.ClusterRoutes)
 	}
 }
 
-func (c *Cluster) subnet(id network.ID) *Subnet {
+func (c *Cluster) subnet(id arm.ID) *Subnet {
 	if i := slices.IndexFunc(c.Subnets, func(s Subnet) bool { return s.ID.Equal(id) }); i >= 0 {
 		return &c.Subnets[i]
 	}
@@ -168,12 +169,12 @@ func (c *Cluster) subnet(id network.ID) *Subnet {
 }
 
 // addTables adds the cluster's own table and its targets.
-func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
+func (c *Cluster) addTables(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
-	var wanted map[netip.Prefix]network.Route
+	var wanted map[netip.Prefix]inventory.Route
 	var owner *plan.Ownership // nil: it is not known what is whose
-	if cluster := s.Cluster(network.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
-		known := plan.Owner(s, config, cmp.Or(source, &network.RouteTable{}))
+	if cluster := s.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
+		known := plan.Owner(s, config, cmp.Or(source, &inventory.RouteTable{}))
 		owner = &known
 		if source != nil {
 			wanted = plan.PodRoutes(s, config, source)
@@ -193,7 +194,7 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 		c.Tables = append(c.Tables, t.sorted())
 	}
 	for _, target := range config.Spec.Targets {
-		id := network.ID(target.RouteTableID)
+		id := arm.ID(target.RouteTableID)
 		t := tableOf(s, id, RoleTarget, target.MaxRoutes)
 		if table := s.Table(id); table != nil {
 			t.Idle = len(table.Subnets) == 0 && !c.on(table.ID)
@@ -225,7 +226,7 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 			}
 			for prefix, w := range wanted {
 				if !there[prefix] {
-					t.Routes = append(t.Routes, Route{Destination: prefix.String(), Wanted: w.NextHop(), Node: network.RouteNode(w.Name), State: Missing})
+					t.Routes = append(t.Routes, Route{Destination: prefix.String(), Wanted: w.NextHop(), Node: inventory.RouteNode(w.Name), State: Missing})
 				}
 			}
 		}
@@ -236,22 +237,22 @@ func (c *Cluster) addTables(s *network.Snapshot, config *v1alpha1.ClusterRoutes,
 // neighbours are the other clusters whose pod routes are in a target. Where they have the same addresses as this one, a route can look like
 // either's.
 type neighbours struct {
-	s      *network.Snapshot
+	s      *inventory.Snapshot
 	except string // the name of this one
-	target network.ID
+	target arm.ID
 	all    []v1alpha1.ClusterRoutes
 	taken  plan.Taken
 
-	wanted []map[netip.Prefix]network.Route // nil before it is needed
+	wanted []map[netip.Prefix]inventory.Route // nil before it is needed
 }
 
 // want reports whether a route is one that another cluster wants.
-func (n *neighbours) want(r network.Route) bool {
+func (n *neighbours) want(r inventory.Route) bool {
 	if n.wanted == nil {
-		n.wanted = []map[netip.Prefix]network.Route{}
+		n.wanted = []map[netip.Prefix]inventory.Route{}
 		for i := range n.all {
 			o := &n.all[i]
-			if o.Metadata.Name == n.except || !slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool { return n.target.Equal(network.ID(t.RouteTableID)) }) {
+			if o.Metadata.Name == n.except || !slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool { return n.target.Equal(arm.ID(t.RouteTableID)) }) {
 				continue
 			}
 			if table := n.s.Table(plan.Discover(n.s, o, n.taken).Table); table != nil {
@@ -259,19 +260,19 @@ func (n *neighbours) want(r network.Route) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(n.wanted, func(routes map[netip.Prefix]network.Route) bool {
+	return slices.ContainsFunc(n.wanted, func(routes map[netip.Prefix]inventory.Route) bool {
 		w, wants := routes[r.Prefix]
 		return wants && w.SameHop(r)
 	})
 }
 
 // on reports whether a table is on a subnet, or has to be.
-func (c *Cluster) on(table network.ID) bool {
+func (c *Cluster) on(table arm.ID) bool {
 	return slices.ContainsFunc(c.Subnets, func(s Subnet) bool { return s.Table.Equal(table) || s.Wanted.Equal(table) })
 }
 
 // carried is the state of a right route: whether its table is on all the subnets that it has to be on.
-func (c *Cluster) carried(table network.ID) string {
+func (c *Cluster) carried(table arm.ID) string {
 	state := Carries
 	for _, s := range c.Subnets {
 		switch {
@@ -285,7 +286,7 @@ func (c *Cluster) carried(table network.ID) string {
 	return state
 }
 
-func tableOf(s *network.Snapshot, id network.ID, role string, limit int) Table {
+func tableOf(s *inventory.Snapshot, id arm.ID, role string, limit int) Table {
 	t := Table{ID: id, Role: role, Limit: limit, Routes: []Route{}, Unread: reasonOf(s, id)}
 	if table := s.Table(id); table != nil {
 		t.ID, t.Held, t.Unread = table.ID, len(table.Routes), ""
@@ -293,10 +294,10 @@ func tableOf(s *network.Snapshot, id network.ID, role string, limit int) Table {
 	return t
 }
 
-func (t *Table) add(r network.Route, state, wanted string) {
+func (t *Table) add(r inventory.Route, state, wanted string) {
 	out := Route{Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(), Wanted: wanted, State: state}
 	if state != Foreign {
-		out.Node = network.RouteNode(r.Name)
+		out.Node = inventory.RouteNode(r.Name)
 	}
 	t.Routes = append(t.Routes, out)
 }

@@ -9,28 +9,29 @@ import (
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 const (
 	group   = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg/providers/"
-	cluster = network.ID(group + "Microsoft.ContainerService/managedClusters/shop")
-	own     = network.ID(group + "Microsoft.Network/routeTables/shop-rt")
-	target  = network.ID(group + "Microsoft.Network/routeTables/gw-rt")
-	nodes   = network.ID(group + "Microsoft.Network/virtualNetworks/vnet/subnets/nodes")
-	gateway = network.ID(group + "Microsoft.Network/virtualNetworks/vnet/subnets/gw")
+	cluster = arm.ID(group + "Microsoft.ContainerService/managedClusters/shop")
+	own     = arm.ID(group + "Microsoft.Network/routeTables/shop-rt")
+	target  = arm.ID(group + "Microsoft.Network/routeTables/gw-rt")
+	nodes   = arm.ID(group + "Microsoft.Network/virtualNetworks/vnet/subnets/nodes")
+	gateway = arm.ID(group + "Microsoft.Network/virtualNetworks/vnet/subnets/gw")
 )
 
 // world is a snapshot and a config that go together: a cluster with three nodes, and a gateway's table with one route of its own.
 type world struct {
-	s      *network.Snapshot
+	s      *inventory.Snapshot
 	config v1alpha1.ClusterRoutes
 	others []v1alpha1.ClusterRoutes
 }
 
 func newWorld() *world {
-	w := &world{s: network.NewSnapshot()}
+	w := &world{s: inventory.NewSnapshot()}
 	w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":3,"vnetSubnetID":%q}]}}`, cluster, nodes)
 	w.subnet(nodes, "10.240.0.0/24", own)
 	w.subnet(gateway, "10.240.9.0/24", target)
@@ -51,7 +52,7 @@ func (w *world) add(format string, args ...any) {
 	}
 }
 
-func (w *world) subnet(id network.ID, prefix string, table network.ID) {
+func (w *world) subnet(id arm.ID, prefix string, table arm.ID) {
 	link := ""
 	if table != "" {
 		link = fmt.Sprintf(`,"routeTable":{"id":%q}`, table)
@@ -60,7 +61,7 @@ func (w *world) subnet(id network.ID, prefix string, table network.ID) {
 }
 
 // table puts a table in place. A route is "name prefix hop".
-func (w *world) table(id network.ID, routes ...string) {
+func (w *world) table(id arm.ID, routes ...string) {
 	var docs []string
 	for _, r := range routes {
 		f := strings.Fields(r)
@@ -136,7 +137,7 @@ func TestPicture(t *testing.T) {
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
-			w.s.Unread[own.Key()] = network.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
+			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
 		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
 		{"it cannot be told which table is the cluster's own", func(w *world) {
 			w.s.Learn(cluster).LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
@@ -151,16 +152,16 @@ func TestPicture(t *testing.T) {
 		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: carries carries carries foreign\n", 6, 6, 0},
 		{"the target is on a subnet that nobody guards", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
-			w.s.Table(target).Subnets = []network.ID{gateway}
+			w.s.Table(target).Subnets = []arm.ID{gateway}
 		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
-			w.s.Unread[nodes.Key()] = network.Unread{ID: nodes, Status: 503}
+			w.s.Unread[nodes.Key()] = inventory.Unread{ID: nodes, Status: 503}
 			w.s.Learn(cluster).Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24")}
 		}, "nodes nodes unknown\ngw guarded right\nshop-rt own: unknown unknown unknown foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 0},
 		{"the cluster cannot be read", func(w *world) {
 			delete(w.s.Clusters, cluster.Key())
-			w.s.Unread[cluster.Key()] = network.Unread{ID: cluster, Status: 404, Absent: true}
+			w.s.Unread[cluster.Key()] = inventory.Unread{ID: cluster, Status: 404, Absent: true}
 		}, "gw guarded right\ngw-rt target: foreign foreign foreign foreign\n", 0, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -192,9 +193,9 @@ func TestPictureAndPlan(t *testing.T) {
 			}
 		}
 		w.table(target, routes...)
-		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]network.ID{own, own, "", target}).Draw(t, "on the nodes"))
-		w.subnet(gateway, "10.240.9.0/24", rapid.SampledFrom([]network.ID{target, target, "", own}).Draw(t, "on the gateway"))
-		w.s.Learn(cluster).NICs = &network.NICs{Holder: map[netip.Addr]string{}}
+		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{own, own, "", target}).Draw(t, "on the nodes"))
+		w.subnet(gateway, "10.240.9.0/24", rapid.SampledFrom([]arm.ID{target, target, "", own}).Draw(t, "on the gateway"))
+		w.s.Learn(cluster).NICs = &inventory.NICs{Holder: map[netip.Addr]string{}}
 		c := w.picture()
 		states := map[string]string{}
 		for _, table := range c.Tables {

@@ -3,7 +3,7 @@ package plan
 import (
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // TestAgain: planning again for one resource just read gives that resource's part of the whole plan, under the same rules.
@@ -20,7 +20,7 @@ func TestAgain(t *testing.T) {
 		t.Fatalf("%d changes:\n%s", len(whole.Changes), changes(whole))
 	}
 	planner := New(w.s, w.configs)
-	for _, id := range []network.ID{gateway, hub, nodesA} {
+	for _, id := range []arm.ID{gateway, hub, nodesA} {
 		var want Plan
 		for _, c := range whole.Changes {
 			if c.Resource.Equal(id) {
@@ -37,7 +37,7 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s again:\n%s\nwant:\n%s", id.Short(), changes(got), changes(want))
 		}
 	}
-	for _, id := range []network.ID{tableA, tableB} { // own tables, and what is no target, are never planned for
+	for _, id := range []arm.ID{tableA, tableB} { // own tables, and what is no target, are never planned for
 		w.table(id, "stale 10.244.9.0/24 10.240.0.9")
 		if got := planner.Again(w.s.Table(id)); len(got.Changes) > 0 {
 			t.Errorf("%s would be written:\n%s", id.Short(), changes(got))

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // fleet makes clusters with as many nodes each, every one with a table and a target of its own. In the target are the
 // routes of the nodes from missing on, and one foreign route.
 func fleet(tb testing.TB, clusters, nodes, missing int) *world {
-	w := &world{t: tb, s: network.NewSnapshot()}
+	w := &world{t: tb, s: inventory.NewSnapshot()}
 	for c := range clusters {
-		id := network.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
-		own, target := network.ID(fmt.Sprintf("%s/own%d", tables, c)), network.ID(fmt.Sprintf("%s/target%d", tables, c))
-		subnet := network.ID(fmt.Sprintf("%s/subnets/n%d", vnet, c))
+		id := arm.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
+		own, target := arm.ID(fmt.Sprintf("%s/own%d", tables, c)), arm.ID(fmt.Sprintf("%s/target%d", tables, c))
+		subnet := arm.ID(fmt.Sprintf("%s/subnets/n%d", vnet, c))
 		w.cluster(id, "10.128.0.0/9", subnet).subnet(subnet, "10.0.0.0/16", own)
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
 		for n := range nodes {
@@ -39,7 +40,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Run(run, func(b *testing.B) {
 				w := fleet(b, size.clusters, size.nodes, missing)
 				for id, routes := range Make(w.s, w.configs).Nodes { // as the keeper remembers them
-					w.s.Learn(network.ID(id)).Nodes = routes
+					w.s.Learn(arm.ID(id)).Nodes = routes
 				}
 				b.Run("plan", func(b *testing.B) {
 					b.ReportAllocs()
@@ -67,10 +68,10 @@ func namesOnly(w *world) int {
 	missing := 0
 	for _, c := range w.configs {
 		have := map[string]bool{"egress": true}
-		for _, r := range w.s.Table(network.ID(c.Spec.Targets[0].RouteTableID)).Routes {
+		for _, r := range w.s.Table(arm.ID(c.Spec.Targets[0].RouteTableID)).Routes {
 			have[r.Name] = true
 		}
-		for _, r := range w.s.Table(network.ID(c.Spec.RouteTableID)).Routes {
+		for _, r := range w.s.Table(arm.ID(c.Spec.RouteTableID)).Routes {
 			if !have[r.Name] {
 				missing++
 			}

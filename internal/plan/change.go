@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Verb is what a Change does.
@@ -24,7 +25,7 @@ const (
 type Change struct {
 	Verb Verb `json:"verb"`
 	// Resource is what gets written: the route table, or the subnet.
-	Resource network.ID `json:"resource"`
+	Resource arm.ID `json:"resource"`
 	// Cluster is the metadata.name of the ClusterRoutes that asks for it.
 	Cluster string `json:"cluster"`
 	// Route is the name of the route, "" for an association.
@@ -40,10 +41,10 @@ type Change struct {
 
 // Value is one side of a Change: a route's fields, or the associated table.
 type Value struct {
-	AddressPrefix    string     `json:"addressPrefix,omitempty"`
-	NextHopType      string     `json:"nextHopType,omitempty"`
-	NextHopIPAddress string     `json:"nextHopIpAddress,omitempty"`
-	RouteTable       network.ID `json:"routeTable,omitempty"`
+	AddressPrefix    string `json:"addressPrefix,omitempty"`
+	NextHopType      string `json:"nextHopType,omitempty"`
+	NextHopIPAddress string `json:"nextHopIpAddress,omitempty"`
+	RouteTable       arm.ID `json:"routeTable,omitempty"`
 }
 
 // String writes the value for a log: 10.244.0.0/24 to 10.240.0.4, the table's ID, or nothing.
@@ -86,7 +87,7 @@ const (
 )
 
 // SeenInTable reports whether a change of a route is true of a table as it was read.
-func (c Change) SeenInTable(table *network.RouteTable) bool {
+func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 	for _, r := range table.Routes {
 		if strings.EqualFold(r.Name, c.Route) {
 			return c.New != nil && *valueOf(r) == *c.New
@@ -96,7 +97,7 @@ func (c Change) SeenInTable(table *network.RouteTable) bool {
 }
 
 // SeenInSubnet reports whether an association is true of a subnet as it was read.
-func (c Change) SeenInSubnet(subnet *network.Subnet) bool {
+func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
 	return c.Verb == Associate && subnet.RouteTable.Equal(c.New.RouteTable)
 }
 

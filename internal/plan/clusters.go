@@ -7,23 +7,24 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // makeViews looks at every configured cluster and reports what keeps it from being kept.
 func (p *Planner) makeViews() {
 	for i := range p.configs {
 		c := &p.configs[i]
-		v := newView(p.s, c, p.s.Cluster(network.ID(c.Spec.ClusterID)))
-		v.source = network.ID(c.Spec.RouteTableID) // never a target, whatever else is known
+		v := newView(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
+		v.source = arm.ID(c.Spec.RouteTableID) // never a target, whatever else is known
 		p.views = append(p.views, v)
 		if p.checkCluster(v) {
 			p.readSource(v)
 		}
 		p.noteOwnTables(v)
 		for _, t := range c.Spec.Targets {
-			key := network.ID(t.RouteTableID).Key()
+			key := arm.ID(t.RouteTableID).Key()
 			p.parts[key] = append(p.parts[key], part{v, t.Policy, t.MaxRoutes})
 		}
 	}
@@ -36,7 +37,7 @@ func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 
 // checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
 func (p *Planner) checkCluster(v *view) bool {
-	id := network.ID(v.config.Spec.ClusterID)
+	id := arm.ID(v.config.Spec.ClusterID)
 	if !p.vanished(v) { // see work.reportVanished
 		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.CommandLine{})
 	}
@@ -79,7 +80,7 @@ func (p *Planner) checkCluster(v *view) bool {
 func (p *Planner) leftBehind(v *view) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
-		table := p.s.Table(network.ID(t.RouteTableID))
+		table := p.s.Table(arm.ID(t.RouteTableID))
 		if table == nil {
 			continue
 		}
@@ -125,7 +126,7 @@ func (p *Planner) readSource(v *view) {
 }
 
 // strangeHops reports routes in the cluster's table that look like pod routes and lead outside its node subnets.
-func (p *Planner) strangeHops(v *view, table *network.RouteTable) {
+func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
 		return // no node subnet could be read, which is a finding of its own
 	}
@@ -148,7 +149,7 @@ type ownTable struct {
 // noteOwnTables notes the tables that are not to be written because of a cluster: the one pod routes are read from, and
 // what may be its own instead. A config that names another is no proof: it may have mixed the two up.
 func (p *Planner) noteOwnTables(v *view) {
-	note := func(id network.ID, how string) {
+	note := func(id arm.ID, how string) {
 		if _, known := p.ownTables[id.Key()]; !known && id != "" {
 			p.ownTables[id.Key()] = ownTable{v, how}
 		}
@@ -170,9 +171,9 @@ func (p *Planner) noteOwnTables(v *view) {
 }
 
 // Source returns the pod routes of a cluster's own table by prefix; nil when they could not be read.
-func (p *Planner) Source(cluster network.ID) map[netip.Prefix]network.Route {
+func (p *Planner) Source(cluster arm.ID) map[netip.Prefix]inventory.Route {
 	for _, v := range p.views {
-		if v.wanted != nil && cluster.Equal(network.ID(v.config.Spec.ClusterID)) {
+		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
 			return v.wanted.byPrefix()
 		}
 	}
@@ -181,7 +182,7 @@ func (p *Planner) Source(cluster network.ID) map[netip.Prefix]network.Route {
 
 // reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a
 // failed read. what names it, with %s for its name.
-func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id network.ID, missing finding.Code, what string, fix finding.CommandLine) {
+func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID, missing finding.Code, what string, fix finding.CommandLine) {
 	u, tried := p.s.Unread[id.Key()]
 	what = fmt.Sprintf(what, id.Short())
 	switch {
@@ -212,7 +213,7 @@ func (p *Planner) unanswered() bool {
 		switch {
 		case noAnswer(u):
 			silent = true
-		case !u.ID.Is(network.TypeCluster):
+		case !u.ID.Is(arm.TypeCluster):
 			return false
 		}
 	}
@@ -221,6 +222,6 @@ func (p *Planner) unanswered() bool {
 
 // noAnswer reports whether Azure itself failed to answer for a resource: there was no answer, a
 // timeout (408), or an error of the server's (5xx).
-func noAnswer(u network.Unread) bool {
+func noAnswer(u inventory.Unread) bool {
 	return !u.Absent && (u.Status == 0 || u.Status == 408 || u.Status >= 500)
 }

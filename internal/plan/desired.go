@@ -1,6 +1,9 @@
 package plan
 
-import "routekeeper.dev/routekeeper/internal/network"
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
 
 // State is what should be.
 type State struct {
@@ -11,15 +14,15 @@ type State struct {
 // Association is a subnet that should have a table.
 type Association struct {
 	Cluster string
-	Subnet  network.ID
-	Table   network.ID
+	Subnet  arm.ID
+	Table   arm.ID
 	Why     string
 }
 
 // Table is a target with the routes it should hold: everything foreign just as it is, and the clusters' routes.
 type Table struct {
-	ID     network.ID
-	Routes []network.Route
+	ID     arm.ID
+	Routes []inventory.Route
 	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left out.
 	Reasons, Gone map[string]Reason
 	// Limit is how many routes it may hold; 0 where nothing is added.
@@ -33,7 +36,7 @@ type Reason struct {
 }
 
 // Table returns the desired state of a table, or nil.
-func (s State) Table(id network.ID) *Table {
+func (s State) Table(id arm.ID) *Table {
 	for i := range s.Tables {
 		if s.Tables[i].ID.Equal(id) {
 			return &s.Tables[i]
@@ -43,7 +46,7 @@ func (s State) Table(id network.ID) *Table {
 }
 
 // Association returns the table a subnet should have, or "".
-func (s State) Association(subnet network.ID) network.ID {
+func (s State) Association(subnet arm.ID) arm.ID {
 	for _, a := range s.Associations {
 		if a.Subnet.Equal(subnet) {
 			return a.Table

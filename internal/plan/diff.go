@@ -4,11 +4,11 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Diff lists the changes that lead from what was read to what should be, sorted.
-func Diff(s *network.Snapshot, desired State) []Change {
+func Diff(s *inventory.Snapshot, desired State) []Change {
 	changes := []Change{}
 	for _, a := range desired.Associations {
 		if subnet := s.Subnet(a.Subnet); subnet != nil {
@@ -24,7 +24,7 @@ func Diff(s *network.Snapshot, desired State) []Change {
 	return changes
 }
 
-func diffSubnet(subnet *network.Subnet, a Association) []Change {
+func diffSubnet(subnet *inventory.Subnet, a Association) []Change {
 	if subnet.RouteTable.Equal(a.Table) {
 		return nil
 	}
@@ -35,12 +35,12 @@ func diffSubnet(subnet *network.Subnet, a Association) []Change {
 	return []Change{c}
 }
 
-func diffTable(table *network.RouteTable, desired Table) []Change {
+func diffTable(table *inventory.RouteTable, desired Table) []Change {
 	if len(desired.Reasons)+len(desired.Gone) == 0 {
 		return nil // every change has a reason
 	}
 	var changes []Change
-	now := make(map[string]network.Route, len(table.Routes))
+	now := make(map[string]inventory.Route, len(table.Routes))
 	for _, r := range table.Routes {
 		now[strings.ToLower(r.Name)] = r
 	}
@@ -62,7 +62,7 @@ func diffTable(table *network.RouteTable, desired Table) []Change {
 	return changes
 }
 
-func valueOf(r network.Route) *Value {
+func valueOf(r inventory.Route) *Value {
 	v := &Value{AddressPrefix: r.Destination(), NextHopType: r.HopType}
 	if r.Hop.IsValid() {
 		v.NextHopIPAddress = r.Hop.String()

@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestStrangeNode: which IP configurations in the subnet of an empty table are nodes of another cluster.
@@ -28,22 +29,22 @@ func TestStrangeNode(t *testing.T) {
 		at("net-rg", "applicationGateways/aks-agw/gatewayIPConfigurations/c"):                         false,
 		at("MC_x_blog_westeurope", "loadBalancers/kubernetes-internal/frontendIPConfigurations/aks1"): false,
 	} {
-		shop := &network.Cluster{Document: network.Document{ID: clusterA}, NodeResourceGroup: "MC_shop-rg_shop_westeurope"}
-		for _, routes := range [][]network.Route{nil, {network.NewRoute("vpn", netip.MustParsePrefix("10.60.0.0/16"), netip.MustParseAddr("10.42.9.9"))}} {
-			s := network.NewSnapshot()
+		shop := &inventory.Cluster{Document: arm.Document{ID: clusterA}, NodeResourceGroup: "MC_shop-rg_shop_westeurope"}
+		for _, routes := range [][]inventory.Route{nil, {inventory.NewRoute("vpn", netip.MustParsePrefix("10.60.0.0/16"), netip.MustParseAddr("10.42.9.9"))}} {
+			s := inventory.NewSnapshot()
 			s.Clusters[clusterA.Key()] = shop
-			table := &network.RouteTable{Document: network.Document{ID: gateway}, Subnets: []network.ID{gatewayIn}, Routes: routes}
-			s.Subnets[gatewayIn.Key()] = &network.Subnet{Document: network.Document{ID: gatewayIn}, RouteTable: gateway, Configurations: []network.ID{network.ID(configuration)}}
+			table := &inventory.RouteTable{Document: arm.Document{ID: gateway}, Subnets: []arm.ID{gatewayIn}, Routes: routes}
+			s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn}, RouteTable: gateway, Configurations: []arm.ID{arm.ID(configuration)}}
 			if how := New(s, nil).ownOfSomebody(table); (how != "") != node {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
 		// A target that holds copies already is in use as one.
-		s := network.NewSnapshot()
-		s.Subnets[gatewayIn.Key()] = &network.Subnet{Document: network.Document{ID: gatewayIn}, RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},
-			Configurations: []network.ID{network.ID(configuration)}}
-		table := &network.RouteTable{Document: network.Document{ID: gateway}, Subnets: []network.ID{gatewayIn}, Routes: []network.Route{
-			network.NewRoute("aks-pool1-22222222-vmss000000____102440024", netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))}}
+		s := inventory.NewSnapshot()
+		s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn}, RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},
+			Configurations: []arm.ID{arm.ID(configuration)}}
+		table := &inventory.RouteTable{Document: arm.Document{ID: gateway}, Subnets: []arm.ID{gatewayIn}, Routes: []inventory.Route{
+			inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024", netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))}}
 		if how := New(s, nil).ownOfSomebody(table); how != "" {
 			t.Errorf("%s, with copies: %q", configuration, how)
 		}

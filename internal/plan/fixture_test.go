@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
 	sub       = "11111111-1111-1111-1111-111111111111"
-	clusterA  = network.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
-	clusterB  = network.ID("/subscriptions/" + sub + "/resourceGroups/play-rg/providers/Microsoft.ContainerService/managedClusters/play")
-	tables    = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables")
-	vnet      = network.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/vnet")
+	clusterA  = arm.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
+	clusterB  = arm.ID("/subscriptions/" + sub + "/resourceGroups/play-rg/providers/Microsoft.ContainerService/managedClusters/play")
+	tables    = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables")
+	vnet      = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/vnet")
 	tableA    = tables + "/shop-rt"
 	tableB    = tables + "/play-rt"
 	gateway   = tables + "/gw-rt"
@@ -31,7 +32,7 @@ const (
 // world is a snapshot in the making, and the config that goes with it.
 type world struct {
 	t       testing.TB
-	s       *network.Snapshot
+	s       *inventory.Snapshot
 	configs []v1alpha1.ClusterRoutes
 }
 
@@ -58,7 +59,7 @@ func routeDoc(text string) string {
 	return fmt.Sprintf(`{"name":%q,"x-unknown":{"n":1.50},"properties":{"addressPrefix":%q, %s,"hasBgpOverride":false}}`, f[0], f[1], hop)
 }
 
-func (w *world) table(id network.ID, routes ...string) *world {
+func (w *world) table(id arm.ID, routes ...string) *world {
 	docs := make([]string, len(routes))
 	for i, r := range routes {
 		docs[i] = routeDoc(r)
@@ -68,7 +69,7 @@ func (w *world) table(id network.ID, routes ...string) *world {
 }
 
 func (w *world) rawTable(raw string) *world {
-	t, err := network.DecodeRouteTable([]byte(raw))
+	t, err := inventory.DecodeRouteTable([]byte(raw))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -76,12 +77,12 @@ func (w *world) rawTable(raw string) *world {
 	return w
 }
 
-func (w *world) subnet(id network.ID, prefix string, table network.ID) *world {
+func (w *world) subnet(id arm.ID, prefix string, table arm.ID) *world {
 	link := ""
 	if table != "" {
 		link = fmt.Sprintf(`,"routeTable":{"id":%q}`, table)
 	}
-	s, err := network.DecodeSubnet([]byte(fmt.Sprintf(`{"id":%q,"properties":{"addressPrefix":%q%s}}`, id, prefix, link)))
+	s, err := inventory.DecodeSubnet([]byte(fmt.Sprintf(`{"id":%q,"properties":{"addressPrefix":%q%s}}`, id, prefix, link)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func (w *world) subnet(id network.ID, prefix string, table network.ID) *world {
 }
 
 // cluster adds a kubenet cluster with one pool in each of the subnets.
-func (w *world) cluster(id network.ID, podCIDRs string, subnets ...network.ID) *world {
+func (w *world) cluster(id arm.ID, podCIDRs string, subnets ...arm.ID) *world {
 	var pools []string
 	for i, s := range subnets {
 		pools = append(pools, fmt.Sprintf(`{"name":"pool%d","count":3,"vnetSubnetID":%q}`, i, s))
@@ -102,7 +103,7 @@ func (w *world) cluster(id network.ID, podCIDRs string, subnets ...network.ID) *
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, err := network.DecodeCluster([]byte(fmt.Sprintf(
+	c, err := inventory.DecodeCluster([]byte(fmt.Sprintf(
 		`{"id":%q,"properties":{"nodeResourceGroup":"MC_%s","networkProfile":{"networkPlugin":"kubenet","podCidrs":%s},"agentPoolProfiles":[%s]}}`,
 		id, id.Name(), cidrs, strings.Join(pools, ","))))
 	if err != nil {
@@ -115,7 +116,7 @@ func (w *world) cluster(id network.ID, podCIDRs string, subnets ...network.ID) *
 }
 
 // config adds a ClusterRoutes with the given targets.
-func (w *world) config(name string, cluster network.ID, targets ...network.ID) *v1alpha1.ClusterRoutes {
+func (w *world) config(name string, cluster arm.ID, targets ...arm.ID) *v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	c.Metadata.Name = name
 	c.Spec.ClusterID = string(cluster)
@@ -128,8 +129,8 @@ func (w *world) config(name string, cluster network.ID, targets ...network.ID) *
 }
 
 // nics says which addresses the nodes of a cluster hold.
-func (w *world) nics(cluster network.ID, addresses ...string) *world {
-	n := &network.NICs{Holder: map[netip.Addr]string{}}
+func (w *world) nics(cluster arm.ID, addresses ...string) *world {
+	n := &inventory.NICs{Holder: map[netip.Addr]string{}}
 	pools := max(1, len(w.s.Cluster(cluster).Pools))
 	for i, a := range addresses {
 		n.Holder[netip.MustParseAddr(a)] = fmt.Sprintf("aks-pool%d-1-vmss instance %s", i%pools, a)
@@ -141,7 +142,7 @@ func (w *world) nics(cluster network.ID, addresses ...string) *world {
 // shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node subnet, and a gateway's
 // table with one route of its own.
 func shop(t testing.TB) *world {
-	w := &world{t: t, s: network.NewSnapshot()}
+	w := &world{t: t, s: inventory.NewSnapshot()}
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).
 		subnet(nodesA, "10.240.0.0/24", tableA).
 		subnet(gatewayIn, "10.240.9.0/24", gateway).

@@ -5,15 +5,16 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // wish is one config's word on which table a subnet should have.
 type wish struct {
 	v      *view
-	subnet network.ID
-	table  network.ID
+	subnet arm.ID
+	table  arm.ID
 	what   string // node subnet, guarded subnet
 	// sure is set where more than an association that was once seen speaks for the table.
 	sure bool
@@ -32,7 +33,7 @@ func (p *Planner) makeWishes() {
 			}
 		}
 		for _, g := range spec.Subnets {
-			p.wishes = append(p.wishes, wish{v, network.ID(g.SubnetID), network.ID(g.RouteTableID), "guarded subnet", true})
+			p.wishes = append(p.wishes, wish{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID), "guarded subnet", true})
 		}
 	}
 	slices.SortStableFunc(p.wishes, func(a, b wish) int { return strings.Compare(a.subnet.Key(), b.subnet.Key()) })
@@ -40,13 +41,13 @@ func (p *Planner) makeWishes() {
 
 // elsewhere reports whether a table is another configured cluster's own, as far as is known, be that cluster unreadable now, or not
 // looked at in this round.
-func (p *Planner) elsewhere(table network.ID, except *view) bool {
+func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 	for _, v := range p.views {
 		if v != except && table.Equal(v.source) {
 			return true
 		}
 	}
-	return p.taken.others(table, network.ID(except.config.Spec.ClusterID))
+	return p.taken.others(table, arm.ID(except.config.Spec.ClusterID))
 }
 
 // gone reports whether a cluster does not exist, or is being deleted. Its subnets are not guarded: who
@@ -55,12 +56,12 @@ func (p *Planner) gone(v *view) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
 	}
-	return p.s.Unread[network.ID(v.config.Spec.ClusterID).Key()].Absent
+	return p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
 // associations returns the associations that have to be made. Two configs that want different tables on one subnet would
 // replace each other's forever, so neither is made.
-func (w *work) associations(wishes []wish, read func(network.ID) *network.Subnet) []Association {
+func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
 		first, end := wishes[start], start+1
@@ -83,7 +84,7 @@ func (w *work) associations(wishes []wish, read func(network.ID) *network.Subnet
 }
 
 // guardSubnet decides what to do about one subnet.
-func (w *work) guardSubnet(wish wish, subnet *network.Subnet) *Association {
+func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 	// A lost association needs the table's ID and nothing else: Azure refuses one that is not there.
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" && !w.s.Unread[wish.table.Key()].Absent
 	if !known {

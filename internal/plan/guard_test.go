@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // quiet is shop with nothing to do for its target.
@@ -60,12 +61,12 @@ func TestGuardFurtherSubnets(t *testing.T) {
 	w.expect("associate vnet/gw - gw-rt", "")
 
 	delete(w.s.Tables, gateway.Key()) // nothing to associate with
-	w.s.Unread[gateway.Key()] = network.Unread{ID: gateway, Absent: true}
+	w.s.Unread[gateway.Key()] = inventory.Unread{ID: gateway, Absent: true}
 	w.expect("", "table-missing")
 
 	w.table(gateway)
 	delete(w.s.Subnets, gatewayIn.Key())
-	w.s.Unread[gatewayIn.Key()] = network.Unread{ID: gatewayIn, Absent: true}
+	w.s.Unread[gatewayIn.Key()] = inventory.Unread{ID: gatewayIn, Absent: true}
 	w.expect("", "subnet-missing")
 }
 
@@ -79,7 +80,7 @@ func TestGuardDisagreement(t *testing.T) {
 	// Also while the cluster's own table cannot be read.
 	w.s.Learn(clusterA).LastTable = tableA
 	delete(w.s.Tables, tableA.Key())
-	w.s.Unread[tableA.Key()] = network.Unread{ID: tableA, Status: 403, Code: "AuthorizationFailed"}
+	w.s.Unread[tableA.Key()] = inventory.Unread{ID: tableA, Status: 403, Code: "AuthorizationFailed"}
 	w.expect("", "association-other-table\nread-failed")
 }
 
@@ -108,32 +109,32 @@ func TestEmptySource(t *testing.T) {
 
 // TestDiscover goes through the ways to find the cluster's own table, in their order.
 func TestDiscover(t *testing.T) {
-	managed := network.ID("/subscriptions/" + sub + "/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
+	managed := arm.ID("/subscriptions/" + sub + "/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
 	second := vnet + "/subnets/shop-nodes2"
 	const carried = "n0 10.244.0.0/24 10.240.0.4"
 	none := func(w *world) { w.subnet(nodesA, "10.240.0.0/24", "") }
-	log := func(ids ...network.ID) func(*world) {
+	log := func(ids ...arm.ID) func(*world) {
 		return func(w *world) { w.s.Learn(clusterA).LogRead, w.s.Learn(clusterA).Written = true, ids }
 	}
-	managedRead := func(ids ...network.ID) func(*world) {
+	managedRead := func(ids ...arm.ID) func(*world) {
 		return func(w *world) { w.s.Learn(clusterA).ManagedRead, w.s.Learn(clusterA).Managed = true, ids }
 	}
-	table := func(id network.ID, routes ...string) func(*world) { return func(w *world) { w.table(id, routes...) } }
-	absent := func(id network.ID) func(*world) {
-		return func(w *world) { w.s.Unread[id.Key()] = network.Unread{ID: id, Absent: true} }
+	table := func(id arm.ID, routes ...string) func(*world) { return func(w *world) { w.table(id, routes...) } }
+	absent := func(id arm.ID) func(*world) {
+		return func(w *world) { w.s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true} }
 	}
 	both := func(w *world) { // a second node subnet, with a table of its own
 		w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", tableB)
 	}
-	names := func(id network.ID) func(*world) {
+	names := func(id arm.ID) func(*world) {
 		return func(w *world) { w.configs[0].Spec.RouteTableID = string(id) }
 	}
-	remembers := func(id network.ID) func(*world) { return func(w *world) { w.s.Learn(clusterA).LastTable = id } }
+	remembers := func(id arm.ID) func(*world) { return func(w *world) { w.s.Learn(clusterA).LastTable = id } }
 	steps := func(s ...func(*world)) []func(*world) { return s }
 	tests := []struct {
 		name     string
 		steps    []func(*world)
-		table    network.ID
+		table    arm.ID
 		doubtful bool
 		want     string // what to read, or the words of the finding
 	}{
@@ -186,7 +187,7 @@ func TestDiscover(t *testing.T) {
 		}), "", false, "holds no managed one"},
 		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {
 			w.cluster(clusterA, "10.244.0.0/16")
-			w.s.Learn(clusterA).OwnSubnets = []network.ID{nodesA}
+			w.s.Learn(clusterA).OwnSubnets = []arm.ID{nodesA}
 		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
 		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"), table(managed), table(managed+"x")), "", false, "several managed tables"},
 		{"several managed ones, one of which carries", steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried), table(managed+"x")), managed, false, ""},
@@ -233,6 +234,6 @@ func TestDoubtfulTableIsNotSpread(t *testing.T) {
 	w.table(hub, "egress 0.0.0.0/0 10.1.0.4")
 	w.s.Learn(clusterA).LogRead = true
 	w.expect("", "source-empty")
-	w.s.Learn(clusterA).Written = []network.ID{tableA} // the log knows better
+	w.s.Learn(clusterA).Written = []arm.ID{tableA} // the log knows better
 	w.expect("associate vnet/shop-nodes2 - shop-rt", "association-other-table")
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
 // They are read at every check; the pools' counts are not.
-func (w *work) machines(cluster *network.Cluster) int {
+func (w *work) machines(cluster *inventory.Cluster) int {
 	n := 0
 	for _, id := range w.s.NodeSubnetIDs(cluster) {
 		for _, in := range machinesIn(w.s.Subnet(id), cluster) {
@@ -22,7 +23,7 @@ func (w *work) machines(cluster *network.Cluster) int {
 }
 
 // machinesIn counts the machines of each pool of a cluster in a subnet.
-func machinesIn(subnet *network.Subnet, cluster *network.Cluster) map[string]int {
+func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string]int {
 	pools, seen := map[string]int{}, map[string]bool{}
 	if subnet == nil {
 		return pools
@@ -32,7 +33,7 @@ func machinesIn(subnet *network.Subnet, cluster *network.Cluster) map[string]int
 		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {
 			continue
 		}
-		machine := network.HolderName(c.Parent())
+		machine := inventory.HolderName(c.Parent())
 		if seen[machine] {
 			continue
 		}
@@ -86,8 +87,8 @@ func routedNodes(hops map[netip.Addr]string, families []bool) int {
 
 // tableRoom reports whether a cluster's route table has no room for one more node, and how many
 // routes it may hold. Azure Virtual Network Manager can raise the limit to 1,000.
-func tableRoom(table *network.RouteTable, families int) (full bool, limit int) {
-	limit = network.DefaultRouteLimit
+func tableRoom(table *inventory.RouteTable, families int) (full bool, limit int) {
+	limit = inventory.DefaultRouteLimit
 	if len(table.Routes) > limit {
 		limit = 1000
 	}
@@ -95,7 +96,7 @@ func tableRoom(table *network.RouteTable, families int) (full bool, limit int) {
 }
 
 // TableFull is the finding for a cluster's route table without room for one more node.
-func TableFull(name string, cluster network.ID, table *network.RouteTable,
+func TableFull(name string, cluster arm.ID, table *inventory.RouteTable,
 	limit int) finding.Finding {
 	id := table.ID
 	return finding.New(finding.TableFull, name, string(id),

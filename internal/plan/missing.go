@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // A cluster has a node without a route where a pool counts more nodes than have one, and the
@@ -68,7 +68,7 @@ func (w *work) excluded(v *view) {
 	if v.wanted == nil || len(v.config.Spec.PodCIDRs) == 0 || len(v.config.Spec.Targets) == 0 {
 		return
 	}
-	var out []network.Route
+	var out []inventory.Route
 	_, all := w.whole(v)
 	for _, r := range all {
 		if _, copied := v.wanted.at(r.Prefix); !copied {
@@ -103,8 +103,8 @@ func (w *work) nodes(v *view) {
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := network.NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
-		Lacks: map[string]network.Lack{}}
+	now := inventory.NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
+		Lacks: map[string]inventory.Lack{}}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
@@ -141,34 +141,34 @@ func (w *work) nodes(v *view) {
 
 // hops are the nodes that the routes name, by next hop. Nobody changes what the check before found, so
 // it is used again where the table is the same.
-func (p podRoutes) hops(table *network.RouteTable, before network.NodeRoutes) map[netip.Addr]string {
+func (p podRoutes) hops(table *inventory.RouteTable, before inventory.NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.ETag == table.ETag && len(before.Hops) == len(p) &&
-		!slices.ContainsFunc(p, func(r *network.Route) bool {
+		!slices.ContainsFunc(p, func(r *inventory.Route) bool {
 			node, known := before.Hops[r.Hop]
-			return !known || node != network.RouteNode(r.Name)
+			return !known || node != inventory.RouteNode(r.Name)
 		}) {
 		return before.Hops
 	}
 	now := make(map[netip.Addr]string, len(p))
 	for _, r := range p {
-		now[r.Hop] = network.RouteNode(r.Name)
+		now[r.Hop] = inventory.RouteNode(r.Name)
 	}
 	return now
 }
 
 // judge decides by the rules above whether a node without a route is reported, and notes it.
-func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes,
-	before network.NodeRoutes, l lone, full bool) bool {
+func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRoutes,
+	before inventory.NodeRoutes, l lone, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
 	if !again {
-		had, node := before.Hops[l.addr], network.NodeName(l.machine)
+		had, node := before.Hops[l.addr], inventory.NodeName(l.machine)
 		lack.Since = w.s.Taken
 		lack.Lost = had != "" && (node == "" || strings.EqualFold(node, had))
 	}
 	age := w.s.Taken.Sub(lack.Since)
 	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag &&
-		network.Settled(table.Raw) && !busy(v.cluster)
+		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
 		// What is reported first must be so now: an older list shows nodes that are gone.
 		nics := w.s.Known(v.cluster.ID).NICs
@@ -181,12 +181,12 @@ func (w *work) judge(v *view, table *network.RouteTable, now *network.NodeRoutes
 }
 
 // uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
-func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRoutes,
+func (w *work) uncertain(v *view, now *inventory.NodeRoutes, before inventory.NodeRoutes,
 	routed int, full bool) []lone {
 	if v.cluster.Nodes() <= routed {
 		return nil
 	}
-	lack := network.Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
+	lack := inventory.Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
 	for _, old := range before.Lacks {
 		if old.Since.Before(lack.Since) {
 			lack.Since = old.Since
@@ -202,7 +202,7 @@ func (w *work) uncertain(v *view, now *network.NodeRoutes, before network.NodeRo
 }
 
 // reportLone reports nodes without a route.
-func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRoutes,
+func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.NodeRoutes,
 	reported []lone, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
@@ -258,11 +258,11 @@ func (w *work) reportLone(v *view, table *network.RouteTable, now network.NodeRo
 
 // lone returns the machines without a route, of the pools that count more nodes than have one; by
 // name.
-func (v *view) lone(nics *network.NICs, hops map[netip.Addr]string, families []bool) []lone {
+func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families []bool) []lone {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family
 	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
 		machine := nics.Holder[addr]
-		if !v.isNodeHop(network.Route{Hop: addr}) {
+		if !v.isNodeHop(inventory.Route{Hop: addr}) {
 			continue
 		}
 		if addrs[machine] == nil {
@@ -314,8 +314,8 @@ func lines(all []lone) []string {
 }
 
 // busy reports whether an operation is running on a cluster.
-func busy(c *network.Cluster) bool {
-	state := network.ProvisioningState(c.Raw)
+func busy(c *inventory.Cluster) bool {
+	state := inventory.ProvisioningState(c.Raw)
 	return !slices.ContainsFunc([]string{"", "Succeeded", "Failed", "Canceled"},
 		func(over string) bool { return strings.EqualFold(state, over) })
 }
@@ -329,7 +329,7 @@ func number(n int, one, many string) string {
 }
 
 // routeLines are routes as evidence.
-func routeLines(routes []network.Route) []string {
+func routeLines(routes []inventory.Route) []string {
 	lines := make([]string, len(routes))
 	for i, r := range routes {
 		lines[i] = fmt.Sprintf("%s to %s (%s)", r.Prefix, r.NextHop(), r.Name)

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // watch is a world that is checked again and again, with what each check leaves to the next.
@@ -29,7 +30,7 @@ func machine(i int) string { return fmt.Sprintf("aks-pool0-1-vmss instance %d", 
 // watched is a cluster of three nodes with their routes, before its first check.
 func watched(t *testing.T) *watch {
 	w := &watch{shop(t), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), map[string][]string{}}
-	w.s.Learn(clusterA).Nodes = network.NodeRoutes{}
+	w.s.Learn(clusterA).Nodes = inventory.NodeRoutes{}
 	w.configs[0].Spec.Targets = nil
 	for i := range 3 {
 		w.nodes[machine(i)] = []string{fmt.Sprintf("10.240.0.%d", 4+i)}
@@ -73,7 +74,7 @@ func (w *watch) check(after time.Duration) Plan {
 	known.NICs = nil
 	p := Make(w.s, w.configs)
 	if len(p.Need.NICs) > 0 {
-		known.NICs = &network.NICs{Holder: map[netip.Addr]string{}, Read: w.at}
+		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}, Read: w.at}
 		for machine, addrs := range w.nodes {
 			for _, a := range addrs {
 				known.NICs.Holder[netip.MustParseAddr(a)] = machine
@@ -225,7 +226,7 @@ func TestNotMissed(t *testing.T) {
 		"a stopped cluster": func(w *watch) { w.routed(0, 1).s.Cluster(clusterA).Stopped = true },
 		"not all node subnets were read": func(w *watch) {
 			cluster := w.routed(0, 1).s.Cluster(clusterA)
-			cluster.Pools = append(cluster.Pools, network.Pool{Name: "two", Subnet: nodesB})
+			cluster.Pools = append(cluster.Pools, inventory.Pool{Name: "two", Subnet: nodesB})
 		},
 	} {
 		w := watched(t)
@@ -287,8 +288,8 @@ func TestSeenInTheSubnet(t *testing.T) {
 	}
 }
 
-func configuration(group, set string, i int) network.ID {
-	return network.GroupID(sub, group) + network.ID(fmt.Sprintf(
+func configuration(group, set string, i int) arm.ID {
+	return arm.GroupID(sub, group) + arm.ID(fmt.Sprintf(
 		"/providers/Microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%d"+
 			"/networkInterfaces/%s/ipConfigurations/ipconfig1", set, i, set))
 }
@@ -296,7 +297,7 @@ func configuration(group, set string, i int) network.ID {
 func TestHalfARoute(t *testing.T) {
 	w := watched(t)
 	w.cluster(clusterA, "10.244.0.0/16,fd12::/48", nodesA)
-	w.s.Learn(clusterA).Nodes = network.NodeRoutes{}
+	w.s.Learn(clusterA).Nodes = inventory.NodeRoutes{}
 	subnet := w.s.Subnet(nodesA)
 	subnet.Prefixes = append(subnet.Prefixes, netip.MustParsePrefix("fd42::/64"))
 	both := []string{nodeRoute(0), nodeRoute(1), nodeRoute(2),
@@ -355,7 +356,7 @@ func TestUnreadNICs(t *testing.T) {
 	failing := func(after time.Duration) Plan {
 		w.at = w.at.Add(after)
 		w.s.Taken = w.at
-		w.s.Learn(clusterA).NICs = &network.NICs{Failed: "AuthorizationFailed", Read: w.at}
+		w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed", Read: w.at}
 		p := Make(w.s, w.configs)
 		w.s.Learn(clusterA).Nodes = p.Nodes[clusterA.Key()]
 		return p
@@ -438,7 +439,7 @@ func TestSurgeRoom(t *testing.T) {
 	two.sees("")
 	pools = two.s.Cluster(clusterA).Pools
 	pools[0].MaxSurge = "1"
-	pools[1] = network.Pool{Name: "pool1", Subnet: nodesA, MaxSurge: "3", Count: 1}
+	pools[1] = inventory.Pool{Name: "pool1", Subnet: nodesA, MaxSurge: "3", Count: 1}
 	two.s.Learn(clusterA).Nodes.Hops = map[netip.Addr]string{}
 	if f := two.sees("surge-does-not-fit"); !strings.Contains(f.Message, "pool pool1 needs 3") {
 		t.Errorf("%+v", f)

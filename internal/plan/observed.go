@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // What Observe withholds. A second planner plans for the same configs as if they said Enforce
@@ -51,11 +51,11 @@ func (p *Planner) observe(made *Plan) {
 			made.OnlyObserved = append(made.OnlyObserved, c)
 		}
 	}
-	made.Need = network.Wanted{
-		NICs:    network.SortIDs(slices.Concat(made.Need.NICs, all.Need.NICs)),
-		VNets:   network.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
-		Tables:  network.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
-		Subnets: network.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
+	made.Need = inventory.Wanted{
+		NICs:    inventory.SortIDs(slices.Concat(made.Need.NICs, all.Need.NICs)),
+		VNets:   inventory.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
+		Tables:  inventory.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
+		Subnets: inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
 	}
 	for cluster, addresses := range all.Asked {
 		if made.Asked[cluster] == nil {

@@ -4,12 +4,13 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Only is the plan with the chosen changes alone; read returns a target as it was planned for. A route is left out as well where it needs
 // what only another change makes: its prefix free, or room.
-func (p Plan) Only(chosen func(Change) bool, read func(network.ID) *network.RouteTable) Plan {
+func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteTable) Plan {
 	var state State
 	var changes []Change
 	routes := map[string]map[string]bool{} // by the table's ID.Key() and the lower-case name
@@ -38,8 +39,8 @@ func (p Plan) Only(chosen func(Change) bool, read func(network.ID) *network.Rout
 }
 
 // partly are the routes of a table on its way to what it should hold, by the changes of some routes.
-func (t Table) partly(now *network.RouteTable, chosen map[string]bool) []network.Route {
-	wanted := make(map[string]network.Route, len(t.Routes))
+func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inventory.Route {
+	wanted := make(map[string]inventory.Route, len(t.Routes))
 	for _, r := range t.Routes {
 		wanted[strings.ToLower(r.Name)] = r
 	}
@@ -50,7 +51,7 @@ func (t Table) partly(now *network.RouteTable, chosen map[string]bool) []network
 			taken[r.Prefix] = true
 		}
 	}
-	var routes []network.Route
+	var routes []inventory.Route
 	there := make(map[string]bool, len(now.Routes))
 	for _, r := range now.Routes {
 		name := strings.ToLower(r.Name)

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestOnly: whatever the tables hold, of a plan those changes are made that were chosen, the table they lead to is a sound one, and all
@@ -29,11 +29,11 @@ func TestOnly(t *testing.T) {
 		}
 		for _, desired := range part.Desired.Tables {
 			now := w.s.Table(desired.ID)
-			raw, err := network.SetRoutes(now.Raw, desired.Routes)
+			raw, err := inventory.SetRoutes(now.Raw, desired.Routes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			table, err := network.DecodeRouteTable(raw)
+			table, err := inventory.DecodeRouteTable(raw)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // orphan is a route that looks like one to the pods of a node that is gone, and belongs to no cluster whose routes are kept.
 type orphan struct {
-	route   network.Route
+	route   inventory.Route
 	cluster string // the metadata.name or name of the cluster that left it behind, "" where that is not known
 	// proof says why nothing can be behind it, lacks what is missing to be sure: one of the two.
 	proof, lacks string
@@ -30,24 +31,24 @@ var (
 
 // nodeNamed reports whether a route's name is one that a cloud provider, or a keeper, gives: that
 // of a node, alone (clusters of one family, and older ones) or with the prefix behind it.
-func nodeNamed(r network.Route) bool {
+func nodeNamed(r inventory.Route) bool {
 	node, _, long := strings.Cut(r.Name, "____")
 	return linuxNode.MatchString(node) || bareWindows.MatchString(node) || long && anyNode.MatchString(node)
 }
 
 // podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
-func podRouteStyle(r network.Route) bool {
+func podRouteStyle(r inventory.Route) bool {
 	if !r.Hop.IsValid() || !r.Prefix.IsValid() || r.Prefix.Addr().Is4() && r.Prefix.Bits() != 24 || r.Prefix.Addr().Is6() && r.Prefix.Bits() < 64 {
 		return false
 	}
 	return linuxNode.MatchString(r.Name) ||
-		anyNode.MatchString(network.RouteNode(r.Name)) && strings.EqualFold(r.Name, network.PodRouteName(network.RouteNode(r.Name), r.Prefix))
+		anyNode.MatchString(inventory.RouteNode(r.Name)) && strings.EqualFold(r.Name, inventory.PodRouteName(inventory.RouteNode(r.Name), r.Prefix))
 }
 
 // orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's own none is proven: it is never written.
 // Of those that AKS made nothing is said, their clusters may not be seen.
-func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
-	if network.IsManagedTable(table.ID) {
+func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
+	if inventory.IsManagedTable(table.ID) {
 		return nil
 	}
 	own := p.mayBeOwn(table)
@@ -81,7 +82,7 @@ func (p *Planner) orphansIn(table *network.RouteTable) []orphan {
 
 // mayBeOwn says why a table is or may be a cluster's own, also one that no config names; "" where it is none. A table on a node subnet
 // counts whatever the plugin, and so does one that a cluster's identity wrote.
-func (p *Planner) mayBeOwn(table *network.RouteTable) string {
+func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 	if own, known := p.ownTables[table.ID.Key()]; known {
 		return fmt.Sprintf("%s may be the own table of the cluster of %s, which is never written: %s", table.ID.Short(), own.v.name, own.how)
 	}
@@ -101,7 +102,7 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 		if slices.ContainsFunc(p.s.Known(cluster.ID).Written, table.ID.Equal) {
 			return may("the cluster's identity wrote it")
 		}
-		if cluster.Kubenet() && !p.knowsSource(cluster.ID) && slices.ContainsFunc(table.Routes, func(r network.Route) bool { return ownsRoute(p.s, cluster, r) }) {
+		if cluster.Kubenet() && !p.knowsSource(cluster.ID) && slices.ContainsFunc(table.Routes, func(r inventory.Route) bool { return ownsRoute(p.s, cluster, r) }) {
 			return may("it holds routes to its nodes, and which table is its own is not known")
 		}
 	}
@@ -111,14 +112,14 @@ func (p *Planner) mayBeOwn(table *network.RouteTable) string {
 // ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and
 // not be seen: it is on a subnet in which its own next hops are; or, where it has no pod route (yet),
 // on one with the nodes of such a cluster. Subnets that were not read say nothing.
-func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
+func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 	empty := !slices.ContainsFunc(table.Routes, podRouteStyle)
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
 			continue
 		}
-		if slices.ContainsFunc(table.Routes, func(r network.Route) bool { return within(subnet.Prefixes, r.Hop) && podRouteStyle(r) }) {
+		if slices.ContainsFunc(table.Routes, func(r inventory.Route) bool { return within(subnet.Prefixes, r.Hop) && podRouteStyle(r) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
 		}
 		if node := p.strangeNode(subnet); empty && node != "" {
@@ -129,8 +130,8 @@ func (p *Planner) ownOfSomebody(table *network.RouteTable) string {
 }
 
 // needSubnets are the subnets that ownOfSomebody lacks for tables that are to be changed.
-func (p *Planner) needSubnets(changes []Change) []network.ID {
-	var ids []network.ID
+func (p *Planner) needSubnets(changes []Change) []arm.ID {
+	var ids []arm.ID
 	for _, c := range changes {
 		table := p.s.Table(c.Resource)
 		if table == nil {
@@ -142,19 +143,19 @@ func (p *Planner) needSubnets(changes []Change) []network.ID {
 			}
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // knowsSource reports whether it is beyond doubt which table is a cluster's own.
-func (p *Planner) knowsSource(cluster network.ID) bool {
+func (p *Planner) knowsSource(cluster arm.ID) bool {
 	return slices.ContainsFunc(p.views, func(v *view) bool {
-		return v.source != "" && !v.doubtful && cluster.Equal(network.ID(v.config.Spec.ClusterID))
+		return v.source != "" && !v.doubtful && cluster.Equal(arm.ID(v.config.Spec.ClusterID))
 	})
 }
 
 // ownerOfRoute finds the cluster to whose pods a route of a table leads, by addresses. Kept is set where it is one of kubenet: keeping decides of
 // its routes. Blind says why it cannot be told.
-func (p *Planner) ownerOfRoute(table *network.RouteTable, r network.Route) (owner *network.Cluster, kept bool, blind string) {
+func (p *Planner) ownerOfRoute(table *inventory.RouteTable, r inventory.Route) (owner *inventory.Cluster, kept bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
@@ -164,20 +165,20 @@ func (p *Planner) ownerOfRoute(table *network.RouteTable, r network.Route) (owne
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):
 			owner = cluster
-		case inPods(cluster, r) && slices.ContainsFunc(p.s.NodeSubnetIDs(cluster), func(id network.ID) bool { return p.s.Subnet(id) == nil }):
+		case inPods(cluster, r) && slices.ContainsFunc(p.s.NodeSubnetIDs(cluster), func(id arm.ID) bool { return p.s.Subnet(id) == nil }):
 			blind = fmt.Sprintf("not all node subnets of cluster %s were read: it may be its route", cluster.ID.Name())
 		}
 	}
 	return owner, false, blind
 }
 
-func inPods(cluster *network.Cluster, r network.Route) bool {
+func inPods(cluster *inventory.Cluster, r inventory.Route) bool {
 	return r.Hop.IsValid() && slices.ContainsFunc(cluster.PodCIDRs, func(cidr netip.Prefix) bool {
-		return r.Prefix.IsValid() && r.Prefix.Bits() == network.NodeMask(cidr) && cidr.Contains(r.Prefix.Addr())
+		return r.Prefix.IsValid() && r.Prefix.Bits() == inventory.NodeMask(cidr) && cidr.Contains(r.Prefix.Addr())
 	})
 }
 
-func ownsRoute(s *network.Snapshot, cluster *network.Cluster, r network.Route) bool {
+func ownsRoute(s *inventory.Snapshot, cluster *inventory.Cluster, r inventory.Route) bool {
 	return inPods(cluster, r) && within(s.NodePrefixes(cluster), r.Hop)
 }
 
@@ -187,20 +188,20 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 
 // beforehand is what is known of a route before its next hop is looked for.
 type beforehand struct {
-	group network.ID // a node resource group whose NICs are all known to have other addresses, or ""
-	alone bool       // NICs are not read: none may be in the subnet of the next hop
-	gone  bool       // its cluster is gone: the cluster's table, where it is left, proves nothing
+	group arm.ID // a node resource group whose NICs are all known to have other addresses, or ""
+	alone bool   // NICs are not read: none may be in the subnet of the next hop
+	gone  bool   // its cluster is gone: the cluster's table, where it is left, proves nothing
 }
 
 // hopGone says why no node can have a next hop of a table, or what is missing to be sure. The address is one of the networks that the
 // table's subnets are in, or that these are directly peered with: others it could not reach.
-func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known beforehand) (proof, lacks string) {
+func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known beforehand) (proof, lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
 		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its next hops are"
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Unread)) {
-		if u := p.s.Unread[key]; !u.Absent && (u.ID.Is(network.TypeCluster) || strings.HasSuffix(key, strings.ToLower("/providers/"+network.TypeCluster))) {
+		if u := p.s.Unread[key]; !u.Absent && (u.ID.Is(arm.TypeCluster) || strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeCluster))) {
 			return "", "not all clusters could be read: " + u.Reason()
 		}
 	}
@@ -209,7 +210,7 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known befo
 		if at == nil {
 			return "", "virtual network " + id.Parent().Name() + " was not read"
 		}
-		var holders []network.ID
+		var holders []arm.ID
 		if within(at.Prefixes, hop) {
 			holders = append(holders, at.ID)
 		}
@@ -236,7 +237,7 @@ func (p *Planner) hopGone(table *network.RouteTable, r network.Route, known befo
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
 // network interfaces of clusters in other subscriptions are missed as well.
-func (p *Planner) goneFrom(vnet network.ID, r network.Route, known beforehand) (proof, lacks string) {
+func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (proof, lacks string) {
 	hop := r.Hop
 	if known.gone && p.s.Unread[vnet.Key()].Absent {
 		return fmt.Sprintf("virtual network %s, which had %s, does not exist", vnet.Name(), hop), ""
@@ -244,7 +245,7 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known beforehand) (
 	if p.s.VNets[vnet.Key()] == nil {
 		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
 	}
-	var subnet *network.Subnet
+	var subnet *inventory.Subnet
 	for _, s := range p.s.Subnets {
 		if s.ID.Parent().Equal(vnet) && within(s.Prefixes, hop) {
 			subnet = s
@@ -268,11 +269,11 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known beforehand) (
 		if known.group != "" && id.Group().Equal(known.group) {
 			continue
 		}
-		if machine := id.Parent(); (machine.Is(network.TypeInterface) || machine.Is(network.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
-			return "", fmt.Sprintf("%s is in %s, and its addresses are not known: it may hold %s", network.HolderName(machine), subnet.ID.Short(), hop)
+		if machine := id.Parent(); (machine.Is(arm.TypeInterface) || machine.Is(arm.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
+			return "", fmt.Sprintf("%s is in %s, and its addresses are not known: it may hold %s", inventory.HolderName(machine), subnet.ID.Short(), hop)
 		}
 	}
-	whole := network.ID("/subscriptions/" + vnet.Subscription())
+	whole := arm.ID("/subscriptions/" + vnet.Subscription())
 	if known.group == "" && !known.alone && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read", vnet.Subscription())
 	}
@@ -281,7 +282,7 @@ func (p *Planner) goneFrom(vnet network.ID, r network.Route, known beforehand) (
 
 // routedThere says why the subnet of a next hop speaks for the route: its own table has it too, so that the subnet may be that of a cluster that
 // is not seen, and stopped: then it has no machines, and will have them again.
-func (p *Planner) routedThere(subnet *network.Subnet, r network.Route) (lacks string) {
+func (p *Planner) routedThere(subnet *inventory.Subnet, r inventory.Route) (lacks string) {
 	if subnet.RouteTable == "" {
 		return ""
 	}
@@ -289,7 +290,7 @@ func (p *Planner) routedThere(subnet *network.Subnet, r network.Route) (lacks st
 	switch {
 	case table == nil:
 		return fmt.Sprintf("%s, the table of %s, was not read: it may have the route too", subnet.RouteTable.Short(), subnet.ID.Short())
-	case slices.ContainsFunc(table.Routes, func(o network.Route) bool { return o.Prefix == r.Prefix && o.SameHop(r) }):
+	case slices.ContainsFunc(table.Routes, func(o inventory.Route) bool { return o.Prefix == r.Prefix && o.SameHop(r) }):
 		return fmt.Sprintf("%s, the table of %s, where its next hop is, has the route too: a cluster may be there that is not seen, and stopped; if it is gone, take the table off the subnet first", table.ID.Short(), subnet.ID.Short())
 	}
 	return ""

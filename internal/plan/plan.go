@@ -1,4 +1,4 @@
-// Package plan decides: from what was read (a network.Snapshot) and what is configured (ClusterRoutes) it tells what should
+// Package plan decides: from what was read (a inventory.Snapshot) and what is configured (ClusterRoutes) it tells what should
 // be, which Changes lead there, and what stands in the way, as Findings.
 //
 // It is pure: no context, clock, logger or network, and the same input gives the same output in the same order. It never
@@ -9,8 +9,9 @@ import (
 	"net/netip"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Plan is what to do in one round.
@@ -24,17 +25,17 @@ type Plan struct {
 	// Need is what is not read yet and may prove a change that is withheld, name a node without a
 	// route, or show that a target is a cluster's own table: read it and plan again. Each thing is
 	// named until it was tried.
-	Need network.Wanted `json:"-"`
+	Need inventory.Wanted `json:"-"`
 	// Asked are the addresses that were looked for among the NICs of a cluster, by its ID.Key().
 	Asked map[string]map[netip.Addr]bool `json:"-"`
 	// Nodes is what the next check has to know of the clusters' nodes, by the cluster's ID.Key().
-	Nodes map[string]network.NodeRoutes `json:"-"`
+	Nodes map[string]inventory.NodeRoutes `json:"-"`
 }
 
 // Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
 // that was read anew. It may be used by several goroutines at once.
 type Planner struct {
-	s        *network.Snapshot
+	s        *inventory.Snapshot
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
 	taken    Taken                    // what is known of all others
 	views    []*view
@@ -58,13 +59,13 @@ type part struct {
 }
 
 // New looks at the configured clusters.
-func New(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
+func New(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
 // Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
 // the others still counts where a table may be theirs.
-func Among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func Among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
 		p.enforced = among(s, all, taken)
@@ -73,7 +74,7 @@ func Among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *
 	return p
 }
 
-func among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
@@ -81,7 +82,9 @@ func among(s *network.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *
 }
 
 // Make plans for all configs in one step.
-func Make(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan { return New(s, configs).Plan() }
+func Make(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
+	return New(s, configs).Plan()
+}
 
 // Plan plans for everything that is configured.
 func (p *Planner) Plan() Plan {
@@ -115,7 +118,7 @@ func (p *Planner) Repairs() Plan {
 }
 
 // Again plans for one target that was read anew, under the same rules.
-func (p *Planner) Again(table *network.RouteTable) Plan {
+func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	w := p.work()
 	var state State
 	var changes []Change
@@ -128,7 +131,7 @@ func (p *Planner) Again(table *network.RouteTable) Plan {
 }
 
 // AgainSubnet plans for one subnet that was read anew, under the same rules.
-func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
+func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 	w := p.work()
 	var wishes []wish
 	for _, wish := range p.wishes {
@@ -136,7 +139,7 @@ func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
 			wishes = append(wishes, wish)
 		}
 	}
-	state := State{Associations: w.associations(wishes, func(network.ID) *network.Subnet { return subnet })}
+	state := State{Associations: w.associations(wishes, func(arm.ID) *inventory.Subnet { return subnet })}
 	var changes []Change
 	for _, a := range state.Associations {
 		changes = append(changes, diffSubnet(subnet, a)...)
@@ -145,28 +148,28 @@ func (p *Planner) AgainSubnet(subnet *network.Subnet) Plan {
 }
 
 // Sources returns the own tables of the clusters whose routes go into a target.
-func (p *Planner) Sources(target network.ID) []network.ID {
-	var ids []network.ID
+func (p *Planner) Sources(target arm.ID) []arm.ID {
+	var ids []arm.ID
 	for _, part := range p.parts[target.Key()] {
 		if part.source != "" {
 			ids = append(ids, part.source)
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // work is one call of a Planner: what it found on its way.
 type work struct {
 	*Planner
 	found []finding.Finding
-	need  network.Wanted
+	need  inventory.Wanted
 	asked map[string]map[netip.Addr]bool
-	noted map[string]network.NodeRoutes // as Plan.Nodes
-	left  map[*view][]leftover          // by clusters that do not exist
+	noted map[string]inventory.NodeRoutes // as Plan.Nodes
+	left  map[*view][]leftover            // by clusters that do not exist
 }
 
 func (p *Planner) work() work {
-	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]network.NodeRoutes{}, left: map[*view][]leftover{}}
+	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]inventory.NodeRoutes{}, left: map[*view][]leftover{}}
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
@@ -175,20 +178,20 @@ func (w *work) plan(state State, changes []Change) Plan {
 	if changes == nil {
 		changes = []Change{}
 	}
-	need := network.Wanted{
-		NICs: network.SortIDs(w.need.NICs), VNets: network.SortIDs(w.need.VNets),
-		Tables: network.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
+	need := inventory.Wanted{
+		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
+		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
 	}
 	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need, Asked: w.asked, Nodes: w.noted}
 }
 
 // targetIDs returns the targets of all configs, each once, sorted.
-func (p *Planner) targetIDs() []network.ID {
-	var ids []network.ID
+func (p *Planner) targetIDs() []arm.ID {
+	var ids []arm.ID
 	for _, c := range p.configs {
 		for _, t := range c.Spec.Targets {
-			ids = append(ids, network.ID(t.RouteTableID))
+			ids = append(ids, arm.ID(t.RouteTableID))
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // How a delete is proven. A route leaves a target only when it is proven, for this very route, that
@@ -17,7 +18,7 @@ import (
 //     that was read after the check began. A list shows only what the identity may see.
 //   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
-//     its table (network.Known.Settled). A node has one pod CIDR of each family.
+//     its table (inventory.Known.Settled). A node has one pod CIDR of each family.
 //
 // A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
 // be another cluster's: see target.leftBehind. And a route that is about to lead to another address
@@ -40,7 +41,7 @@ func lacking(format string, args ...any) proof {
 }
 
 // proveStale looks for the proof that no node is behind a route, with each cluster that can own it.
-func (t *target) proveStale(r network.Route, owners []*share) (p proof) {
+func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 	for _, s := range owners {
 		if p = t.nodeGone(s, r); p.lacks != "" {
 			return p
@@ -49,7 +50,7 @@ func (t *target) proveStale(r network.Route, owners []*share) (p proof) {
 	return p
 }
 
-func (t *target) nodeGone(s *share, r network.Route) proof {
+func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Known(s.cluster.ID).Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
@@ -60,7 +61,7 @@ func (t *target) nodeGone(s *share, r network.Route) proof {
 		}
 	}
 	if len(now) > 0 {
-		return proven("its node at %s has the pod CIDR %s now", r.Hop, network.SortPrefixes(now)[0])
+		return proven("its node at %s has the pod CIDR %s now", r.Hop, inventory.SortPrefixes(now)[0])
 	}
 	return t.noNIC(s, r.Hop)
 }
@@ -99,7 +100,7 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 }
 
 // nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
-func (t *target) nics(s *share, hop netip.Addr) (*network.NICs, proof) {
+func (t *target) nics(s *share, hop netip.Addr) (*inventory.NICs, proof) {
 	key := s.cluster.ID.Key()
 	if t.w.asked[key] == nil {
 		t.w.asked[key] = map[netip.Addr]bool{}
@@ -124,7 +125,7 @@ func (t *target) readNICs(s *share) proof {
 
 // hiddenNodes says which pool has nodes whose addresses, of the family of a next hop, the lists do
 // not show; "" where they are complete.
-func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) string {
+func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) string {
 	family := "IPv4"
 	if hop.Is6() {
 		family = "IPv6"
@@ -150,7 +151,7 @@ func (t *target) hiddenNodes(s *share, nics *network.NICs, hop netip.Addr) strin
 // nodes get the same pod CIDRs. Such a route has a cloud provider's name and a prefix of the
 // cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of
 // a cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
-func (t *target) leftBehind(r network.Route) *share {
+func (t *target) leftBehind(r inventory.Route) *share {
 	if !podRouteStyle(r) || t.w.shows { // its proof is not read only to show it
 		return nil
 	}
@@ -178,7 +179,7 @@ func (t *target) leftBehind(r network.Route) *share {
 // the hop's subnet, where they were not read.
 func (t *target) needNetworks(hop netip.Addr) bool {
 	before := len(t.w.need.VNets) + len(t.w.need.Tables)
-	vnet := func(id network.ID) *network.VNet {
+	vnet := func(id arm.ID) *inventory.VNet {
 		at := t.w.s.VNets[id.Key()]
 		if _, tried := t.w.s.Unread[id.Key()]; at == nil && !tried {
 			t.w.need.VNets = append(t.w.need.VNets, id)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func mustPrefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
@@ -90,7 +90,7 @@ func TestEmptySourceProvesNothing(t *testing.T) {
 	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p), "pool pool0 has 3 nodes, and IPv4 addresses of 2 are seen") {
 		t.Error(withheld(t, p))
 	}
-	w.s.Learn(clusterA).NICs = &network.NICs{Failed: "AuthorizationFailed"}
+	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
 	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p), "could not be read: AuthorizationFailed") {
 		t.Error(withheld(t, p))
 	}
@@ -184,7 +184,7 @@ func TestUpdateNeedsANIC(t *testing.T) {
 	if p := w.expect("", "updates-withheld"); withheld(t, p) != "10.244.1.0/24 to 10.240.0.99 (n1), to 10.240.0.5: no network interface of the cluster's nodes has 10.240.0.5" {
 		t.Error(withheld(t, p))
 	}
-	w.s.Learn(clusterA).NICs = &network.NICs{Failed: "AuthorizationFailed"}
+	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
 	w.expect("", "updates-withheld")
 	w.nics(clusterA, "10.240.0.5") // that it is there is proof enough
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.99 10.244.1.0/24>10.240.0.5", "")
@@ -252,9 +252,9 @@ func TestOwnershipByName(t *testing.T) {
 		if p := w.expect("", "foreign-overlap"); len(p.Findings) == 1 && !strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
 			t.Error(p.Findings[0].Message)
 		}
-		w.s.Learn(clusterA).Had = map[network.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
+		w.s.Learn(clusterA).Had = map[inventory.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
 		w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
-		w.s.Learn(clusterA).Had = map[network.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
+		w.s.Learn(clusterA).Had = map[inventory.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
 		w.expect("", "foreign-overlap")
 	}
 }

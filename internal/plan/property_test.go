@@ -12,14 +12,15 @@ import (
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // randomWorld draws one or two clusters with their tables, and two targets in any state: correct routes, stale ones, wrong
 // next hops, unmanaged routes that look much like pod routes, taken names.
 func randomWorld(t *rapid.T) *world {
-	w := &world{t: new(testing.T), s: network.NewSnapshot()}
+	w := &world{t: new(testing.T), s: inventory.NewSnapshot()}
 	prefix := rapid.Custom(func(t *rapid.T) string {
 		return rapid.OneOf(
 			rapid.Map(rapid.IntRange(0, 9), func(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }),
@@ -47,7 +48,7 @@ func randomWorld(t *rapid.T) *world {
 		}
 		return out
 	}
-	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", rapid.SampledFrom([]network.ID{tableA, "", hub, gateway}).Draw(t, "association"))
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{tableA, "", hub, gateway}).Draw(t, "association"))
 	w.table(tableA, routes("source")...).table(gateway, routes("gateway")...).table(hub, routes("hub")...)
 	w.config("shop", clusterA, gateway, hub)
 	if rapid.Bool().Draw(t, "second cluster") {
@@ -58,7 +59,7 @@ func randomWorld(t *rapid.T) *world {
 	for i := range w.configs {
 		spec := &w.configs[i].Spec
 		if rapid.Bool().Draw(t, "named") {
-			spec.RouteTableID = string(map[string]network.ID{"shop": tableA, "play": tableB}[w.configs[i].Metadata.Name])
+			spec.RouteTableID = string(map[string]arm.ID{"shop": tableA, "play": tableB}[w.configs[i].Metadata.Name])
 		}
 		for j := range spec.Targets {
 			spec.Targets[j].Policy = rapid.SampledFrom([]v1alpha1.Policy{v1alpha1.PolicySync, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve}).Draw(t, "policy")
@@ -68,17 +69,17 @@ func randomWorld(t *rapid.T) *world {
 			var held []string
 			for i := range 18 {
 				address := fmt.Sprintf("10.%d.0.%d", 240+i/9*10, i%9+4)
-				if w.s.NodePrefixes(w.s.Cluster(network.ID(spec.ClusterID)))[0].Contains(netip.MustParseAddr(address)) && rapid.Bool().Draw(t, "alive") {
+				if w.s.NodePrefixes(w.s.Cluster(arm.ID(spec.ClusterID)))[0].Contains(netip.MustParseAddr(address)) && rapid.Bool().Draw(t, "alive") {
 					held = append(held, address)
 				}
 			}
-			w.nics(network.ID(spec.ClusterID), held...)
+			w.nics(arm.ID(spec.ClusterID), held...)
 		}
-		known := w.s.Learn(network.ID(spec.ClusterID))
+		known := w.s.Learn(arm.ID(spec.ClusterID))
 		known.LogRead, known.ManagedRead = true, true
-		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[network.Pair]bool{}
+		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[inventory.Pair]bool{}
 		known.True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
-		for _, id := range []network.ID{tableA, tableB, gateway} {
+		for _, id := range []arm.ID{tableA, tableB, gateway} {
 			if w.s.Table(id) == nil {
 				continue
 			}
@@ -88,7 +89,7 @@ func randomWorld(t *rapid.T) *world {
 				}
 				switch id {
 				case gateway:
-					known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
+					known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
 				default:
 					known.Settled[r.Prefix] = r.Hop
 					known.True[gateway.Key()][r.Prefix] = r.Hop
@@ -105,7 +106,7 @@ func randomWorld(t *rapid.T) *world {
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
-		before := map[string]*network.RouteTable{}
+		before := map[string]*inventory.RouteTable{}
 		for k, v := range w.s.Tables {
 			before[k] = v
 		}
@@ -120,11 +121,11 @@ func TestProperties(t *testing.T) {
 		}
 		for _, desired := range p.Desired.Tables {
 			now := before[desired.ID.Key()]
-			raw, err := network.SetRoutes(now.Raw, desired.Routes)
+			raw, err := inventory.SetRoutes(now.Raw, desired.Routes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			table, err := network.DecodeRouteTable(raw)
+			table, err := inventory.DecodeRouteTable(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +146,7 @@ func TestProperties(t *testing.T) {
 }
 
 // byName is what a table says, without the bytes.
-func byName(routes []network.Route) map[string]string {
+func byName(routes []inventory.Route) map[string]string {
 	out := map[string]string{}
 	for _, r := range routes {
 		out[strings.ToLower(r.Name)] = r.Destination() + ">" + r.NextHop()
@@ -154,7 +155,7 @@ func byName(routes []network.Route) map[string]string {
 }
 
 // apply is a second, naive way to carry out changes.
-func apply(routes []network.Route, changes []Change, table network.ID) map[string]string {
+func apply(routes []inventory.Route, changes []Change, table arm.ID) map[string]string {
 	out := byName(routes)
 	for _, c := range changes {
 		if !c.Resource.Equal(table) {
@@ -170,8 +171,8 @@ func apply(routes []network.Route, changes []Change, table network.ID) map[strin
 }
 
 // checkTable compares a target before and after with rules written down a second time.
-func checkTable(t *rapid.T, w *world, now, then *network.RouteTable) {
-	after := map[string]network.Route{}
+func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
+	after := map[string]inventory.Route{}
 	prefixes := map[netip.Prefix]bool{}
 	for _, r := range then.Routes {
 		if prefixes[r.Prefix] && r.Prefix.IsValid() {
@@ -189,7 +190,7 @@ func checkTable(t *rapid.T, w *world, now, then *network.RouteTable) {
 	limit := 400
 	for _, c := range w.configs {
 		for _, target := range c.Spec.Targets {
-			if now.ID.Equal(network.ID(target.RouteTableID)) {
+			if now.ID.Equal(arm.ID(target.RouteTableID)) {
 				limit = min(limit, target.MaxRoutes)
 			}
 		}
@@ -205,14 +206,14 @@ func checkTable(t *rapid.T, w *world, now, then *network.RouteTable) {
 			t.Fatalf("the unmanaged route %s became %s", r.Raw, after[r.Name].Raw)
 		}
 	}
-	if paths, err := network.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
+	if paths, err := arm.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
 		t.Fatalf("other fields changed: %v %v", paths, err)
 	}
 }
 
 // mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name, because a cluster's table
 // has or had it, or because it is one that was right, under a node's name.
-func mayBeOurs(w *world, r network.Route) bool {
+func mayBeOurs(w *world, r inventory.Route) bool {
 	named := !strings.HasPrefix(r.Name, "vip-")
 	byAddress := false
 	for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."}, {"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
@@ -220,9 +221,9 @@ func mayBeOurs(w *world, r network.Route) bool {
 	}
 	known := false
 	for _, c := range w.configs {
-		known = known || w.s.Known(network.ID(c.Spec.ClusterID)).Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+		known = known || w.s.Known(arm.ID(c.Spec.ClusterID)).Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}]
 	}
-	for _, id := range []network.ID{tableA, tableB} {
+	for _, id := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(id); table != nil {
 			for _, own := range table.Routes {
 				known = known || own.Prefix == r.Prefix && own.SameHop(r)
@@ -236,20 +237,20 @@ func mayBeOurs(w *world, r network.Route) bool {
 }
 
 // checkProofs holds each route that is lost against what proves it.
-func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
+func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	held := func(pods netip.Prefix, hop netip.Addr) bool { // by a node of a cluster with these pods and this target
 		for _, c := range w.configs {
-			cluster := w.s.Cluster(network.ID(c.Spec.ClusterID))
-			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return then.ID.Equal(network.ID(t.RouteTableID)) })
+			cluster := w.s.Cluster(arm.ID(c.Spec.ClusterID))
+			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return then.ID.Equal(arm.ID(t.RouteTableID)) })
 			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil && nics.Holder[hop] != "" && cluster.PodCIDRs[0].Overlaps(pods) {
 				return true
 			}
 		}
 		return false
 	}
-	moved := func(r network.Route) bool { // a cluster's table leads to the next hop with another prefix
+	moved := func(r inventory.Route) bool { // a cluster's table leads to the next hop with another prefix
 		for _, c := range w.configs {
-			for prefix, hop := range w.s.Known(network.ID(c.Spec.ClusterID)).Settled {
+			for prefix, hop := range w.s.Known(arm.ID(c.Spec.ClusterID)).Settled {
 				if hop == r.Hop && prefix != r.Prefix {
 					return true
 				}
@@ -258,10 +259,10 @@ func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
 		return false
 	}
 	listed := func(c v1alpha1.ClusterRoutes) bool {
-		nics := w.s.Known(network.ID(c.Spec.ClusterID)).NICs
+		nics := w.s.Known(arm.ID(c.Spec.ClusterID)).NICs
 		return nics != nil && len(nics.Holder) >= 3
 	}
-	after := map[netip.Prefix]network.Route{}
+	after := map[netip.Prefix]inventory.Route{}
 	for _, r := range then.Routes {
 		after[r.Prefix] = r
 	}
@@ -282,7 +283,7 @@ func checkProofs(t *rapid.T, w *world, now, then *network.RouteTable) {
 		return
 	}
 	for _, target := range spec.Targets {
-		if target.Policy != v1alpha1.PolicySync || !then.ID.Equal(network.ID(target.RouteTableID)) {
+		if target.Policy != v1alpha1.PolicySync || !then.ID.Equal(arm.ID(target.RouteTableID)) {
 			continue
 		}
 		wanted := PodRoutes(w.s, &w.configs[0], w.s.Table(tableA))
@@ -304,7 +305,7 @@ func TestSettled(t *testing.T) {
 		w := randomWorld(t)
 		if rapid.Bool().Draw(t, "in sync") { // most random worlds are not
 			for _, desired := range Make(w.s, w.configs).Desired.Tables {
-				raw, err := network.SetRoutes(w.s.Table(desired.ID).Raw, desired.Routes)
+				raw, err := inventory.SetRoutes(w.s.Table(desired.ID).Raw, desired.Routes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -315,7 +316,7 @@ func TestSettled(t *testing.T) {
 		for _, id := range p.targetIDs() {
 			plan := func(look func(*target)) (*target, work) {
 				w := p.work()
-				target := &target{w: &w, now: p.s.Table(id), limit: network.DefaultRouteLimit}
+				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}
 				for _, part := range p.parts[id.Key()] {
 					target.shares = append(target.shares, &share{part: part})
 					target.limit = min(target.limit, part.maxRoutes)
@@ -329,7 +330,7 @@ func TestSettled(t *testing.T) {
 			}
 			settled++
 			long, found := plan((*target).decide)
-			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes, func(a, b network.Route) bool {
+			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes, func(a, b inventory.Route) bool {
 				return reflect.DeepEqual(a, b)
 			})
 			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) + len(found.asked)
@@ -348,7 +349,7 @@ func TestSettled(t *testing.T) {
 
 // TestSettledShared: a route that two clusters want alike is reported, although nothing is to be done.
 func TestSettledShared(t *testing.T) {
-	w := &world{t: t, s: network.NewSnapshot()}
+	w := &world{t: t, s: inventory.NewSnapshot()}
 	route := "n1 10.244.1.0/24 10.240.0.4"
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA).table(tableA, route)
 	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24", tableB).table(tableB, route)

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Proposal is a config for a cluster that was found, with the reasons for each part of it.
 type Proposal struct {
-	Cluster network.ID
+	Cluster arm.ID
 	Config  v1alpha1.ClusterRoutes
 	// About says what the cluster is, Table how its own table is known.
 	About, Table string
@@ -22,14 +23,14 @@ type Proposal struct {
 	// Notes are what a person has to see to.
 	Notes []string
 	// Want is what to read to find the cluster's own table; propose again afterwards.
-	Want network.Wanted
+	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string
 }
 
 // Propose makes a config for every cluster in the snapshot: with its own table, the gateway subnets that can reach it and
 // all other tables that hold its pod routes. Sorted by cluster.
-func Propose(s *network.Snapshot) []Proposal {
+func Propose(s *inventory.Snapshot) []Proposal {
 	var out []Proposal
 	names := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
@@ -38,7 +39,7 @@ func Propose(s *network.Snapshot) []Proposal {
 	return out
 }
 
-func propose(s *network.Snapshot, cluster *network.Cluster, names map[string]bool) Proposal {
+func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string]bool) Proposal {
 	var pools []string
 	for _, pool := range cluster.Pools {
 		pools = append(pools, fmt.Sprintf("%s (nodes: %d)", pool.Name, pool.Count))
@@ -70,13 +71,13 @@ func (p Proposal) Observing() Proposal {
 }
 
 // proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables that hold pod routes.
-func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster) {
+func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
-	own := network.ID(spec.RouteTableID)
+	own := arm.ID(spec.RouteTableID)
 	v := newView(s, &p.Config, cluster)
 	near := nearNetworks(s, cluster)
 	isTarget := map[string]bool{}
-	target := func(id network.ID, why string) {
+	target := func(id arm.ID, why string) {
 		if !isTarget[id.Key()] {
 			isTarget[id.Key()] = true
 			spec.Targets = append(spec.Targets, v1alpha1.Target{RouteTableID: string(id)})
@@ -94,7 +95,7 @@ func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster)
 			p.Notes = append(p.Notes, who+", which has no route table: make one for it and add it to the targets")
 		case subnet.RouteTable.Equal(own):
 			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the way to Azure CNI Overlay")
-		case network.IsManagedTable(subnet.RouteTable):
+		case inventory.IsManagedTable(subnet.RouteTable):
 			p.Notes = append(p.Notes, who+", which has the own table of another cluster, "+subnet.RouteTable.Short()+": it is never written")
 		default:
 			target(subnet.RouteTable, who)
@@ -104,7 +105,7 @@ func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if table.ID.Equal(own) || network.IsManagedTable(table.ID) || s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
+		if table.ID.Equal(own) || inventory.IsManagedTable(table.ID) || s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
 		if n := len(v.podRoutes(table)); n > 0 {
@@ -114,7 +115,7 @@ func (p *Proposal) proposeTargets(s *network.Snapshot, cluster *network.Cluster)
 }
 
 // onNodes reports whether a table is on a node subnet of another cluster: it may be that one's own.
-func onNodes(s *network.Snapshot, table *network.RouteTable, but *network.Cluster) bool {
+func onNodes(s *inventory.Snapshot, table *inventory.RouteTable, but *inventory.Cluster) bool {
 	for _, cluster := range s.Clusters {
 		for _, id := range s.NodeSubnetIDs(cluster) {
 			if subnet := s.Subnet(id); !cluster.ID.Equal(but.ID) && subnet != nil && subnet.RouteTable.Equal(table.ID) {
@@ -126,7 +127,7 @@ func onNodes(s *network.Snapshot, table *network.RouteTable, but *network.Cluste
 }
 
 // nearNetworks are the virtual networks of the node subnets and those peered with them.
-func nearNetworks(s *network.Snapshot, cluster *network.Cluster) map[string]bool {
+func nearNetworks(s *inventory.Snapshot, cluster *inventory.Cluster) map[string]bool {
 	near := map[string]bool{}
 	for _, id := range s.NodeSubnetIDs(cluster) {
 		near[id.Parent().Key()] = true
@@ -140,18 +141,18 @@ func nearNetworks(s *network.Snapshot, cluster *network.Cluster) map[string]bool
 }
 
 // NearTables returns the tables of all subnets in the virtual networks of a cluster's nodes and in those peered with them, sorted.
-func NearTables(s *network.Snapshot, cluster *network.Cluster) []network.ID {
+func NearTables(s *inventory.Snapshot, cluster *inventory.Cluster) []arm.ID {
 	near := nearNetworks(s, cluster)
-	var ids []network.ID
+	var ids []arm.ID
 	for _, subnet := range s.Subnets {
 		if near[subnet.ID.Parent().Key()] && subnet.RouteTable != "" {
 			ids = append(ids, subnet.RouteTable)
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
-func prefixList(cluster *network.Cluster) string {
+func prefixList(cluster *inventory.Cluster) string {
 	texts := make([]string, len(cluster.PodCIDRs))
 	for i, p := range cluster.PodCIDRs {
 		texts[i] = p.String()
@@ -165,7 +166,7 @@ func prefixList(cluster *network.Cluster) string {
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
 // uniqueName makes a metadata.name of a cluster's: lower case, letters, digits and hyphens, taken only once.
-func uniqueName(id network.ID, taken map[string]bool) string {
+func uniqueName(id arm.ID, taken map[string]bool) string {
 	clean := func(s string) string {
 		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "-"), "-")
 		return strings.Trim(s[:min(len(s), 50)], "-")

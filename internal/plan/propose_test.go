@@ -6,28 +6,29 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // addGateway puts an Application Gateway into a subnet.
-func (w *world) addGateway(subnet network.ID, name string) *world {
-	w.s.Subnet(subnet).Gateways = append(w.s.Subnet(subnet).Gateways, network.ResourceID(sub, "net-rg", network.TypeGateway, name))
+func (w *world) addGateway(subnet arm.ID, name string) *world {
+	w.s.Subnet(subnet).Gateways = append(w.s.Subnet(subnet).Gateways, arm.ResourceID(sub, "net-rg", arm.TypeGateway, name))
 	return w
 }
 
 func targetsOf(p Proposal) []string {
 	var out []string
 	for _, t := range p.Config.Spec.Targets {
-		out = append(out, network.ID(t.RouteTableID).Name())
+		out = append(out, arm.ID(t.RouteTableID).Name())
 	}
 	return out
 }
 
 func TestPropose(t *testing.T) {
 	w := shop(t)
-	peer := network.ID("/subscriptions/" + sub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")
-	far := network.ID("/subscriptions/" + sub + "/resourceGroups/far-rg/providers/Microsoft.Network/virtualNetworks/far")
-	w.s.VNets[vnet.Key()] = &network.VNet{Document: network.Document{ID: vnet}, Peerings: []network.Peering{{Remote: peer}}}
+	peer := arm.ID("/subscriptions/" + sub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")
+	far := arm.ID("/subscriptions/" + sub + "/resourceGroups/far-rg/providers/Microsoft.Network/virtualNetworks/far")
+	w.s.VNets[vnet.Key()] = &inventory.VNet{Document: arm.Document{ID: vnet}, Peerings: []inventory.Peering{{Remote: peer}}}
 	farTable, spoke, plain := tables+"/far-rt", tables+"/spoke-rt", vnet+"/subnets/plain"
 	w.table(hub).table(farTable).table(spoke, "copied 10.244.1.0/24 10.240.0.5", "stale 10.244.9.0/24 10.240.0.9").
 		subnet(peer+"/subnets/agw", "10.1.0.0/24", hub).addGateway(peer+"/subnets/agw", "hub-agw").
@@ -50,7 +51,7 @@ func TestPropose(t *testing.T) {
 	if got := p.TargetWhy[2]; got != "it holds 2 pod routes of the cluster" {
 		t.Errorf("why spoke-rt: %s", got)
 	}
-	if network.ID(p.Config.Spec.RouteTableID) != tableA || p.Table != "the node subnets are associated with it" || len(p.Config.Spec.Guard.Subnets) != 2 || len(p.SubnetWhy) != 2 {
+	if arm.ID(p.Config.Spec.RouteTableID) != tableA || p.Table != "the node subnets are associated with it" || len(p.Config.Spec.Guard.Subnets) != 2 || len(p.SubnetWhy) != 2 {
 		t.Errorf("%+v", p)
 	}
 	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "bare-agw sits in subnet vnet/plain, which has no route table") {
@@ -61,7 +62,7 @@ func TestPropose(t *testing.T) {
 func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	w := shop(t)
 	w.subnet(gatewayIn, "10.240.9.0/24", tableA).addGateway(gatewayIn, "agw") // shares the cluster's own table
-	other := network.ResourceID(sub, "MC_x", network.TypeRouteTable, "aks-agentpool-12345678-routetable")
+	other := arm.ResourceID(sub, "MC_x", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 	second := vnet + "/subnets/gw2"
 	w.table(other, "x 10.244.0.0/24 10.240.0.4").subnet(second, "10.240.7.0/24", other).addGateway(second, "agw2")
 	delete(w.s.Tables, gateway.Key())
@@ -85,19 +86,19 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 // TestProposeTwins: networks of several stages often have the same addresses, and clusters in them the same pod CIDR. What leads to the
 // nodes of one is no target of the other, and no one's own table is.
 func TestProposeTwins(t *testing.T) {
-	twin := network.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin")
-	twinHub := network.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin-hub")
+	twin := arm.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin")
+	twinHub := arm.ID("/subscriptions/" + sub + "/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin-hub")
 	same := netip.MustParsePrefix("10.240.0.0/16")
 	twins := func(other bool) *world {
 		w := shop(t)
-		w.s.VNets[vnet.Key()] = &network.VNet{Document: network.Document{ID: vnet}, Prefixes: []netip.Prefix{same}}
-		w.s.VNets[twin.Key()] = &network.VNet{Document: network.Document{ID: twin}, Prefixes: []netip.Prefix{same}}
-		w.s.VNets[twinHub.Key()] = &network.VNet{Document: network.Document{ID: twinHub}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
-			Peerings: []network.Peering{{Remote: twin, Prefixes: []netip.Prefix{same}}}}
+		w.s.VNets[vnet.Key()] = &inventory.VNet{Document: arm.Document{ID: vnet}, Prefixes: []netip.Prefix{same}}
+		w.s.VNets[twin.Key()] = &inventory.VNet{Document: arm.Document{ID: twin}, Prefixes: []netip.Prefix{same}}
+		w.s.VNets[twinHub.Key()] = &inventory.VNet{Document: arm.Document{ID: twinHub}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
+			Peerings: []inventory.Peering{{Remote: twin, Prefixes: []netip.Prefix{same}}}}
 		w.subnet(twin+"/subnets/nodes", "10.240.0.0/24", tableB).subnet(twin+"/subnets/gw", "10.240.9.0/24", hub).subnet(twinHub+"/subnets/vms", "10.1.0.0/24", tables+"/vms-rt")
-		for id, on := range map[network.ID]network.ID{tableB: twin + "/subnets/nodes", hub: twin + "/subnets/gw", tables + "/vms-rt": twinHub + "/subnets/vms"} {
+		for id, on := range map[arm.ID]arm.ID{tableB: twin + "/subnets/nodes", hub: twin + "/subnets/gw", tables + "/vms-rt": twinHub + "/subnets/vms"} {
 			w.table(id, "n0____102440024 10.244.0.0/24 10.240.0.4")
-			w.s.Table(id).Subnets = []network.ID{on}
+			w.s.Table(id).Subnets = []arm.ID{on}
 		}
 		if other {
 			w.cluster(clusterB, "10.244.0.0/16", twin+"/subnets/nodes")
@@ -113,7 +114,7 @@ func TestProposeTwins(t *testing.T) {
 	}
 	// What is peered with both is asked by whose addresses it reaches; what is on no subnet may be for either.
 	w := twins(false)
-	w.s.VNets[twinHub.Key()].Peerings = []network.Peering{{Remote: vnet, Prefixes: []netip.Prefix{same}}}
+	w.s.VNets[twinHub.Key()].Peerings = []inventory.Peering{{Remote: vnet, Prefixes: []netip.Prefix{same}}}
 	w.s.Table(hub).Subnets = nil
 	if got := targetsOf(Propose(w.s)[0]); !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
 		t.Errorf("targets %v", got)

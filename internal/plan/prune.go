@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Orphans reports, for every table in the snapshot, the routes to pods of nodes that are gone and that nobody keeps: those proven so as a
@@ -20,7 +21,7 @@ func (p *Planner) Orphans() []finding.Finding {
 	return found
 }
 
-func reportOrphans(table *network.RouteTable, orphans []orphan) []finding.Finding {
+func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Finding {
 	var proven, unproven []string
 	for _, o := range orphans {
 		line := fmt.Sprintf("%s to %s (%s): ", o.route.Prefix, o.route.NextHop(), o.route.Name)
@@ -48,17 +49,17 @@ func reportOrphans(table *network.RouteTable, orphans []orphan) []finding.Findin
 // Pruner plans to remove the orphaned routes of tables: only those that are proven, and only those it was made with.
 type Pruner struct {
 	p      *Planner
-	tables []network.ID
+	tables []arm.ID
 	// seen are the routes that were there when the network interfaces were read, by table and name: of one that came later they prove
 	// nothing.
-	seen map[string]map[string]network.Route
+	seen map[string]map[string]inventory.Route
 }
 
 // Prune makes a Pruner for tables of the snapshot.
-func (p *Planner) Prune(tables []network.ID) *Pruner {
-	pr := &Pruner{p: p, tables: network.SortIDs(slices.Clone(tables)), seen: map[string]map[string]network.Route{}}
+func (p *Planner) Prune(tables []arm.ID) *Pruner {
+	pr := &Pruner{p: p, tables: inventory.SortIDs(slices.Clone(tables)), seen: map[string]map[string]inventory.Route{}}
 	for _, id := range pr.tables {
-		routes := map[string]network.Route{}
+		routes := map[string]inventory.Route{}
 		if table := p.s.Table(id); table != nil {
 			for _, r := range table.Routes {
 				routes[strings.ToLower(r.Name)] = r
@@ -70,7 +71,7 @@ func (p *Planner) Prune(tables []network.ID) *Pruner {
 }
 
 // Seen is the snapshot that the proofs stand on.
-func (pr *Pruner) Seen() *network.Snapshot { return pr.p.s }
+func (pr *Pruner) Seen() *inventory.Snapshot { return pr.p.s }
 
 // Plan plans for all the tables.
 func (pr *Pruner) Plan() Plan {
@@ -91,7 +92,7 @@ func (pr *Pruner) Plan() Plan {
 }
 
 // Again plans for one table that was read anew, by the same rules.
-func (pr *Pruner) Again(table *network.RouteTable) Plan {
+func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	w := pr.p.work()
 	t := pr.without(table, pr.p.orphansIn(table))
 	changes := diffTable(table, t)
@@ -100,7 +101,7 @@ func (pr *Pruner) Again(table *network.RouteTable) Plan {
 }
 
 // without is a table as it should be: without the routes whose orphaning is proven.
-func (pr *Pruner) without(table *network.RouteTable, orphans []orphan) Table {
+func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 	t := Table{ID: table.ID, Gone: map[string]Reason{}}
 	for _, o := range orphans {
 		name := strings.ToLower(o.route.Name)

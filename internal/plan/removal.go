@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // How routes leave the targets together with their cluster. There are two ways, and both need
@@ -29,24 +30,24 @@ import (
 
 // vanished reports whether Azure says that a cluster does not exist.
 func (p *Planner) vanished(v *view) bool {
-	return v.cluster == nil && p.s.Unread[network.ID(v.config.Spec.ClusterID).Key()].Absent
+	return v.cluster == nil && p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
 // leftover is what a cluster that does not exist has left in one target.
 type leftover struct {
-	table  network.ID
+	table  arm.ID
 	routes []string // those that stay
 }
 
 // ofVanished finds the cluster that does not exist and has left a route behind. Where nothing
 // remembers whose it is, a cluster whose routes are kept comes first.
-func (t *target) ofVanished(r network.Route) (s *share, remembered bool) {
+func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 	for _, candidate := range t.shares {
 		if !t.w.vanished(candidate.view) {
 			continue
 		}
-		known := t.w.s.Known(network.ID(candidate.config.Spec.ClusterID))
-		if known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
+		known := t.w.s.Known(arm.ID(candidate.config.Spec.ClusterID))
+		if known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 			return candidate, true
 		}
 		looks := podRouteStyle(r) && candidate.allows(r.Prefix) &&
@@ -78,7 +79,7 @@ func (s *share) prunes() bool {
 }
 
 // placeVanished leaves out a route that a cluster has left behind, or keeps it and notes that.
-func (t *target) placeVanished(r network.Route, s *share, remembered bool) {
+func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := beforehand{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
@@ -106,7 +107,7 @@ func (w *work) reportVanished() {
 		if !w.vanished(v) {
 			continue
 		}
-		id := network.ID(v.config.Spec.ClusterID)
+		id := arm.ID(v.config.Spec.ClusterID)
 		text := fmt.Sprintf("cluster %s does not exist", id.Short())
 		left := w.left[v]
 		if len(left) == 0 {
@@ -138,7 +139,7 @@ func (w *work) reportVanished() {
 
 // Removal looks at a cluster whose config a person has removed, by what is remembered of it. Its plan
 // deletes the cluster's routes from the targets that the config names, and does nothing else.
-func Removal(s *network.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func Removal(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
 		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
@@ -146,10 +147,10 @@ func Removal(s *network.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) *P
 }
 
 // placeRemoved leaves out a route of a cluster whose config a person has removed.
-func (t *target) placeRemoved(r network.Route) {
+func (t *target) placeRemoved(r inventory.Route) {
 	s := t.shares[0]
-	known := t.w.s.Known(network.ID(s.config.Spec.ClusterID))
-	its := known.Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
+	known := t.w.s.Known(arm.ID(s.config.Spec.ClusterID))
+	its := known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
 	if !its || !s.prunes() {
 		t.put(r, nil)
 		return

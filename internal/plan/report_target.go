@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // What a person is told of a target. The rules are in target.go and proof.go.
@@ -66,19 +66,19 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 }
 
 // reportTaken tells of an unmanaged route that has the prefix of a node.
-func (t *target) reportTaken(s *share, want, there network.Route) {
+func (t *target) reportTaken(s *share, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
 		"%s is routed to %s by the unmanaged route %s in %s; the pod route %s to %s is not added",
 		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).About(want.Name).
 		WithFix("if the unmanaged route is not meant: %s", deleteCommand(t.now.ID, there.Name)))
 }
 
-func routeLine(r network.Route) string {
+func routeLine(r inventory.Route) string {
 	return fmt.Sprintf("%s to %s (%s)", r.Destination(), r.NextHop(), r.Name)
 }
 
 // reportUnmanaged tells of an unmanaged route that takes part in what happens to pod traffic.
-func (t *target) reportUnmanaged(r network.Route) {
+func (t *target) reportUnmanaged(r inventory.Route) {
 	if !r.Prefix.IsValid() || r.Prefix.Bits() == 0 {
 		return // a default route covers everything, and is meant to
 	}

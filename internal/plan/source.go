@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Discovery says which route table is a cluster's own.
 type Discovery struct {
 	// Table is the table, or "" when it cannot be told (yet).
-	Table network.ID
+	Table arm.ID
 	// How says in words how it is known.
 	How string
 	// Proven is set where what the cluster itself did speaks for the table: more than a config or an association, which
@@ -24,7 +25,7 @@ type Discovery struct {
 	// and put on no subnet.
 	Doubtful bool
 	// Want is what has to be read before it can be told. Empty when there is an answer, be it that there is none.
-	Want network.Wanted
+	Want inventory.Wanted
 	// Finding says why there is no answer.
 	Finding *finding.Finding
 }
@@ -33,20 +34,20 @@ type Discovery struct {
 // the tables that other configs name as their clusters' own.
 type Taken struct {
 	targets  map[string]bool
-	owner    map[string]string     // cluster's key by the table's
-	clusters int                   // how many are configured
-	last     map[string]network.ID // the tables that clusters were last seen with, by the cluster's key
+	owner    map[string]string // cluster's key by the table's
+	clusters int               // how many are configured
+	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
 // Last adds the tables that clusters were last seen with, by the cluster's ID.Key(). They may not be
 // replaced by those of others. The map is not copied, and must not change any more.
-func (t Taken) Last(tables map[string]network.ID) Taken {
+func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
 }
 
 // others reports whether a table is that of another cluster than the given one, as far as is known.
-func (t Taken) others(table, cluster network.ID) bool {
+func (t Taken) others(table, cluster arm.ID) bool {
 	if owner, owned := t.owner[table.Key()]; owned && owner != cluster.Key() {
 		return true
 	}
@@ -63,17 +64,17 @@ func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
 	t := Taken{targets: map[string]bool{}, owner: map[string]string{}, clusters: len(configs)}
 	for _, c := range configs {
 		for _, target := range c.Spec.Targets {
-			t.targets[network.ID(target.RouteTableID).Key()] = true
+			t.targets[arm.ID(target.RouteTableID).Key()] = true
 		}
 		if c.Spec.RouteTableID != "" {
-			t.owner[network.ID(c.Spec.RouteTableID).Key()] = network.ID(c.Spec.ClusterID).Key()
+			t.owner[arm.ID(c.Spec.RouteTableID).Key()] = arm.ID(c.Spec.ClusterID).Key()
 		}
 	}
 	return t
 }
 
 // from reports whether a table is taken from a cluster's candidates.
-func (t Taken) from(cluster, table network.ID) bool {
+func (t Taken) from(cluster, table arm.ID) bool {
 	owner, owned := t.owner[table.Key()]
 	return t.targets[table.Key()] || owned && owner != cluster.Key()
 }
@@ -82,10 +83,10 @@ func (t Taken) from(cluster, table network.ID) bool {
 // they are associated with, one that the cluster's identity wrote (activity log), or the only managed one of the node
 // resource group, in this order. From the third on a table must hold a route to one of the cluster's nodes: somebody
 // may have put a wrong one on a subnet, and identities that write a table may be shared by clusters.
-func Discover(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
-	cluster := s.Cluster(network.ID(config.Spec.ClusterID))
+func Discover(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
+	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
-		d := Discovery{Table: network.ID(id), How: "the config names it"}
+		d := Discovery{Table: arm.ID(id), How: "the config names it"}
 		if cluster == nil || !cluster.Kubenet() {
 			return d
 		}
@@ -102,7 +103,7 @@ func Discover(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) 
 
 	associated, want := c.present(c.associated())
 	if len(want) > 0 {
-		return Discovery{Want: network.Wanted{Tables: want}}
+		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	carrying := c.carrying(associated)
 	if len(carrying) == 1 || len(associated) == 1 && cluster.Nodes() == 0 {
@@ -110,20 +111,20 @@ func Discover(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) 
 	}
 
 	if !known.LogRead {
-		return Discovery{Want: network.Wanted{Written: []network.ID{cluster.ID}}}
+		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
 	}
 	written, want := c.present(known.Written)
 	if len(want) > 0 {
-		return Discovery{Want: network.Wanted{Tables: want}}
+		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	inLog := c.carrying(written)
 	if len(carrying) > 1 { // several fit, and the log may tell which of them the cluster writes
-		inLog = slices.DeleteFunc(inLog, func(id network.ID) bool { return !slices.ContainsFunc(carrying, id.Equal) })
+		inLog = slices.DeleteFunc(inLog, func(id arm.ID) bool { return !slices.ContainsFunc(carrying, id.Equal) })
 	}
 	const byLog = "the cluster's identity wrote it"
 	switch {
 	case len(inLog) == 0 && len(known.LogNext) > 0:
-		return Discovery{Want: network.Wanted{Written: []network.ID{cluster.ID}}}
+		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
 	case len(inLog) == 1:
 		return Discovery{Table: inLog[0], How: byLog, Proven: true}
 	case len(inLog) > 1:
@@ -136,11 +137,11 @@ func Discover(s *network.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) 
 		return c.unknown("its node subnets have different tables, none of which holds a route to its nodes: %s", shortNames(associated))
 	}
 	if !known.ManagedRead {
-		return Discovery{Want: network.Wanted{Managed: []network.ID{cluster.ID}}}
+		return Discovery{Want: inventory.Wanted{Managed: []arm.ID{cluster.ID}}}
 	}
 	managed, want := c.present(known.Managed)
 	if len(want) > 0 {
-		return Discovery{Want: network.Wanted{Tables: want}}
+		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	return c.managed(managed, written)
 }
@@ -159,13 +160,13 @@ func (c candidates) named(d Discovery) Discovery {
 		return d
 	}
 	if !known.LogRead {
-		return Discovery{Want: network.Wanted{Written: []network.ID{c.cluster.ID}}}
+		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
 	if slices.ContainsFunc(known.Written, d.Table.Equal) {
 		d.Proven = true
 		return d
 	}
-	var want, others []network.ID
+	var want, others []arm.ID
 	for _, id := range known.Written {
 		unread, tried := c.s.Unread[id.Key()]
 		switch table := c.s.Table(id); {
@@ -178,7 +179,7 @@ func (c candidates) named(d Discovery) Discovery {
 	}
 	switch {
 	case len(want) > 0:
-		return Discovery{Want: network.Wanted{Tables: want}}
+		return Discovery{Want: inventory.Wanted{Tables: want}}
 	case len(others) > 0:
 		return c.unknown("the config names %s, but its identity wrote %s, which holds routes to its nodes", d.Table.Short(), shortNames(others))
 	}
@@ -198,52 +199,52 @@ func (c candidates) bare() bool {
 // remembered answers with the table that the node subnets were last seen with. What was only seen, and not proven by what
 // the cluster did, is not believed against another table that leads to its nodes: one of the two is somebody's copy, and only
 // the activity log can tell which.
-func (c candidates) remembered(known network.Known) Discovery {
+func (c candidates) remembered(known inventory.Known) Discovery {
 	d := Discovery{Table: known.LastTable, How: "the node subnets were last seen with it", Proven: known.LastProven}
 	if d.Proven {
 		return d
 	}
 	others, want := c.present(slices.DeleteFunc(c.associated(), known.LastTable.Equal))
 	if len(want) > 0 {
-		return Discovery{Want: network.Wanted{Tables: want}}
+		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	rivals := c.carrying(others)
 	if len(rivals) == 0 {
 		return d
 	}
 	if !known.LogRead {
-		return Discovery{Want: network.Wanted{Written: []network.ID{c.cluster.ID}}}
+		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
 	all := append(rivals, known.LastTable)
-	written := slices.DeleteFunc(slices.Clone(all), func(id network.ID) bool { return !slices.ContainsFunc(known.Written, id.Equal) })
+	written := slices.DeleteFunc(slices.Clone(all), func(id arm.ID) bool { return !slices.ContainsFunc(known.Written, id.Equal) })
 	if len(written) == 1 {
 		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
 	}
-	return c.unknown("its node subnets were seen with several tables that hold routes to its nodes: %s", shortNames(network.SortIDs(all)))
+	return c.unknown("its node subnets were seen with several tables that hold routes to its nodes: %s", shortNames(inventory.SortIDs(all)))
 }
 
 // candidates looks for a cluster's own table.
 type candidates struct {
-	s       *network.Snapshot
+	s       *inventory.Snapshot
 	config  *v1alpha1.ClusterRoutes
-	cluster *network.Cluster
+	cluster *inventory.Cluster
 	taken   Taken
 }
 
 // associated returns the tables on the cluster's node subnets now.
-func (c candidates) associated() []network.ID {
-	var ids []network.ID
+func (c candidates) associated() []arm.ID {
+	var ids []arm.ID
 	for _, id := range c.s.NodeSubnetIDs(c.cluster) {
 		if subnet := c.s.Subnet(id); subnet != nil && subnet.RouteTable != "" {
 			ids = append(ids, subnet.RouteTable)
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // present returns those of the tables that may be the cluster's own and are not known to be absent, and those of them
 // that have to be read.
-func (c candidates) present(ids []network.ID) (there, want []network.ID) {
+func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
 		switch {
@@ -258,8 +259,8 @@ func (c candidates) present(ids []network.ID) (there, want []network.ID) {
 }
 
 // carrying returns those of the tables that hold a route to one of the cluster's nodes.
-func (c candidates) carrying(ids []network.ID) []network.ID {
-	var out []network.ID
+func (c candidates) carrying(ids []arm.ID) []arm.ID {
+	var out []arm.ID
 	for _, id := range ids {
 		if table := c.s.Table(id); table != nil && Carries(c.s, c.config, table) {
 			out = append(out, id)
@@ -269,23 +270,23 @@ func (c candidates) carrying(ids []network.ID) []network.ID {
 }
 
 // Carries reports whether a table holds a route to one of the cluster's nodes.
-func Carries(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) bool {
+func Carries(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
 	return len(podRoutesOf(s, config, table)) > 0
 }
 
 // PodRoutes returns the routes of a table that are a cluster's, by prefix: to the pod CIDR of one node, by way of an address in
 // one of its node subnets.
-func PodRoutes(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) map[netip.Prefix]network.Route {
+func PodRoutes(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
 	return podRoutesOf(s, config, table).byPrefix()
 }
 
-func podRoutesOf(s *network.Snapshot, config *v1alpha1.ClusterRoutes, table *network.RouteTable) podRoutes {
-	return newView(s, config, s.Cluster(network.ID(config.Spec.ClusterID))).podRoutes(table)
+func podRoutesOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) podRoutes {
+	return newView(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 
 // managed answers with the only managed table of the node resource group. Beside a table that the customer brought an
 // unused, empty managed one can stand (AKS#1460), so with brought subnets it must hold the cluster's routes.
-func (c candidates) managed(managed, written []network.ID) Discovery {
+func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
 	switch carrying := c.carrying(managed); {
 	case len(carrying) == 1:
@@ -308,7 +309,7 @@ func (c candidates) managed(managed, written []network.ID) Discovery {
 func (c candidates) allGone() bool {
 	known := c.s.Known(c.cluster.ID)
 	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
-		!slices.ContainsFunc(known.Written, func(id network.ID) bool { return !c.s.Unread[id.Key()].Absent })
+		!slices.ContainsFunc(known.Written, func(id arm.ID) bool { return !c.s.Unread[id.Key()].Absent })
 }
 
 func (c candidates) unknown(format string, args ...any) Discovery {
@@ -325,7 +326,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 		}
 	}
 	// What could not be looked at may hold the answer.
-	for _, scope := range []network.ID{c.cluster.NodeGroup(), network.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
+	for _, scope := range []arm.ID{c.cluster.NodeGroup(), arm.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {
 			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())
 		}
@@ -333,7 +334,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 	return Discovery{Finding: &f}
 }
 
-func shortNames(ids []network.ID) string {
+func shortNames(ids []arm.ID) string {
 	names := make([]string, len(ids))
 	for i, id := range ids {
 		names[i] = id.Short()

@@ -6,30 +6,31 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Room is what a node subnet has free, and what the next upgrade needs of it.
 type Room struct {
-	Subnet network.ID
+	Subnet arm.ID
 	// Free are the addresses that Azure still gives out. Surge is how many the largest surge of a
 	// pool in the subnet needs; surge nodes that are there already need none.
 	Free, Surge int
 
-	pool   network.Pool // whose surge that is
+	pool   inventory.Pool // whose surge that is
 	config *v1alpha1.ClusterRoutes
 }
 
 // Rooms returns the room of each node subnet that was read, of the kubenet clusters of the configs;
 // in the order of their IDs. AKS upgrades one pool of a cluster at a time, so the largest surge
 // counts.
-func Rooms(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
+func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	rooms := map[string]*Room{}
 	for i := range configs {
 		c := &configs[i]
-		cluster := s.Cluster(network.ID(c.Spec.ClusterID))
+		cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
 		if cluster == nil || !cluster.Kubenet() || cluster.Stopped {
 			continue
 		}
@@ -49,7 +50,7 @@ func Rooms(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 }
 
 // with is a subnet's room with one more pool in it.
-func (r *Room) with(subnet *network.Subnet, cluster *network.Cluster, pool network.Pool,
+func (r *Room) with(subnet *inventory.Subnet, cluster *inventory.Cluster, pool inventory.Pool,
 	c *v1alpha1.ClusterRoutes) *Room {
 	if r == nil {
 		free := 0

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // How a target is planned. First each route that is in the table gets its place: it stays as
@@ -58,7 +59,7 @@ type share struct {
 }
 
 // mayTouch reports whether the policy lets a route change.
-func (s *share) mayTouch(r network.Route) bool {
+func (s *share) mayTouch(r inventory.Route) bool {
 	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly && s.wants(r.Prefix)
 }
 
@@ -71,10 +72,10 @@ func (s *share) wants(prefix netip.Prefix) bool {
 // target is a route table being planned: the routes it will hold, in their order.
 type target struct {
 	w      *work
-	now    *network.RouteTable
+	now    *inventory.RouteTable
 	shares []*share
 
-	routes   []network.Route
+	routes   []inventory.Route
 	byPrefix map[netip.Prefix]int // index into routes
 	byName   map[string]int
 	owner    map[string]*share // by lower-case route name; unmanaged routes have none
@@ -85,7 +86,7 @@ type target struct {
 }
 
 // target decides what one target should hold, or nil when it cannot be read (table is nil) or must not be written.
-func (w *work) target(id network.ID, table *network.RouteTable) *Table {
+func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	parts := w.parts[id.Key()]
 	if len(parts) == 0 {
 		return nil
@@ -105,7 +106,7 @@ func (w *work) target(id network.ID, table *network.RouteTable) *Table {
 			WithFix("remove the target from %s; if no cluster is there any more, take the table off that subnet", first.name))
 		return nil
 	}
-	t := &target{w: w, now: table, limit: network.DefaultRouteLimit}
+	t := &target{w: w, now: table, limit: inventory.DefaultRouteLimit}
 	for i, p := range parts {
 		t.shares = append(t.shares, &share{part: p})
 		if i == 0 || p.maxRoutes < t.limit {
@@ -172,7 +173,7 @@ func (t *target) decide() {
 	for _, s := range t.shares {
 		room = max(room, len(s.wanted))
 	}
-	t.routes, t.byPrefix = make([]network.Route, 0, room), make(map[netip.Prefix]int, room)
+	t.routes, t.byPrefix = make([]inventory.Route, 0, room), make(map[netip.Prefix]int, room)
 	t.byName, t.owner = make(map[string]int, room), make(map[string]*share, room)
 	t.reasons, t.gone = map[string]Reason{}, map[string]Reason{}
 	t.blocked = map[[2]string][]string{}
@@ -185,12 +186,12 @@ func (t *target) decide() {
 }
 
 // unsettled is the finding for a resource whose last operation failed.
-func unsettled(cluster string, id network.ID, fix finding.CommandLine) finding.Finding {
+func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
 	return finding.New(finding.Unsettled, cluster, string(id), "the last operation on %s failed: what it says may not be in effect", id.Short()).
 		With("provisioningState: Failed").WithFix("%s", fix)
 }
 
-func (t *target) put(r network.Route, owner *share) {
+func (t *target) put(r inventory.Route, owner *share) {
 	name := strings.ToLower(r.Name)
 	t.byName[name] = len(t.routes)
 	if r.Prefix.IsValid() {
@@ -201,7 +202,7 @@ func (t *target) put(r network.Route, owner *share) {
 }
 
 // place decides what becomes of one route that is in the table.
-func (t *target) place(r network.Route) {
+func (t *target) place(r inventory.Route) {
 	if t.w.removing {
 		t.placeRemoved(r)
 		return
@@ -255,7 +256,7 @@ func (t *target) place(r network.Route) {
 }
 
 // owns reports whether a route is a cluster's.
-func (t *target) owns(s *share, r network.Route) bool {
+func (t *target) owns(s *share, r inventory.Route) bool {
 	want, wanted := s.wanted.at(r.Prefix)
 	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
@@ -265,12 +266,12 @@ func (t *target) owns(s *share, r network.Route) bool {
 	return wanted && named && t.undone(s, r.Prefix, want.Hop)
 }
 
-func (t *target) had(s *share, r network.Route) bool {
-	return t.w.s.Known(s.cluster.ID).Had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+func (t *target) had(s *share, r inventory.Route) bool {
+	return t.w.s.Known(s.cluster.ID).Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's table has for its prefix.
-func (t *target) follow(r network.Route, s *share) network.Route {
+func (t *target) follow(r inventory.Route, s *share) inventory.Route {
 	want, _ := s.wanted.at(r.Prefix)
 	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
@@ -295,7 +296,7 @@ func (t *target) follow(r network.Route, s *share) network.Route {
 }
 
 // placeStale leaves a stale route out, or keeps it and notes why.
-func (t *target) placeStale(r network.Route, owners []*share) {
+func (t *target) placeStale(r inventory.Route, owners []*share) {
 	s := owners[0]
 	switch s.policy {
 	case v1alpha1.PolicyObserve:
@@ -341,7 +342,7 @@ func (t *target) addMissing() {
 }
 
 // taken reports whether another route has the prefix that a cluster wants.
-func (t *target) taken(s *share, want network.Route) bool {
+func (t *target) taken(s *share, want inventory.Route) bool {
 	i, taken := t.byPrefix[want.Prefix]
 	if !taken {
 		return false
@@ -359,20 +360,20 @@ func (t *target) taken(s *share, want network.Route) bool {
 	return true
 }
 
-func (t *target) create(s *share, want network.Route) {
+func (t *target) create(s *share, want inventory.Route) {
 	name := t.freeName(want)
 	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
 	if t.undone(s, want.Prefix, want.Hop) {
 		why.Why, why.Repair = "removed from this table, and not from the cluster's", true
 	}
 	t.reasons[strings.ToLower(name)] = why
-	t.put(network.NewRoute(name, want.Prefix, want.Hop), s)
+	t.put(inventory.NewRoute(name, want.Prefix, want.Hop), s)
 }
 
 // freeName returns the name that a route has in the cluster's table; where another route has that
 // name here, the long one; and where that is taken, too, the long one with a number.
-func (t *target) freeName(want network.Route) string {
-	long := network.PodRouteName(network.RouteNode(want.Name), want.Prefix)
+func (t *target) freeName(want inventory.Route) string {
+	long := inventory.PodRouteName(inventory.RouteNode(want.Name), want.Prefix)
 	for i, name := 0, want.Name; ; i++ {
 		if _, taken := t.byName[strings.ToLower(name)]; !taken {
 			return name
@@ -383,6 +384,6 @@ func (t *target) freeName(want network.Route) string {
 	}
 }
 
-func deleteCommand(table network.ID, route string) finding.CommandLine {
+func deleteCommand(table arm.ID, route string) finding.CommandLine {
 	return finding.Command("az network route-table route delete --ids %s", table.Child("routes", route))
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func TestCopiesPodRoutesOnly(t *testing.T) {
@@ -173,7 +174,7 @@ func TestDualStack(t *testing.T) {
 	w := shop(t)
 	w.cluster(clusterA, "10.244.0.0/16,fd12:3456:789a::/64", nodesA)
 	w.subnet(nodesA, "10.240.0.0/24", tableA)
-	s, err := network.DecodeSubnet([]byte(`{"id":"` + string(nodesA) + `","properties":{"addressPrefixes":["10.240.0.0/24","fd00:1::/64"],"routeTable":{"id":"` + string(tableA) + `"}}}`))
+	s, err := inventory.DecodeSubnet([]byte(`{"id":"` + string(nodesA) + `","properties":{"addressPrefixes":["10.240.0.0/24","fd00:1::/64"],"routeTable":{"id":"` + string(tableA) + `"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "stale 10.244.9.0/24 10.240.0.9")
 	w.expect("", "table-unknown\ntarget-is-source")
 	w.subnet(nodesA, "10.240.0.0/24", "")
-	w.s.Learn(clusterA).Written = []network.ID{tableA}
+	w.s.Learn(clusterA).Written = []arm.ID{tableA}
 	w.expect("", "table-unknown\ntarget-is-source")
 
 	// Source and target mixed up in the config: the table of the node subnets is not written, whatever the config says.
@@ -272,17 +273,17 @@ func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 }
 
 func TestUnreadable(t *testing.T) {
-	absent := func(id network.ID) network.Unread {
-		return network.Unread{ID: id, Absent: true, Status: 404, Code: "ResourceNotFound"}
+	absent := func(id arm.ID) inventory.Unread {
+		return inventory.Unread{ID: id, Absent: true, Status: 404, Code: "ResourceNotFound"}
 	}
-	refused := func(id network.ID) network.Unread {
-		return network.Unread{ID: id, Status: 403, Code: "AuthorizationFailed", Message: "no action over scope x"}
+	refused := func(id arm.ID) inventory.Unread {
+		return inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed", Message: "no action over scope x"}
 	}
 	stale := []string{"n0 10.244.0.0/24 10.240.0.4", "n9 10.244.9.0/24 10.240.0.9"}
 	tests := []struct {
 		name   string
 		gone   func(w *world)
-		unread network.Unread
+		unread inventory.Unread
 		want   string
 	}{
 		{"source absent", func(w *world) { delete(w.s.Tables, tableA.Key()) }, absent(tableA), "table-missing"},
@@ -361,9 +362,9 @@ func TestLearnMasks(t *testing.T) {
 		"fd12::/64 fd12::/48 fd12:0:0:0:1::/84": 84, // what is as wide as the pod CIDR is no node's
 	} {
 		v := &view{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
-		table := &network.RouteTable{}
+		table := &inventory.RouteTable{}
 		for i, p := range strings.Fields(routes) {
-			table.Routes = append(table.Routes, network.Route{Name: fmt.Sprint(i), Prefix: netip.MustParsePrefix(p), HopType: network.HopAppliance, Hop: netip.MustParseAddr("fd00::4")})
+			table.Routes = append(table.Routes, inventory.Route{Name: fmt.Sprint(i), Prefix: netip.MustParsePrefix(p), HopType: inventory.HopAppliance, Hop: netip.MustParseAddr("fd00::4")})
 		}
 		v.learnMasks(table)
 		if v.masks[0] != want {

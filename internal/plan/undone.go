@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // undone reports whether a route was in the target before as it should be now. Its cluster's own table has not changed, so it was changed
@@ -15,9 +16,9 @@ func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
 	return known && was == hop
 }
 
-// True is network.Known.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
+// True is inventory.Known.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
 // plan. What is not, because there is no room for it, is not known to have been changed lately when it is.
-func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
+func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Known(cluster).True
 	type place struct{ target, prefix string }
 	back := map[place]bool{}
@@ -29,7 +30,7 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 	now := map[string]map[netip.Prefix]netip.Addr{}
 	for target, parts := range p.parts {
 		for _, part := range parts {
-			if !cluster.Equal(network.ID(part.config.Spec.ClusterID)) {
+			if !cluster.Equal(arm.ID(part.config.Spec.ClusterID)) {
 				continue
 			}
 			if part.wanted == nil { // not seen this time
@@ -55,17 +56,17 @@ func (p *Planner) True(cluster network.ID, made Plan) map[string]map[netip.Prefi
 	return now
 }
 
-// Had is network.Known.Had of a cluster, for the next check: the pod routes of its table, and of
+// Had is inventory.Known.Had of a cluster, for the next check: the pod routes of its table, and of
 // those it had before the ones that are in a target still. In a target that was not read all may
 // be.
-func (p *Planner) Had(cluster network.ID) map[network.Pair]bool {
-	had := map[network.Pair]bool{}
+func (p *Planner) Had(cluster arm.ID) map[inventory.Pair]bool {
+	had := map[inventory.Pair]bool{}
 	for prefix, r := range p.Source(cluster) {
-		had[network.Pair{Prefix: prefix, Hop: r.Hop}] = true
+		had[inventory.Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
 	before := p.s.Known(cluster).Had
 	for target, parts := range p.parts {
-		if !slices.ContainsFunc(parts, func(part part) bool { return cluster.Equal(network.ID(part.config.Spec.ClusterID)) }) {
+		if !slices.ContainsFunc(parts, func(part part) bool { return cluster.Equal(arm.ID(part.config.Spec.ClusterID)) }) {
 			continue
 		}
 		table := p.s.Tables[target]
@@ -74,7 +75,7 @@ func (p *Planner) Had(cluster network.ID) map[network.Pair]bool {
 			continue
 		}
 		for _, r := range table.Routes {
-			if pair := (network.Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
+			if pair := (inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
 				had[pair] = true
 			}
 		}

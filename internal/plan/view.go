@@ -5,24 +5,25 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // view is one configured cluster in the eyes of a plan: its addresses, its own table and the routes in it.
 type view struct {
 	config  *v1alpha1.ClusterRoutes
-	name    string           // metadata.name
-	cluster *network.Cluster // nil when it was not read
-	cidrs   []netip.Prefix   // pod CIDRs, narrowed by the config
-	nodes   []netip.Prefix   // node subnets, present and remembered
+	name    string             // metadata.name
+	cluster *inventory.Cluster // nil when it was not read
+	cidrs   []netip.Prefix     // pod CIDRs, narrowed by the config
+	nodes   []netip.Prefix     // node subnets, present and remembered
 	anyHop  bool
 	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
 	blind bool
 	masks []int // length of node prefixes, for each of cidrs
 
 	// of the Discovery of the cluster's own table; source is "" when it is unknown
-	source           network.ID
+	source           arm.ID
 	how              string
 	proven, doubtful bool
 	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in a target is
@@ -30,7 +31,7 @@ type view struct {
 	wanted podRoutes
 }
 
-func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cluster) *view {
+func newView(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *view {
 	v := &view{config: c, name: c.Metadata.Name, cluster: cluster}
 	if cluster == nil {
 		return v
@@ -39,7 +40,7 @@ func newView(s *network.Snapshot, c *v1alpha1.ClusterRoutes, cluster *network.Cl
 	v.anyHop = s.Known(cluster.ID).AnyHop
 	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
 	for _, cidr := range v.cidrs {
-		v.masks = append(v.masks, network.NodeMask(cidr))
+		v.masks = append(v.masks, inventory.NodeMask(cidr))
 	}
 	return v
 }
@@ -66,12 +67,12 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 			out = append(out, a)
 		}
 	}
-	return network.SortPrefixes(out)
+	return inventory.SortPrefixes(out)
 }
 
 // owns reports whether a route is this cluster's by its addresses: to the pod CIDR of one node, by
 // way of an address in one of its node subnets. In a target its name counts, too: see target.owns.
-func (v *view) owns(r network.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
+func (v *view) owns(r inventory.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
 	for i, cidr := range v.cidrs {
@@ -82,31 +83,31 @@ func (v *view) isNodePrefix(p netip.Prefix) bool {
 	return false
 }
 
-func (v *view) isNodeHop(r network.Route) bool {
+func (v *view) isNodeHop(r inventory.Route) bool {
 	return r.Hop.IsValid() && (v.anyHop || slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
 // podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix once.
 // They are the table's own, not copies.
-type podRoutes []*network.Route
+type podRoutes []*inventory.Route
 
 // at returns the route with a prefix.
-func (p podRoutes) at(prefix netip.Prefix) (r network.Route, found bool) {
-	i, found := slices.BinarySearchFunc(p, prefix, func(r *network.Route, prefix netip.Prefix) int {
+func (p podRoutes) at(prefix netip.Prefix) (r inventory.Route, found bool) {
+	i, found := slices.BinarySearchFunc(p, prefix, func(r *inventory.Route, prefix netip.Prefix) int {
 		return r.Prefix.Compare(prefix)
 	})
 	if !found {
-		return network.Route{}, false
+		return inventory.Route{}, false
 	}
 	return *p[i], true
 }
 
 // byPrefix returns the routes by their prefixes; nil where they are not known.
-func (p podRoutes) byPrefix() map[netip.Prefix]network.Route {
+func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	if p == nil {
 		return nil
 	}
-	routes := make(map[netip.Prefix]network.Route, len(p))
+	routes := make(map[netip.Prefix]inventory.Route, len(p))
 	for _, r := range p {
 		routes[r.Prefix] = *r
 	}
@@ -114,7 +115,7 @@ func (p podRoutes) byPrefix() map[netip.Prefix]network.Route {
 }
 
 // podRoutes returns the cluster's routes in its own table.
-func (v *view) podRoutes(table *network.RouteTable) podRoutes {
+func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
 	v.learnMasks(table)
 	routes := make(podRoutes, 0, len(table.Routes))
 	for _, i := range table.ByPrefix() {
@@ -129,7 +130,7 @@ func (v *view) podRoutes(table *network.RouteTable) podRoutes {
 
 // learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure documents it by an
 // example only (configure-kubenet-dual-stack).
-func (v *view) learnMasks(table *network.RouteTable) {
+func (v *view) learnMasks(table *inventory.RouteTable) {
 	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
 			continue
@@ -151,14 +152,14 @@ func (v *view) learnMasks(table *network.RouteTable) {
 // Ownership tells a cluster's routes from other people's, by the rules of keeping.
 type Ownership struct {
 	v   *view
-	had map[network.Pair]bool
+	had map[inventory.Pair]bool
 }
 
 // Owner looks at a cluster by its config and its own table, which shows how long the prefixes of its nodes are.
-func Owner(s *network.Snapshot, c *v1alpha1.ClusterRoutes, own *network.RouteTable) Ownership {
-	v := newView(s, c, s.Cluster(network.ID(c.Spec.ClusterID)))
+func Owner(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
+	v := newView(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)
-	return Ownership{v, s.Known(network.ID(c.Spec.ClusterID)).Had}
+	return Ownership{v, s.Known(arm.ID(c.Spec.ClusterID)).Had}
 }
 
 // PodCIDRs are the cluster's that can be meant, narrowed by the config.
@@ -166,12 +167,12 @@ func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 
 // Owns reports whether a route that the cluster's own table has not is the cluster's all the same:
 // by its addresses, and by its name or because that table had it.
-func (o Ownership) Owns(r network.Route) bool {
-	return o.v.owns(r) && (nodeNamed(r) || o.had[network.Pair{Prefix: r.Prefix, Hop: r.Hop}])
+func (o Ownership) Owns(r inventory.Route) bool {
+	return o.v.owns(r) && (nodeNamed(r) || o.had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}])
 }
 
 // NodePrefix reports whether a prefix can be the pod CIDR of one node.
 func (o Ownership) NodePrefix(p netip.Prefix) bool { return o.v.isNodePrefix(p) }
 
 // NodeHop reports whether a route's next hop is an address in one of the node subnets.
-func (o Ownership) NodeHop(r network.Route) bool { return o.v.isNodeHop(r) }
+func (o Ownership) NodeHop(r inventory.Route) bool { return o.v.isNodeHop(r) }

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
 // reported. It is how a diagnosis looks at what keeping looks at.
-func Watch(s *network.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
+func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
 	p := New(s, Observing(configs))
 	p.watching, p.enforced = true, nil
 	return p.Plan()
@@ -30,10 +31,10 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 }
 
 // Kept reports whether the configs ask for a target to be kept, and not only watched.
-func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target network.ID) bool {
+func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
 		return c.Metadata.Name == cluster && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
-			return target.Equal(network.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
+			return target.Equal(arm.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
 		})
 	})
 }

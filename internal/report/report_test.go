@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 const (
-	table  = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/Microsoft.Network/routeTables/gw-rt")
-	subnet = network.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes")
+	table  = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/Microsoft.Network/routeTables/gw-rt")
+	subnet = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes")
 )
 
 func sample() Round {
@@ -178,10 +179,10 @@ func TestMarkdownTable(t *testing.T) {
 
 // TestConfigYAML: what init writes is read back as it was meant, whatever the names are.
 func TestConfigYAML(t *testing.T) {
-	s := network.NewSnapshot()
+	s := inventory.NewSnapshot()
 	for _, name := range []string{"Shop_1", "shop.1", "no: yes #"} {
-		id := network.ResourceID("11111111-1111-1111-1111-111111111111", "Rg (x)", network.TypeCluster, name)
-		c, err := network.DecodeCluster([]byte(`{"id":"` + string(id) + `","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","count":1,"vnetSubnetID":"` + string(subnet) + `"}]}}`))
+		id := arm.ResourceID("11111111-1111-1111-1111-111111111111", "Rg (x)", arm.TypeCluster, name)
+		c, err := inventory.DecodeCluster([]byte(`{"id":"` + string(id) + `","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","count":1,"vnetSubnetID":"` + string(subnet) + `"}]}}`))
 		if err != nil {
 			continue // not a name Azure allows
 		}

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // TestNothingHidden writes hostile text wherever a report takes text from outside, in every format.
 func TestNothingHidden(t *testing.T) {
 	const bad = "x\n::error::y\x1b[31m\x1b]0;pwn\x07\u009b\u202e\u2066\u200b\x7f|`z`"
-	id := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/" + bad)
+	id := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/" + bad)
 	f := finding.New(finding.PrefixTaken, bad, string(id), "%s", bad).With(bad).About(bad).At(bad, 3)
 	f.Fix = bad
 	findings := []finding.Finding{f}

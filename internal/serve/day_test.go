@@ -17,12 +17,13 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -70,8 +71,8 @@ type day struct {
 	op      *emulator.Client
 	by      *rand.Rand
 	configs []v1alpha1.ClusterRoutes
-	kept    []network.ID                 // subnets that are kept
-	tables  map[string]network.ID        // which table each must have, by ID.Key()
+	kept    []arm.ID                     // subnets that are kept
+	tables  map[string]arm.ID            // which table each must have, by ID.Key()
 	foreign map[string]map[string]string // routes of others, by the table's ID.Key() and their names
 	path    string                       // of the history
 	n       int
@@ -103,7 +104,7 @@ type life struct {
 }
 
 func newDay(t *testing.T, seed uint64) *day {
-	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]network.ID{}, foreign: map[string]map[string]string{}}
+	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]arm.ID{}, foreign: map[string]map[string]string{}}
 	subscriptions := emulatortest.Subscriptions(2)
 	d.e = emulatortest.New(t, emulator.Options{
 		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
@@ -144,7 +145,7 @@ func newDay(t *testing.T, seed uint64) *day {
 	return d
 }
 
-func (d *day) keep(name string, m emulatortest.Member, more ...network.ID) {
+func (d *day) keep(name string, m emulatortest.Member, more ...arm.ID) {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(m.Cluster)
 	d.kept = append(d.kept, m.Nodes)
@@ -161,18 +162,18 @@ func (d *day) keep(name string, m emulatortest.Member, more ...network.ID) {
 }
 
 // targets are all target tables.
-func (d *day) targets() []network.ID {
-	var ids []network.ID
+func (d *day) targets() []arm.ID {
+	var ids []arm.ID
 	for _, c := range d.configs {
 		for _, target := range c.Spec.Targets {
-			ids = append(ids, network.ID(target.RouteTableID))
+			ids = append(ids, arm.ID(target.RouteTableID))
 		}
 	}
-	return network.SortIDs(ids)
+	return inventory.SortIDs(ids)
 }
 
 // Wake hands events to the keeper that runs, if one does.
-func (d *day) Wake(caller string, resources ...network.ID) int {
+func (d *day) Wake(caller string, resources ...arm.ID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.now == nil {
@@ -184,14 +185,14 @@ func (d *day) Wake(caller string, resources ...network.ID) int {
 // alertsOn makes alerts on all writes that matter.
 func (d *day) alertsOn(subscriptions []string) {
 	for _, sub := range subscriptions {
-		group := network.GroupID(sub, "alerts")
+		group := arm.GroupID(sub, "alerts")
 		d.put(group, "2024-03-01", map[string]any{"location": "westeurope"})
 		actions := group + "/providers/Microsoft.Insights/actionGroups/keeper"
 		d.put(actions, "2024-10-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
 			"groupShortName": "keeper", "webhookReceivers": []any{map[string]any{"name": "keeper", "serviceUri": "http://keeper/events/a-long-enough-secret", "useCommonAlertSchema": sub == subscriptions[0]}},
 		}})
 		for i, operation := range []string{"Microsoft.Network/routeTables/write", "Microsoft.Network/virtualNetworks/subnets/write", "Microsoft.Network/virtualNetworks/write"} {
-			d.put(group+network.ID(fmt.Sprintf("/providers/Microsoft.Insights/activityLogAlerts/alert%d", i)), "2023-01-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
+			d.put(group+arm.ID(fmt.Sprintf("/providers/Microsoft.Insights/activityLogAlerts/alert%d", i)), "2023-01-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
 				"scopes": []any{"/subscriptions/" + sub},
 				"condition": map[string]any{"allOf": []any{
 					map[string]any{"field": "category", "equals": "Administrative"}, map[string]any{"field": "operationName", "equals": operation}, map[string]any{"field": "status", "equals": "Succeeded"},
@@ -338,7 +339,7 @@ func (l *life) Settle(outcomes []plan.Outcome) {
 	}
 }
 
-func (l *life) Record(r keeper.Round, s *network.Snapshot) []finding.Finding {
+func (l *life) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	if l.isDead() {
 		return nil
 	}

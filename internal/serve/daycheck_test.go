@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/history"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -24,9 +25,9 @@ func (d *day) checkNetwork() {
 			d.t.Errorf("%s has the table %q, want %s", subnet.Short(), has.Short(), d.tables[subnet.Key()].Short())
 		}
 	}
-	pods := func(id network.ID) map[string]string {
+	pods := func(id arm.ID) map[string]string {
 		_, body := d.op.Do(http.MethodGet, id, networkAPI, nil)
-		table, err := network.DecodeRouteTable(body)
+		table, err := inventory.DecodeRouteTable(body)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -40,17 +41,17 @@ func (d *day) checkNetwork() {
 	}
 	want := map[string]map[string]string{}
 	for _, c := range d.configs {
-		cluster, err := d.op.Get(network.ID(c.Spec.ClusterID), "2025-10-01")
+		cluster, err := d.op.Get(arm.ID(c.Spec.ClusterID), "2025-10-01")
 		if err != nil {
 			d.t.Fatal(err)
 		}
 		pool := cluster["properties"].(object)["agentPoolProfiles"].([]any)[0].(object)
-		source := pods(d.tables[network.ID(pool["vnetSubnetID"].(string)).Key()])
+		source := pods(d.tables[arm.ID(pool["vnetSubnetID"].(string)).Key()])
 		if fmt.Sprint(len(source)) != fmt.Sprint(pool["count"]) {
 			d.t.Errorf("the own table of %s holds %d pod routes, it has %v nodes", c.Metadata.Name, len(source), pool["count"])
 		}
 		for _, target := range c.Spec.Targets {
-			key := network.ID(target.RouteTableID).Key()
+			key := arm.ID(target.RouteTableID).Key()
 			if want[key] == nil {
 				want[key] = map[string]string{}
 			}
@@ -83,7 +84,7 @@ func (d *day) written() []write {
 	read := map[string][]byte{}
 	var all []write
 	for _, r := range d.calls {
-		id := network.ID(r.Path)
+		id := arm.ID(r.Path)
 		switch {
 		case r.Method == http.MethodGet && r.Status == http.StatusOK:
 			read[id.Key()+" "+etagOf(r.Answer)] = r.Answer
@@ -185,11 +186,11 @@ func etagOf(raw []byte) string {
 }
 
 // differences lists how a document changed another one, as changes do.
-func differences(t *testing.T, id network.ID, before, after []byte) []string {
+func differences(t *testing.T, id arm.ID, before, after []byte) []string {
 	t.Helper()
-	if id.Is(network.TypeSubnet) {
-		old, err := network.DecodeSubnet(before)
-		now, err2 := network.DecodeSubnet(after)
+	if id.Is(arm.TypeSubnet) {
+		old, err := inventory.DecodeSubnet(before)
+		now, err2 := inventory.DecodeSubnet(after)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -198,23 +199,23 @@ func differences(t *testing.T, id network.ID, before, after []byte) []string {
 		}
 		return []string{keyOf(plan.Change{Verb: plan.Associate, Resource: id, New: &plan.Value{RouteTable: now.RouteTable}})}
 	}
-	old, err := network.DecodeRouteTable(before)
-	now, err2 := network.DecodeRouteTable(after)
+	old, err := inventory.DecodeRouteTable(before)
+	now, err2 := inventory.DecodeRouteTable(after)
 	if err != nil || err2 != nil {
 		t.Fatal(err, err2)
 	}
 	var all []string
-	note := func(verb plan.Verb, r network.Route, value *plan.Value) {
+	note := func(verb plan.Verb, r inventory.Route, value *plan.Value) {
 		all = append(all, keyOf(plan.Change{Verb: verb, Resource: id, Route: r.Name, New: value}))
 	}
-	value := func(r network.Route) *plan.Value {
+	value := func(r inventory.Route) *plan.Value {
 		v := &plan.Value{AddressPrefix: r.Destination(), NextHopType: r.HopType}
 		if r.Hop.IsValid() {
 			v.NextHopIPAddress = r.Hop.String()
 		}
 		return v
 	}
-	was := map[string]network.Route{}
+	was := map[string]inventory.Route{}
 	for _, r := range old.Routes {
 		was[strings.ToLower(r.Name)] = r
 	}

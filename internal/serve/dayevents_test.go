@@ -10,16 +10,17 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 type object = map[string]any
 
 const networkAPI = "2025-05-01"
 
-func (d *day) get(id network.ID) object {
+func (d *day) get(id arm.ID) object {
 	d.t.Helper()
 	doc, err := d.op.Get(id, networkAPI)
 	if err != nil {
@@ -28,7 +29,7 @@ func (d *day) get(id network.ID) object {
 	return doc
 }
 
-func (d *day) put(id network.ID, version string, doc object) {
+func (d *day) put(id arm.ID, version string, doc object) {
 	d.t.Helper()
 	if err := d.op.Put(id, version, doc); err != nil {
 		d.t.Fatal(err)
@@ -36,7 +37,7 @@ func (d *day) put(id network.ID, version string, doc object) {
 }
 
 // edit changes a resource, as somebody does who read it just before.
-func (d *day) edit(id network.ID, change func(properties object)) {
+func (d *day) edit(id arm.ID, change func(properties object)) {
 	d.t.Helper()
 	doc := d.get(id)
 	change(doc["properties"].(object))
@@ -47,7 +48,7 @@ func (d *day) edit(id network.ID, change func(properties object)) {
 var volatile = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
 
 // routes reads a table's routes as they are, by name.
-func (d *day) routes(table network.ID) map[string]string {
+func (d *day) routes(table arm.ID) map[string]string {
 	d.t.Helper()
 	status, body := d.op.Do(http.MethodGet, table, networkAPI, nil)
 	if status != http.StatusOK {
@@ -76,7 +77,7 @@ func (d *day) happens() {
 			}
 		})
 	case n < 38:
-		if err := d.e.Scale(network.ID(pick(d, d.configs).Spec.ClusterID), pick(d, []string{"np", "nodepool1"}), 1+d.by.IntN(6)); err != nil && !strings.Contains(err.Error(), "no pool") {
+		if err := d.e.Scale(arm.ID(pick(d, d.configs).Spec.ClusterID), pick(d, []string{"np", "nodepool1"}), 1+d.by.IntN(6)); err != nil && !strings.Contains(err.Error(), "no pool") {
 			d.t.Fatal(err)
 		}
 	case n < 44:
@@ -104,19 +105,19 @@ func (d *day) readdress() {
 	var nodes []string
 	for name := range d.routes(d.tables[d.kept[i].Key()]) {
 		if strings.Contains(name, "____") {
-			nodes = append(nodes, network.RouteNode(name))
+			nodes = append(nodes, inventory.RouteNode(name))
 		}
 	}
 	if len(nodes) == 0 {
 		return
 	}
 	for _, c := range d.configs { // whose it is
-		_ = d.e.Readdress(network.ID(c.Spec.ClusterID), nodes[0])
+		_ = d.e.Readdress(arm.ID(c.Spec.ClusterID), nodes[0])
 	}
 }
 
 // foreigner adds, changes or removes a route of his own.
-func (d *day) foreigner(table network.ID) {
+func (d *day) foreigner(table arm.ID) {
 	name := fmt.Sprintf("foreign-%d", d.by.IntN(4))
 	d.edit(table, func(p object) {
 		routes := []any{}
@@ -126,9 +127,9 @@ func (d *day) foreigner(table network.ID) {
 			}
 		}
 		if d.by.IntN(3) > 0 {
-			route := object{"addressPrefix": fmt.Sprintf("192.168.%s.0/24", name[len(name)-1:]), "nextHopType": network.HopAppliance, "nextHopIpAddress": fmt.Sprintf("10.42.3.%d", 4+d.n%200), "unknown": object{"n": d.n}}
+			route := object{"addressPrefix": fmt.Sprintf("192.168.%s.0/24", name[len(name)-1:]), "nextHopType": inventory.HopAppliance, "nextHopIpAddress": fmt.Sprintf("10.42.3.%d", 4+d.n%200), "unknown": object{"n": d.n}}
 			if d.by.IntN(2) == 0 {
-				route = object{"addressPrefix": route["addressPrefix"], "nextHopType": network.HopNone}
+				route = object{"addressPrefix": route["addressPrefix"], "nextHopType": inventory.HopNone}
 			}
 			routes = append(routes, object{"name": name, "properties": route})
 		}
@@ -141,7 +142,7 @@ func (d *day) foreigner(table network.ID) {
 }
 
 // meddler deletes or bends routes that are kept.
-func (d *day) meddler(table network.ID) {
+func (d *day) meddler(table arm.ID) {
 	d.edit(table, func(p object) {
 		routes := []any{}
 		for _, r := range p["routes"].([]any) {
@@ -232,8 +233,8 @@ func (d *day) calm() {
 func (d *day) collect() {
 	for _, r := range d.e.Requests(d.since) {
 		d.since = r.N
-		id, err := network.ParseID(r.Path)
-		if r.Principal != emulatortest.Keeper.Name || err != nil || !id.Is(network.TypeSubnet) && !id.Is(network.TypeRouteTable) {
+		id, err := arm.ParseID(r.Path)
+		if r.Principal != emulatortest.Keeper.Name || err != nil || !id.Is(arm.TypeSubnet) && !id.Is(arm.TypeRouteTable) {
 			if r.Principal == emulatortest.Keeper.Name && r.Method != http.MethodGet {
 				d.t.Errorf("the keeper did %s %s", r.Method, r.Path)
 			}

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // originals are the documents that rounds share, as they read when they were first seen: rounds of a keeper get the same ones again for as long
@@ -19,10 +20,10 @@ type originals struct {
 }
 
 // checkUnchanged checks that what was looked at still says what its bytes do, and that those are what they were.
-func (o *originals) checkUnchanged(s *network.Snapshot) {
+func (o *originals) checkUnchanged(s *inventory.Snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	check := func(address any, d network.Document, fresh any, err error) {
+	check := func(address any, d arm.Document, fresh any, err error) {
 		sum := sha256.Sum256(d.Raw)
 		if was, known := o.of[address]; known && was != sum {
 			o.t.Errorf("the bytes of %s were changed in place", d.ID)
@@ -33,11 +34,11 @@ func (o *originals) checkUnchanged(s *network.Snapshot) {
 		}
 	}
 	for _, table := range s.Tables {
-		fresh, err := network.DecodeRouteTable(table.Raw)
+		fresh, err := inventory.DecodeRouteTable(table.Raw)
 		check(table, table.Document, fresh, err)
 	}
 	for _, subnet := range s.Subnets {
-		fresh, err := network.DecodeSubnet(subnet.Raw)
+		fresh, err := inventory.DecodeSubnet(subnet.Raw)
 		check(subnet, subnet.Document, fresh, err)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // event is all that is taken from what was posted: which resources it names and who has changed them, or the code of a handshake.
 // Nothing of it is ever followed.
 type event struct {
-	resources []network.ID
+	resources []arm.ID
 	caller    string // fit to be shown, "" where it does not say
 	// call and identities are which call made the change, and by whose identity.
 	call       string
@@ -36,7 +36,7 @@ func (e *event) add(ids ...string) {
 		if len(text) > longestID || strings.Count(text, "/") > deepestID {
 			continue
 		}
-		if id, err := network.ParseID(text); err == nil {
+		if id, err := arm.ParseID(text); err == nil {
 			e.resources = append(e.resources, id)
 		}
 	}

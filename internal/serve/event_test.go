@@ -11,7 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func fixture(t testing.TB, name string) []byte {
@@ -64,7 +65,7 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, id := range network.SortIDs(e.resources) {
+		for _, id := range inventory.SortIDs(e.resources) {
 			got = append(got, id.Key())
 		}
 		slices.Sort(c.want)
@@ -150,7 +151,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
 		for _, id := range e.resources {
-			if again, err := network.ParseID(string(id)); err != nil || again != id || len(id) > longestID {
+			if again, err := arm.ParseID(string(id)); err != nil || again != id || len(id) > longestID {
 				t.Errorf("%q is no ID: %v", id, err)
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // patient is a keeper of the demo's cluster with a Health, in a bubble of synctest.
@@ -74,7 +74,7 @@ func (p *patient) stays(live bool, d time.Duration, when string) {
 }
 
 // strip takes the route tables off subnets.
-func (p *patient) strip(subnets ...network.ID) {
+func (p *patient) strip(subnets ...arm.ID) {
 	p.t.Helper()
 	op, err := p.e.Client(emulatortest.Operator)
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 	"sync"
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // Waker is what looks at resources again that somebody, as far as is known, has changed. It returns how many clusters they concern.
 type Waker interface {
-	Wake(caller string, resources ...network.ID) int
+	Wake(caller string, resources ...arm.ID) int
 }
 
 // Options say how to serve.
@@ -43,7 +43,7 @@ type Options struct {
 	Health *Health
 	// Own knows the changes that need not wake anybody: those which the waker itself has made, by the call and whose identity it was. Nil:
 	// there are none.
-	Own func(call string, identities []string, resource network.ID) bool
+	Own func(call string, identities []string, resource arm.ID) bool
 	// Board is what the pages show, by Page. Nil: there are none.
 	Board *page.Board
 	Page  page.Options
@@ -56,7 +56,7 @@ type Server struct {
 	listener net.Listener
 	gate     *gate
 	waker    Waker
-	own      func(call string, identities []string, resource network.ID) bool
+	own      func(call string, identities []string, resource arm.ID) bool
 	metrics  *Metrics
 	health   *Health
 	log      *slog.Logger
@@ -269,7 +269,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
 			return
 		}
-		resources := slices.DeleteFunc(e.resources, func(id network.ID) bool { return s.own != nil && s.own(e.call, e.identities, id) })
+		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool { return s.own != nil && s.own(e.call, e.identities, id) })
 		own += len(e.resources) - len(resources)
 		clusters += s.waker.Wake(e.caller, resources...)
 	}

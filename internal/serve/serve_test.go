@@ -25,10 +25,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -44,10 +44,10 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 // woken notes what it was asked to look at. It knows the fixture's table only.
 type woken struct {
 	mu  sync.Mutex
-	ids []network.ID
+	ids []arm.ID
 }
 
-func (w *woken) Wake(_ string, ids ...network.ID) int {
+func (w *woken) Wake(_ string, ids ...arm.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids = append(w.ids, ids...)
@@ -383,7 +383,7 @@ func TestMetricsFade(t *testing.T) {
 
 // TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody known, does.
 func TestOwn(t *testing.T) {
-	own := func(call string, identities []string, id network.ID) bool {
+	own := func(call string, identities []string, id arm.ID) bool {
 		return call == "55555555-5555-5555-5555-555555555555" && slices.Contains(identities, "44444444-4444-4444-4444-444444444444")
 	}
 	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json", "resource-write-success.json"} {

@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -55,7 +55,7 @@ func TestWaits(t *testing.T) {
 	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}}
 	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: subnets + "APPGW"}}
 	associate := func(subnet string, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: network.ID(subnets + subnet), New: &plan.Value{RouteTable: "/t"}}}
+		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: arm.ID(subnets + subnet), New: &plan.Value{RouteTable: "/t"}}}
 	}
 	route := func(verb plan.Verb, name, prefix string, state plan.OutcomeState) plan.Outcome {
 		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: verb, Resource: "/t", Route: name, New: &plan.Value{AddressPrefix: prefix}}}

@@ -10,8 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -36,12 +37,12 @@ func TestAgreesWithEmulator(t *testing.T) {
 	groups := 0
 	rapid.Check(t, func(t *rapid.T) {
 		groups++
-		group := network.GroupID(emulator.DefaultSubscription, fmt.Sprint("net", groups))
-		of := func(kind, name string) network.ID {
-			return group + network.ID("/providers/Microsoft.Network/"+kind+"/"+name)
+		group := arm.GroupID(emulator.DefaultSubscription, fmt.Sprint("net", groups))
+		of := func(kind, name string) arm.ID {
+			return group + arm.ID("/providers/Microsoft.Network/"+kind+"/"+name)
 		}
 		own, hub, rt, watcher := of("virtualNetworks", "own"), of("virtualNetworks", "hub"), of("routeTables", "rt"), of("networkWatchers", "watcher")
-		put := func(id network.ID, properties object) {
+		put := func(id arm.ID, properties object) {
 			t.Helper()
 			if err := c.Put(id, api, object{"location": "westeurope", "properties": properties}); err != nil {
 				t.Fatal(err)
@@ -84,13 +85,13 @@ func TestAgreesWithEmulator(t *testing.T) {
 		put(watcher, object{})
 
 		// What ARM shows is all that trace knows.
-		s := network.NewSnapshot()
-		for _, id := range []network.ID{own, hub, rt} {
+		s := inventory.NewSnapshot()
+		for _, id := range []arm.ID{own, hub, rt} {
 			if _, raw := c.Do(http.MethodGet, id, api, nil); s.Add(raw) != nil {
 				t.Fatalf("%s", raw)
 			}
 		}
-		for i, subnet := range []network.ID{own.Child("subnets", "s"), own.Child("subnets", "bare"), hub.Child("subnets", "s")} {
+		for i, subnet := range []arm.ID{own.Child("subnets", "s"), own.Child("subnets", "bare"), hub.Child("subnets", "s")} {
 			nic := of("networkInterfaces", fmt.Sprint("nic", i))
 			put(nic, object{"ipConfigurations": []any{object{"name": "c", "properties": object{"subnet": object{"id": string(subnet)}}}}})
 			effective, err := trace.Effective(s, subnet, nil)
@@ -103,7 +104,7 @@ func TestAgreesWithEmulator(t *testing.T) {
 }
 
 // agree compares our routes of an interface with those that the local Azure shows, and where it sends packets.
-func agree(t *rapid.T, c *emulator.Client, nic, watcher network.ID, effective *trace.Routes) {
+func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace.Routes) {
 	t.Helper()
 	status, raw := c.Do(http.MethodPost, nic+"/effectiveRouteTable", api, nil)
 	var answer struct {
@@ -133,7 +134,7 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher network.ID, effective *t
 		t.Fatalf("ours\n%q\ntheirs\n%q", ours, theirs)
 	}
 	_, raw = c.Do(http.MethodGet, nic, api, nil)
-	made, err := network.DecodeInterface(raw)
+	made, err := inventory.DecodeInterface(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

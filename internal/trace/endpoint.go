@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Endpoint is where a packet starts or ends.
@@ -17,8 +18,8 @@ type Endpoint struct {
 	What string `json:"what,omitempty"`
 	// Subnet is where the address is held, "" where that follows from the address; Cluster is that of a pod behind its node. They
 	// tell addresses apart that several networks or clusters have.
-	Subnet  network.ID `json:"subnet,omitempty"`
-	Cluster network.ID `json:"cluster,omitempty"`
+	Subnet  arm.ID `json:"subnet,omitempty"`
+	Cluster arm.ID `json:"cluster,omitempty"`
 }
 
 // kind is a kind of things that have names.
@@ -65,7 +66,7 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	switch {
 	case len(all) == 0 && word == "pod":
 		why := "which was not read"
-		if unseen := t.unseenKubernetes(func(*network.Cluster) bool { return true }); len(unseen) > 0 {
+		if unseen := t.unseenKubernetes(func(*inventory.Cluster) bool { return true }); len(unseen) > 0 {
 			why += " (" + strings.Join(unseen, "; ") + ")"
 		}
 		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
@@ -139,7 +140,7 @@ func (t *Tracer) podNames() []named {
 }
 
 // podPlace is where a pod has its address: behind a node of its cluster, or in a subnet of the cluster's networks.
-func (t *Tracer) podPlace(cluster *network.Cluster, p network.Pod) (behind, subnet network.ID) {
+func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, subnet arm.ID) {
 	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() || cluster.Overlay()) {
 		return cluster.ID, ""
 	}
@@ -150,7 +151,7 @@ func (t *Tracer) podPlace(cluster *network.Cluster, p network.Pod) (behind, subn
 }
 
 // clusterSubnets are those of a cluster's nodes and of its pods.
-func (t *Tracer) clusterSubnets(cluster *network.Cluster) []network.ID {
+func (t *Tracer) clusterSubnets(cluster *inventory.Cluster) []arm.ID {
 	ids := t.s.NodeSubnetIDs(cluster)
 	for _, pool := range cluster.Pools {
 		if pool.PodSubnet != "" {
@@ -190,7 +191,7 @@ func (t *Tracer) nodeNames() []named {
 func (t *Tracer) gatewayNames() []named {
 	var out []named
 	seen := map[string]bool{}
-	add := func(gateway, subnet network.ID) {
+	add := func(gateway, subnet arm.ID) {
 		if seen[gateway.Key()] {
 			return
 		}
@@ -246,14 +247,14 @@ func (t *Tracer) subnetNames() []named {
 }
 
 // inSubnet is a thing that has any address of a subnet: the first that Azure gives away, after the four it reserves.
-func (t *Tracer) inSubnet(name, what string, id network.ID) named {
+func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	n := named{name: name, place: id.ResourceGroup(), Endpoint: Endpoint{What: what, Subnet: id}}
 	subnet := t.s.Subnet(id)
 	if subnet == nil || len(subnet.Prefixes) == 0 {
 		n.missing = "has a subnet that was not read: " + id.Short()
 		return n
 	}
-	n.Addr = network.FirstUsable(subnet.Prefixes[0])
+	n.Addr = inventory.FirstUsable(subnet.Prefixes[0])
 	return n
 }
 

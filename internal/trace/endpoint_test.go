@@ -4,26 +4,27 @@ import (
 	"net/netip"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // named shop: with Kubernetes' data, a gateway and a machine.
-func namedShop(t *testing.T) *network.Snapshot {
+func namedShop(t *testing.T) *inventory.Snapshot {
 	s := shop()
 	addNICs(s)
-	gw := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/shop-agw")
-	s.Subnets[gateway.Key()].Gateways = []network.ID{gw}
-	vm := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
-	s.Interfaces[vm.Key()] = &network.Interface{Document: network.Document{ID: vm}, Machine: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/jump",
-		Configs: []network.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
-	nodeList, err := network.DecodeNodes([]byte(`{"kind":"List","items":[
+	gw := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/shop-agw")
+	s.Subnets[gateway.Key()].Gateways = []arm.ID{gw}
+	vm := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
+	s.Interfaces[vm.Key()] = &inventory.Interface{Document: arm.Document{ID: vm}, Machine: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/jump",
+		Configs: []inventory.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
+	nodeList, err := inventory.DecodeNodes([]byte(`{"kind":"List","items":[
 		{"kind":"Node","metadata":{"name":"n0"},"spec":{"podCIDRs":["10.244.0.0/24"]},"status":{"addresses":[{"type":"InternalIP","address":"10.0.1.4"}]}},
 		{"kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDRs":["10.244.1.0/24"]},"status":{"addresses":[{"type":"InternalIP","address":"10.0.1.5"}]}},
 		{"kind":"Node","metadata":{"name":"n2"},"spec":{"podCIDRs":["10.244.2.0/24"]},"status":{"addresses":[{"type":"InternalIP","address":"10.0.1.6"}]}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := network.DecodePods([]byte(`{"kind":"List","items":[
+	pods, err := inventory.DecodePods([]byte(`{"kind":"List","items":[
 		{"kind":"Pod","metadata":{"namespace":"shop","name":"web-0"},"spec":{"nodeName":"n0"},"status":{"phase":"Running","podIP":"10.244.0.7"}},
 		{"kind":"Pod","metadata":{"namespace":"shop","name":"web-1"},"spec":{"nodeName":"n1"},"status":{"phase":"Running","podIP":"10.244.1.9"}},
 		{"kind":"Pod","metadata":{"namespace":"shop","name":"job"},"spec":{"nodeName":"n1"},"status":{"phase":"Succeeded","podIP":"10.244.1.10"}},
@@ -31,7 +32,7 @@ func namedShop(t *testing.T) *network.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: nodeList, Pods: pods}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Nodes: nodeList, Pods: pods}
 	return s
 }
 
@@ -69,7 +70,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	s := namedShop(t)
-	s.Kubernetes = map[string]*network.Kubernetes{}
+	s.Kubernetes = map[string]*inventory.Kubernetes{}
 	if _, err := New(s, Options{}).Resolve("shop/web-1"); err == nil || err.Error() != "shop/web-1: pods have names only in Kubernetes, which was not read: give the pod's address" {
 		t.Error(err)
 	}
@@ -98,8 +99,8 @@ func TestResolveTwice(t *testing.T) {
 	if there, _ := tracer.Ways(addr("10.0.1.4"), to); there.Verdict != Dropped || there.Why != "from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
 		t.Errorf("%+v", there)
 	}
-	other := network.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
-	s.Subnets[bare.Key()].Gateways = []network.ID{other}
+	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
+	s.Subnets[bare.Key()].Gateways = []arm.ID{other}
 	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or look at one of them with --cluster" {
 		t.Error(err)
 	}
@@ -107,17 +108,17 @@ func TestResolveTwice(t *testing.T) {
 
 // TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what other tables route to it.
 func TestNodes(t *testing.T) {
-	lost := func(s *network.Snapshot) { s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1] }
+	lost := func(s *inventory.Snapshot) { s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1] }
 	for name, tt := range map[string]struct {
-		change func(*network.Snapshot)
+		change func(*inventory.Snapshot)
 		want   []string
 	}{
-		"by Kubernetes":                 {func(*network.Snapshot) {}, []string{"n0 (10.0.1.4) 10.244.0.0/24", "n1 (10.0.1.5) 10.244.1.0/24", "n2 (10.0.1.6) 10.244.2.0/24"}},
-		"by routes":                     {func(s *network.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
-		"one route is lost, but copied": {func(s *network.Snapshot) { s.Kubernetes = nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
-		"one route is lost": {func(s *network.Snapshot) { s.Kubernetes = nil; lost(s); delete(s.Tables, copied.Key()) },
+		"by Kubernetes":                 {func(*inventory.Snapshot) {}, []string{"n0 (10.0.1.4) 10.244.0.0/24", "n1 (10.0.1.5) 10.244.1.0/24", "n2 (10.0.1.6) 10.244.2.0/24"}},
+		"by routes":                     {func(s *inventory.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
+		"one route is lost, but copied": {func(s *inventory.Snapshot) { s.Kubernetes = nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
+		"one route is lost": {func(s *inventory.Snapshot) { s.Kubernetes = nil; lost(s); delete(s.Tables, copied.Key()) },
 			[]string{"10.0.1.4 10.244.0.0/24", "aks-np-1-vmss000001 (10.0.1.5) invalid Prefix"}},
-		"one route is lost, and its node gone": {func(s *network.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24"}},
+		"one route is lost, and its node gone": {func(s *inventory.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24"}},
 	} {
 		s := namedShop(t)
 		s.Clusters[cluster.Key()].NodeResourceGroup = "mc"

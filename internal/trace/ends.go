@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // sender is where packets come from.
@@ -16,9 +16,9 @@ type sender struct {
 	name string
 	node int // index of its receiver, -1 for a subnet
 	Endpoint
-	at     netip.Addr      // of the interface it leaves by
-	subnet *network.Subnet // of at
-	plain  bool            // nothing else has its address
+	at     netip.Addr        // of the interface it leaves by
+	subnet *inventory.Subnet // of at
+	plain  bool              // nothing else has its address
 }
 
 // receiver is a node's pods, by one of their addresses.
@@ -50,12 +50,12 @@ func (g *grid) place() (unseen []string) {
 		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
 		switch {
 		case n.lost:
-			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
+			r.Endpoint = Endpoint{Addr: inventory.FirstUsable(n.Pods), Cluster: n.Cluster}
 		case n.subnet == nil:
 			skip(n, "its subnet was not read")
 			continue
 		case n.Pods.IsValid():
-			r.Endpoint = Endpoint{Addr: network.FirstUsable(n.Pods), Cluster: n.Cluster}
+			r.Endpoint = Endpoint{Addr: inventory.FirstUsable(n.Pods), Cluster: n.Cluster}
 		case flat[n.Name].Addr.IsValid():
 			r.Endpoint = flat[n.Name]
 		case n.bare && g.cluster.Kubenet():
@@ -86,7 +86,7 @@ func (g *grid) place() (unseen []string) {
 		g.from = append(g.from, sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
 	}
 	for _, subnet := range g.targets() {
-		a := network.FirstUsable(subnet.Prefixes[0])
+		a := inventory.FirstUsable(subnet.Prefixes[0])
 		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
 	}
 	for _, why := range reasons {
@@ -130,9 +130,9 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 				}
 			}
 		}
-		for p := netip.PrefixFrom(whole.Masked().Addr(), network.NodeMask(whole)); whole.Contains(p.Addr()); p = next(p) {
+		for p := netip.PrefixFrom(whole.Masked().Addr(), inventory.NodeMask(whole)); whole.Contains(p.Addr()); p = next(p) {
 			if !taken[p] {
-				return network.FirstUsable(p), ""
+				return inventory.FirstUsable(p), ""
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (g *grid) podsByNode() map[string]Endpoint {
 
 // targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
 // in the same network or one that is peered with it.
-func (g *grid) targets() []*network.Subnet {
+func (g *grid) targets() []*inventory.Subnet {
 	own := g.s.NodeSubnetIDs(g.cluster)
 	prefixes := g.s.NodePrefixes(g.cluster)
 	near := map[string]bool{}
@@ -183,14 +183,14 @@ func (g *grid) targets() []*network.Subnet {
 			}
 		}
 	}
-	var out []*network.Subnet
+	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(g.s.Subnets)) {
 		subnet := g.s.Subnets[key]
 		table := g.s.Table(subnet.RouteTable)
 		switch {
 		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
 		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*network.RouteTable{table}, g.cluster, prefixes)) > 0:
+			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:
 			out = append(out, subnet)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Packet is what a network security group looks at: the addresses that a packet has on the wire, its protocol and its ports.
@@ -33,10 +34,10 @@ const (
 
 // Ruling is a decision, with the rule that it rests on.
 type Ruling struct {
-	Decision Decision   `json:"decision"`
-	Group    network.ID `json:"group,omitempty"` // "" where no group looks at the packet
-	Rule     string     `json:"rule,omitempty"`  // "" where none decides
-	Inbound  bool       `json:"inbound"`
+	Decision Decision `json:"decision"`
+	Group    arm.ID   `json:"group,omitempty"` // "" where no group looks at the packet
+	Rule     string   `json:"rule,omitempty"`  // "" where none decides
+	Inbound  bool     `json:"inbound"`
 	// Why says it in one sentence.
 	Why string `json:"why"`
 }
@@ -44,7 +45,7 @@ type Ruling struct {
 // Judge says what one network security group, associated with the subnet or with a network interface in it, decides of a packet
 // in one direction. Its rules are asked by priority and the first that matches decides; Azure's default rules stand in its document,
 // behind all others (network-security-group-how-it-works). Of an answer it is not asked: groups are stateful.
-func (f *Filters) Judge(g *network.SecurityGroup, p Packet, inbound bool) Ruling {
+func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruling {
 	ruling := func(d Decision, rule, format string, args ...any) Ruling {
 		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound, Why: fmt.Sprintf(format, args...)}
 	}
@@ -85,8 +86,8 @@ func (f *Filters) Judge(g *network.SecurityGroup, p Packet, inbound bool) Ruling
 // asked first, inbound the subnet's, and both have to allow it, also inside a subnet (network-security-group-how-it-works). The ruling
 // is that of the first that denies, else of the first that is in doubt, else of the last. An interface that was not read is nil: then
 // only the subnet's group is asked.
-func (f *Filters) Pass(nic *network.Interface, p Packet, inbound bool) Ruling {
-	var ids []network.ID
+func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling {
+	var ids []arm.ID
 	if nic != nil && nic.SecurityGroup != "" {
 		ids = append(ids, nic.SecurityGroup)
 	}
@@ -121,7 +122,7 @@ type match struct {
 }
 
 // securityRule gives a rule words.
-type securityRule network.SecurityRule
+type securityRule inventory.SecurityRule
 
 // traffic describes the protocol and ports that a rule speaks of.
 func (r *securityRule) traffic() string {
@@ -154,7 +155,7 @@ func isTrue(b bool) answer {
 	return no
 }
 
-func (f *Filters) match(rule *network.SecurityRule, p Packet) match {
+func (f *Filters) match(rule *inventory.SecurityRule, p Packet) match {
 	m := match{rule: (*securityRule)(rule), sure: min(matchProtocol(rule.Protocol, p.Protocol), matchPorts(rule.SourcePorts, p.FromPort, p.Protocol), matchPorts(rule.DestinationPorts, p.Port, p.Protocol))}
 	if m.sure == no {
 		return m
@@ -162,7 +163,7 @@ func (f *Filters) match(rule *network.SecurityRule, p Packet) match {
 	for _, end := range []struct {
 		addr     netip.Addr
 		prefixes []string
-		groups   []network.ID
+		groups   []arm.ID
 	}{{p.From, rule.Sources, rule.SourceGroups}, {p.To, rule.Destinations, rule.DestinationGroups}} {
 		a, why := f.matchEnd(end.addr, end.prefixes, end.groups)
 		m.sure = min(m.sure, a)
@@ -212,7 +213,7 @@ func matchPorts(rule []string, port int, protocol string) answer {
 }
 
 // matchEnd says whether an address is one that a rule speaks of, and where that is not known, why.
-func (f *Filters) matchEnd(a netip.Addr, prefixes []string, groups []network.ID) (answer, string) {
+func (f *Filters) matchEnd(a netip.Addr, prefixes []string, groups []arm.ID) (answer, string) {
 	result, unknown := no, ""
 	take := func(got answer, why string) {
 		if got > result {

@@ -5,26 +5,27 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
-	nodesGroup = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkSecurityGroups/nodes-nsg")
-	nicGroup   = network.ID("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Network/networkSecurityGroups/aks-nsg")
-	web        = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationSecurityGroups/web")
+	nodesGroup = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkSecurityGroups/nodes-nsg")
+	nicGroup   = arm.ID("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Network/networkSecurityGroups/aks-nsg")
+	web        = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationSecurityGroups/web")
 )
 
 // rule makes one of a network security group, as allow|deny in|out PRIORITY PROTOCOL FROM TO PORTS: fields of from and to are lists with
 // commas, asg:web is an application security group.
-func rule(text string) network.SecurityRule {
+func rule(text string) inventory.SecurityRule {
 	f := strings.Fields(text)
-	r := network.SecurityRule{Name: f[0] + "-" + f[2], Allow: f[0] == "allow", Inbound: f[1] == "in", Protocol: f[3], SourcePorts: []string{"*"}, DestinationPorts: strings.Split(f[6], ",")}
+	r := inventory.SecurityRule{Name: f[0] + "-" + f[2], Allow: f[0] == "allow", Inbound: f[1] == "in", Protocol: f[3], SourcePorts: []string{"*"}, DestinationPorts: strings.Split(f[6], ",")}
 	for _, digit := range f[2] {
 		r.Priority = r.Priority*10 + int(digit-'0')
 	}
-	side := func(text string) (prefixes []string, groups []network.ID) {
+	side := func(text string) (prefixes []string, groups []arm.ID) {
 		if text == "asg:web" {
-			return nil, []network.ID{web}
+			return nil, []arm.ID{web}
 		}
 		return strings.Split(text, ","), nil
 	}
@@ -34,8 +35,8 @@ func rule(text string) network.SecurityRule {
 }
 
 // group is a network security group with Azure's default rules behind the given ones.
-func group(id network.ID, rules ...string) *network.SecurityGroup {
-	g := &network.SecurityGroup{Document: network.Document{ID: id}}
+func group(id arm.ID, rules ...string) *inventory.SecurityGroup {
+	g := &inventory.SecurityGroup{Document: arm.Document{ID: id}}
 	for _, text := range append(rules,
 		"allow in 65000 * VirtualNetwork VirtualNetwork *", "allow in 65001 * AzureLoadBalancer * *", "deny in 65500 * * * *",
 		"allow out 65000 * VirtualNetwork VirtualNetwork *", "allow out 65001 * * Internet *", "deny out 65500 * * * *") {
@@ -46,11 +47,11 @@ func group(id network.ID, rules ...string) *network.SecurityGroup {
 
 func TestJudge(t *testing.T) {
 	const gatewayToPod, podToPod, nodeOut = "10.0.2.4 10.244.1.9", "10.244.0.7 10.244.1.9", "10.0.1.4 20.1.2.3"
-	bareNodes := func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }
+	bareNodes := func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }
 	for name, tt := range map[string]struct {
 		rules   []string
 		packet  string // from, to and optionally protocol and port
-		change  func(*network.Snapshot)
+		change  func(*inventory.Snapshot)
 		inbound bool
 		want    Decision
 		rule    string
@@ -59,11 +60,11 @@ func TestJudge(t *testing.T) {
 		"pods are in VirtualNetwork by their routes": {nil, podToPod, nil, true, Allowed, "allow-65000", "rule allow-65000 of nodes-nsg (priority 65000) allows it"},
 		"without the table they are not":             {nil, podToPod, bareNodes, true, Denied, "deny-65500", ""},
 		"nor is their gateway's packet to them":      {nil, gatewayToPod, bareNodes, true, Denied, "deny-65500", ""},
-		"the table was not read": {nil, gatewayToPod, func(s *network.Snapshot) { delete(s.Tables, table.Key()) }, true, Undecided, "allow-65000",
+		"the table was not read": {nil, gatewayToPod, func(s *inventory.Snapshot) { delete(s.Tables, table.Key()) }, true, Undecided, "allow-65000",
 			"whether 10.244.1.9 is in VirtualNetwork is not known: route table rt was not read"},
-		"the network was not read":                 {nil, "10.0.2.4 10.0.1.4", func(s *network.Snapshot) { delete(s.VNets, vnet.Key()); dropDefault(s) }, true, Undecided, "allow-65000", "virtual network v was not read"},
+		"the network was not read":                 {nil, "10.0.2.4 10.0.1.4", func(s *inventory.Snapshot) { delete(s.VNets, vnet.Key()); dropDefault(s) }, true, Undecided, "allow-65000", "virtual network v was not read"},
 		"a peer's address":                         {nil, "10.1.0.4 10.244.1.9", nil, true, Allowed, "allow-65000", ""},
-		"a peer without access":                    {nil, "10.1.0.4 10.244.1.9", func(s *network.Snapshot) { s.VNets[vnet.Key()].Peerings[0].Access = false; dropDefault(s) }, true, Denied, "deny-65500", ""},
+		"a peer without access":                    {nil, "10.1.0.4 10.244.1.9", func(s *inventory.Snapshot) { s.VNets[vnet.Key()].Peerings[0].Access = false; dropDefault(s) }, true, Denied, "deny-65500", ""},
 		"on-premises, learned by the gateway":      {nil, "192.168.7.4 10.244.1.9", dropDefault, true, Allowed, "allow-65000", ""},
 		"a default route makes all of it theirs":   {nil, "203.0.113.9 10.0.1.4", nil, true, Allowed, "allow-65000", ""},
 		"the internet does not come in":            {nil, "203.0.113.9 10.0.1.4", dropDefault, true, Denied, "deny-65500", ""},
@@ -113,19 +114,19 @@ func TestJudge(t *testing.T) {
 }
 
 // dropDefault takes the default route from the shop's table.
-func dropDefault(s *network.Snapshot) {
+func dropDefault(s *inventory.Snapshot) {
 	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2]
 }
 
 // addNICs gives the shop's nodes their interfaces; the first is in the application security group web.
-func addNICs(s *network.Snapshot) {
+func addNICs(s *inventory.Snapshot) {
 	for name, address := range map[string]string{"0": "10.0.1.4", "1": "10.0.1.5"} {
-		id := network.ID("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + name + "/networkInterfaces/nic")
-		config := network.IPConfig{Name: "ipconfig1", Address: netip.MustParseAddr(address), Subnet: nodes}
+		id := arm.ID("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + name + "/networkInterfaces/nic")
+		config := inventory.IPConfig{Name: "ipconfig1", Address: netip.MustParseAddr(address), Subnet: nodes}
 		if name == "0" {
-			config.Groups = []network.ID{web}
+			config.Groups = []arm.ID{web}
 		}
-		s.Interfaces[id.Key()] = &network.Interface{Document: network.Document{ID: id}, Forwarding: true, Configs: []network.IPConfig{config}}
+		s.Interfaces[id.Key()] = &inventory.Interface{Document: arm.Document{ID: id}, Forwarding: true, Configs: []inventory.IPConfig{config}}
 	}
 }
 
@@ -136,7 +137,7 @@ func TestPass(t *testing.T) {
 		subnet, nic string // a rule of each group, "" where there is none, "unread" where it was not read
 		inbound     bool
 		want        Decision
-		group       network.ID
+		group       arm.ID
 	}{
 		"none":                     {"", "", true, Allowed, ""},
 		"both allow":               {allow, allow, true, Allowed, nicGroup},
@@ -151,8 +152,8 @@ func TestPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop()
-			nic := &network.Interface{}
-			set := func(at *network.ID, id network.ID, rule string) {
+			nic := &inventory.Interface{}
+			set := func(at *arm.ID, id arm.ID, rule string) {
 				if rule == "" {
 					return
 				}

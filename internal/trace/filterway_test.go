@@ -5,20 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 func addr(text string) Endpoint { return Endpoint{Addr: netip.MustParseAddr(text)} }
 
 // TestFilteredWays: security groups and IP forwarding on the way of a packet, in the shop with its nodes' interfaces.
 func TestFilteredWays(t *testing.T) {
-	nodesNSG := func(rules ...string) func(*network.Snapshot) {
-		return func(s *network.Snapshot) {
+	nodesNSG := func(rules ...string) func(*inventory.Snapshot) {
+		return func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, rules...)
 		}
 	}
-	nic := func(s *network.Snapshot, a string) *network.Interface {
+	nic := func(s *inventory.Snapshot, a string) *inventory.Interface {
 		for _, n := range s.Interfaces {
 			if n.Configs[0].Address.String() == a {
 				return n
@@ -28,7 +29,7 @@ func TestFilteredWays(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		from, to    string
-		change      func(*network.Snapshot)
+		change      func(*inventory.Snapshot)
 		o           Options
 		there, back Verdict
 		why         string
@@ -44,36 +45,36 @@ func TestFilteredWays(t *testing.T) {
 		"on one node nothing asks":                  {"10.244.0.7", "10.244.0.9", nodesNSG("deny in 100 * * * *", "deny out 100 * * * *"), Options{}, Delivered, Delivered, "both pods"},
 		"it depends on the port":                    {"10.0.2.4", "10.244.1.9", nodesNSG("deny in 100 Tcp * * 8080"), Options{}, Unknown, Delivered, "it depends on protocol and port: rule deny-100 of nodes-nsg concerns tcp to port 8080"},
 		"with the port it is plain":                 {"10.0.2.4", "10.244.1.9", nodesNSG("deny in 100 Tcp * * 8080"), Options{Protocol: "tcp", Port: 80}, Delivered, Delivered, ""},
-		"a group was not read": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { s.Subnets[nodes.Key()].SecurityGroup = nodesGroup }, Options{}, Unknown, Delivered,
+		"a group was not read": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].SecurityGroup = nodesGroup }, Options{}, Unknown, Delivered,
 			"network security group nodes-nsg was not read"},
-		"the interface's own": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) {
+		"the interface's own": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			nic(s, "10.0.1.5").SecurityGroup = nicGroup
 			s.SecurityGroups[nicGroup.Key()] = group(nicGroup, "deny in 100 * * * *")
 		}, Options{}, Dropped, Delivered, "network security group aks-nsg: "},
-		"the other interface's own": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) {
+		"the other interface's own": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			nic(s, "10.0.1.4").SecurityGroup = nicGroup
 			s.SecurityGroups[nicGroup.Key()] = group(nicGroup, "deny in 100 * * * *")
 		}, Options{}, Delivered, Delivered, ""},
-		"a node between that lets nothing in": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) {
+		"a node between that lets nothing in": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
 			nic(s, "10.0.1.4").SecurityGroup = nicGroup
 			s.SecurityGroups[nicGroup.Key()] = group(nicGroup, "deny in 100 * * * *")
 		}, Options{}, Dropped, Delivered, "network security group aks-nsg: "},
-		"the table is lost, and with it the pods' place in VirtualNetwork": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) {
+		"the table is lost, and with it the pods' place in VirtualNetwork": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			nodesNSG()(s)
 			s.Subnets[nodes.Key()].RouteTable = ""
 		}, Options{}, Dropped, Delivered, "rule deny-65500 of nodes-nsg"},
-		"IP forwarding is off where the pod is": {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { nic(s, "10.0.1.5").Forwarding = false }, Options{}, Dropped, Dropped,
+		"IP forwarding is off where the pod is": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) { nic(s, "10.0.1.5").Forwarding = false }, Options{}, Dropped, Dropped,
 			"IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has 10.244.1.9 for an address there"},
-		"IP forwarding is off where the pod comes from": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Dropped, Dropped, "10.244.0.7 for an address"},
-		"behind source NAT it is not needed":            {"10.244.0.7", "10.0.2.4", func(s *network.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Delivered, Delivered, ""},
-		"IP forwarding of another node":                 {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Delivered, Delivered, ""},
-		"an appliance that forwards nothing": {"10.0.1.4", "20.1.2.3", func(s *network.Snapshot) {
-			id := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/fw")
+		"IP forwarding is off where the pod comes from": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Dropped, Dropped, "10.244.0.7 for an address"},
+		"behind source NAT it is not needed":            {"10.244.0.7", "10.0.2.4", func(s *inventory.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Delivered, Delivered, ""},
+		"IP forwarding of another node":                 {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) { nic(s, "10.0.1.4").Forwarding = false }, Options{}, Delivered, Delivered, ""},
+		"an appliance that forwards nothing": {"10.0.1.4", "20.1.2.3", func(s *inventory.Snapshot) {
+			id := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/fw")
 			fw := vnet + "/subnets/firewall"
-			s.Interfaces[id.Key()] = &network.Interface{Document: network.Document{ID: id}, Configs: []network.IPConfig{{Address: netip.MustParseAddr("10.0.9.4"), Subnet: fw}}}
+			s.Interfaces[id.Key()] = &inventory.Interface{Document: arm.Document{ID: id}, Configs: []inventory.IPConfig{{Address: netip.MustParseAddr("10.0.9.4"), Subnet: fw}}}
 		}, Options{}, Dropped, Unknown, "IP forwarding is off on the network interface of 10.0.9.4 (fw)"},
-		"a network that lets nothing forwarded in": {"10.244.0.7", "10.70.0.4", func(s *network.Snapshot) { // no source NAT between pods of two clusters
+		"a network that lets nothing forwarded in": {"10.244.0.7", "10.70.0.4", func(s *inventory.Snapshot) { // no source NAT between pods of two clusters
 			peer(s, false)
 			s.Clusters[cluster.Key()].PodCIDRs = append(s.Clusters[cluster.Key()].PodCIDRs, netip.MustParsePrefix("10.70.0.0/16"))
 		}, Options{}, Dropped, Delivered, "the peering of a-twin with v does not allow forwarded traffic, and 10.244.0.7 is not in v"},

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // maxHops is more than any way without a loop has.
@@ -54,14 +54,14 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at, j.called(to))
 		}
 		denied := j.gate(at, subnet, false, hops == 0)
-		hop.What = map[string]string{HopInternet: "goes out to the internet", network.HopGateway: "goes to the virtual network gateway", HopLocal: "goes into the network", HopPeering: "goes into the network"}[route.HopType]
+		hop.What = map[string]string{HopInternet: "goes out to the internet", inventory.HopGateway: "goes to the virtual network gateway", HopLocal: "goes into the network", HopPeering: "goes into the network"}[route.HopType]
 		hop.What = cmp.Or(hop.What, "goes to "+route.Hop.String())
 		switch {
 		case denied != "":
 			return j.end(Dropped, "%s", denied)
 		case route.HopType == HopInternet:
 			return j.end(Leaves, "it goes out to the internet")
-		case route.HopType == network.HopGateway:
+		case route.HopType == inventory.HopGateway:
 			return j.end(Leaves, "the virtual network gateway decides")
 		case route.HopType == HopLocal || route.HopType == HopPeering:
 			target := j.reach(subnet, to, route.HopType == HopPeering)
@@ -99,8 +99,8 @@ func (j *journey) follow(from Endpoint) Way {
 }
 
 // leave finds where a packet enters the network, and through whose source NAT. It is done where the way ends before.
-func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *network.Subnet, done bool) {
-	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
+func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet, done bool) {
+	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
 	a, to := from.Addr, j.way.To
 	nodes := j.nodesOf(a, from.Cluster)
 	switch {
@@ -149,9 +149,9 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *network.Subnet, d
 }
 
 // leavePod is the beginning of a pod's packet, behind its node.
-func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, done bool) {
+func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, done bool) {
 	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
-	ended := func(Way) (netip.Addr, *network.Subnet, bool) { return netip.Addr{}, nil, true }
+	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
 	if node.subnet == nil {
 		return ended(j.end(Unknown, "the node %s is in none of the node subnets that were read", node))
 	}
@@ -175,7 +175,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *network.Subnet, do
 // hidden is the node's address behind which an address goes, or none: a pod on Azure CNI with addresses of the node subnet is seen as
 // itself inside its virtual network, and as its node outside (configure-azure-cni, frequently asked questions). Pods in a subnet of
 // their own are always seen as themselves.
-func (j *journey) hidden(a netip.Addr, subnet *network.Subnet, to netip.Addr) netip.Addr {
+func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
 	nic, vnet := j.nicAt(a, subnet), j.s.VNets[subnet.ID.Parent().Key()]
 	if nic == nil || vnet == nil || nic.primary == a || contains(vnet.Prefixes, to) {
 		return netip.Addr{}
@@ -189,7 +189,7 @@ func (j *journey) hidden(a netip.Addr, subnet *network.Subnet, to netip.Addr) ne
 }
 
 // enter is a packet's arrival at an interface, its destination's or a next hop's: "" where it comes in.
-func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
+func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())
 		if !j.answer {
@@ -205,7 +205,7 @@ func (j *journey) enter(from, near *network.Subnet, at netip.Addr) string {
 }
 
 // arrive is the arrival at the destination itself.
-func (j *journey) arrive(from, target *network.Subnet) Way {
+func (j *journey) arrive(from, target *inventory.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
 		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())
 	}

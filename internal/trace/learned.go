@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // DecodeLearned reads the routes that a gateway has learned by BGP out of what `az network nic show-effective-route-table -o json`
@@ -38,7 +38,7 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 				return nil, fmt.Errorf("value[%d].addressPrefix: %q is not a prefix", i, text)
 			}
 			// Azure shows addresses of the gateway's own here, which are no hops that a packet takes inside the network.
-			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned, HopType: network.HopGateway})
+			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned, HopType: inventory.HopGateway})
 		}
 	}
 	return routes, nil

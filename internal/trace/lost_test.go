@@ -5,68 +5,69 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes' names tell of them, and the interfaces.
 func TestAllLost(t *testing.T) {
-	const group = network.ID("/subscriptions/s/resourceGroups/mc")
-	nic := func(s *network.Snapshot, instance, address string) *network.Interface {
-		id := group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + network.ID(instance) + "/networkInterfaces/nic"
-		n := &network.Interface{Document: network.Document{ID: id}, Forwarding: true, Configs: []network.IPConfig{{Address: netip.MustParseAddr(address), Subnet: nodes}}}
+	const group = arm.ID("/subscriptions/s/resourceGroups/mc")
+	nic := func(s *inventory.Snapshot, instance, address string) *inventory.Interface {
+		id := group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + arm.ID(instance) + "/networkInterfaces/nic"
+		n := &inventory.Interface{Document: arm.Document{ID: id}, Forwarding: true, Configs: []inventory.IPConfig{{Address: netip.MustParseAddr(address), Subnet: nodes}}}
 		s.Interfaces[id.Key()] = n
 		return n
 	}
-	read := func(s *network.Snapshot) {
+	read := func(s *inventory.Snapshot) {
 		nic(s, "0", "10.0.1.4")
 		nic(s, "1", "10.0.1.5")
-		s.InterfacesOf = []network.ID{group}
+		s.InterfacesOf = []arm.ID{group}
 	}
-	route := func(s *network.Snapshot, name, hop string) { // of the second node
+	route := func(s *inventory.Snapshot, name, hop string) { // of the second node
 		r := user("10.244.1.0/24", hop)
 		r.Name = name
 		s.Tables[table.Key()].Routes[1] = r
 	}
 	const first, second = "aks-np-1-vmss000000", "aks-np-1-vmss000001____102441024"
 	for name, tt := range map[string]struct {
-		change func(*network.Snapshot)
+		change func(*inventory.Snapshot)
 		says   []string // the counts first
 		unseen int
 	}{
-		"all is well": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.1.5") }, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
-		"a hop outside the node subnets": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
+		"all is well": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.5") }, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
+		"a hop outside the node subnets": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
 			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node of a cluster", "leaves 1 node to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node"}, 0},
-		"a hop in no subnet": {func(s *network.Snapshot) { read(s); route(s, second, "10.0.77.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+		"a hop in no subnet": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.77.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
 			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: no subnet of the network has the address of the next hop"}, 0},
-		"a hop in no network": {func(s *network.Snapshot) { read(s); route(s, second, "172.16.9.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+		"a hop in no network": {func(s *inventory.Snapshot) { read(s); route(s, second, "172.16.9.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
 			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
-		"another node's hop":  {func(s *network.Snapshot) { read(s); route(s, second, "10.0.1.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: the next hop is where it comes from"}, 0},
-		"a route to nowhere":  {func(s *network.Snapshot) { read(s); route(s, second, "None") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: subnet v/nodes has no better route"}, 0},
-		"an old route's name": {func(s *network.Snapshot) { read(s); route(s, "aks-np-1-vmss000001", "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown"}, 0},
+		"another node's hop":  {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: the next hop is where it comes from"}, 0},
+		"a route to nowhere":  {func(s *inventory.Snapshot) { read(s); route(s, second, "None") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: subnet v/nodes has no better route"}, 0},
+		"an old route's name": {func(s *inventory.Snapshot) { read(s); route(s, "aks-np-1-vmss000001", "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown"}, 0},
 		// The first node's pods and itself to the second's; where it is, nothing says.
-		"no interface was read": {func(s *network.Snapshot) { route(s, second, "172.16.9.4"); s.Tables[copied.Key()].Routes = nil }, []string{"2 pairs, 0 delivered, 2 dropped, 0 unknown", "10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
-		"a node that is gone": {func(s *network.Snapshot) {
+		"no interface was read": {func(s *inventory.Snapshot) { route(s, second, "172.16.9.4"); s.Tables[copied.Key()].Routes = nil }, []string{"2 pairs, 0 delivered, 2 dropped, 0 unknown", "10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
+		"a node that is gone": {func(s *inventory.Snapshot) {
 			nic(s, "0", "10.0.1.4")
-			s.InterfacesOf = []network.ID{group}
+			s.InterfacesOf = []arm.ID{group}
 			route(s, second, "172.16.9.4")
 		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
-		"somebody's own appliance":  {func(s *network.Snapshot) { route(s, "special", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
-		"another cluster's machine": {func(s *network.Snapshot) { route(s, "aks-other-1-vmss000001", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
+		"somebody's own appliance":  {func(s *inventory.Snapshot) { route(s, "special", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
+		"another cluster's machine": {func(s *inventory.Snapshot) { route(s, "aks-other-1-vmss000001", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
 
-		"no route": {func(s *network.Snapshot) { read(s); nic(s, "2", "10.0.1.6") }, []string{"13 pairs, 8 delivered, 5 dropped, 0 unknown", // of itself only what it sends
+		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") }, []string{"13 pairs, 8 delivered, 5 dropped, 0 unknown", // of itself only what it sends
 			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> aks-np-1-vmss000002: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)",
 			"dropped 1 subnet to pod (answer: false) v/gateway -> aks-np-1-vmss000002: subnet v/gateway has no better route"}, 0},
-		"no route, and one that may be it": {func(s *network.Snapshot) {
+		"no route, and one that may be it": {func(s *inventory.Snapshot) {
 			read(s)
 			nic(s, "2", "10.0.1.6")
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.7.0/25", "10.0.9.4"))
 		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: which pods the node has only Kubernetes says: route r 10.244.7.0/25 in rt may lead to them"}, 0},
-		"a private endpoint": {func(s *network.Snapshot) {
+		"a private endpoint": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
 			n.ID = group + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic"
 		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 1},
-		"somebody's own virtual machine": {func(s *network.Snapshot) {
+		"somebody's own virtual machine": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
 			n.ID, n.Machine = group+"/providers/Microsoft.Network/networkInterfaces/jump-nic", group+"/providers/Microsoft.Compute/virtualMachines/jump"
@@ -100,42 +101,42 @@ func TestNext(t *testing.T) {
 
 // TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet is known.
 func TestNobody(t *testing.T) {
-	const nic = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
-	const frontend = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
+	const nic = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
+	const frontend = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
 	config := nic + "/ipConfigurations/c"
 	for name, tt := range map[string]struct {
-		change func(*network.Snapshot, *network.Subnet)
+		change func(*inventory.Snapshot, *inventory.Subnet)
 		want   Verdict
 	}{
-		"nobody has it": {func(*network.Snapshot, *network.Subnet) {}, Dropped},
-		"nobody has it, by what the subnet shows": {func(s *network.Snapshot, bare *network.Subnet) {
-			s.InterfacesOf, bare.Configurations = []network.ID{"/subscriptions/s/resourceGroups/mc"}, []network.ID{config}
+		"nobody has it": {func(*inventory.Snapshot, *inventory.Subnet) {}, Dropped},
+		"nobody has it, by what the subnet shows": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
+			s.InterfacesOf, bare.Configurations = []arm.ID{"/subscriptions/s/resourceGroups/mc"}, []arm.ID{config}
 		}, Dropped},
-		"an interface has it": {func(s *network.Snapshot, _ *network.Subnet) {
+		"an interface has it": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
 			s.Interfaces[nic.Key()].Configs[0].Address = netip.MustParseAddr("10.0.3.50")
 		}, Leaves},
-		"not all interfaces were read": {func(s *network.Snapshot, _ *network.Subnet) {
-			s.InterfacesOf = []network.ID{"/subscriptions/s/resourceGroups/mc"}
+		"not all interfaces were read": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
+			s.InterfacesOf = []arm.ID{"/subscriptions/s/resourceGroups/mc"}
 		}, Leaves},
-		"one shows that was not read": {func(_ *network.Snapshot, bare *network.Subnet) {
-			bare.Configurations = []network.ID{config, "/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
+		"one shows that was not read": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
+			bare.Configurations = []arm.ID{config, "/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
 		}, Leaves},
-		"one has what is no address": {func(s *network.Snapshot, bare *network.Subnet) {
-			bare.Configurations = []network.ID{config}
+		"one has what is no address": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
+			bare.Configurations = []arm.ID{config}
 			s.Interfaces[nic.Key()].Unreadable = true
 		}, Leaves},
-		"a load balancer is there": {func(_ *network.Snapshot, bare *network.Subnet) { bare.Configurations = []network.ID{config, frontend} }, Leaves},
-		"an application gateway is there": {func(_ *network.Snapshot, bare *network.Subnet) {
-			bare.Gateways = []network.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
+		"a load balancer is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) { bare.Configurations = []arm.ID{config, frontend} }, Leaves},
+		"an application gateway is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
+			bare.Gateways = []arm.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
 		}, Leaves},
-		"a service has it, by delegation": {func(_ *network.Snapshot, bare *network.Subnet) {
+		"a service has it, by delegation": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
 			bare.Delegations = []string{"Microsoft.ContainerInstance/containerGroups"}
 		}, Leaves},
-		"of a network elsewhere it is not": {func(s *network.Snapshot, _ *network.Subnet) { s.InterfacesOf = []network.ID{"/subscriptions/other"} }, Leaves},
+		"of a network elsewhere it is not": {func(s *inventory.Snapshot, _ *inventory.Subnet) { s.InterfacesOf = []arm.ID{"/subscriptions/other"} }, Leaves},
 	} {
 		s := shop()
-		s.Interfaces[nic.Key()] = &network.Interface{Document: network.Document{ID: nic}, Forwarding: true, Configs: []network.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
-		s.InterfacesOf = []network.ID{"/subscriptions/s"}
+		s.Interfaces[nic.Key()] = &inventory.Interface{Document: arm.Document{ID: nic}, Forwarding: true, Configs: []inventory.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
+		s.InterfacesOf = []arm.ID{"/subscriptions/s"}
 		s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.3.50")
 		tt.change(s, s.Subnets[bare.Key()])
 		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")}, Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})

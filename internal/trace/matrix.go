@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Matrix is what became of all packets that clusters live by: from the pods of every node, from the nodes themselves, and from every
@@ -27,12 +28,12 @@ type Matrix struct {
 
 // Break are pairs that fail in the same way.
 type Break struct {
-	Cluster network.ID `json:"cluster"`
-	Kind    string     `json:"kind"` // pod to pod, node to pod, subnet to pod
-	Answer  bool       `json:"answer"`
-	Verdict Verdict    `json:"verdict"`
-	Why     string     `json:"why"`
-	Pairs   int        `json:"pairs"`
+	Cluster arm.ID  `json:"cluster"`
+	Kind    string  `json:"kind"` // pod to pod, node to pod, subnet to pod
+	Answer  bool    `json:"answer"`
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why"`
+	Pairs   int     `json:"pairs"`
 	// From and To name the ends, each once, sorted: nodes, and for subnet to pod subnets.
 	From []string `json:"from"`
 	To   []string `json:"to"`
@@ -49,7 +50,7 @@ const (
 
 // All traces all pairs of the clusters, or of all in the snapshot where none are given. Of every node's pods it takes one address, and
 // of every subnet one: what a rule or route says of only some of them is not seen.
-func (t *Tracer) All(clusters ...network.ID) Matrix {
+func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		cluster := t.s.Clusters[key]
@@ -57,7 +58,7 @@ func (t *Tracer) All(clusters ...network.ID) Matrix {
 			continue
 		}
 		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
-		m.Unseen = append(m.Unseen, t.unseenKubernetes(func(c *network.Cluster) bool { return c == cluster })...)
+		m.Unseen = append(m.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool { return c == cluster })...)
 		m.Unseen = append(m.Unseen, g.place()...)
 		g.trace(&m)
 	}
@@ -73,7 +74,7 @@ func rank(b Break) int { return slices.Index([]Verdict{Dropped, Unknown, Leaves}
 // grid is the matrix of one cluster.
 type grid struct {
 	*Tracer
-	cluster *network.Cluster
+	cluster *inventory.Cluster
 	from    []sender
 	to      []receiver
 	causes  map[cause]*gathered

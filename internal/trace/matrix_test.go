@@ -10,7 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // says is a matrix in short: its counts, and a line for each break.
@@ -23,30 +24,30 @@ func (m Matrix) says() string {
 }
 
 func TestAll(t *testing.T) {
-	lose := func(s *network.Snapshot, id network.ID, at int) {
+	lose := func(s *inventory.Snapshot, id arm.ID, at int) {
 		s.Tables[id.Key()].Routes = slices.Delete(s.Tables[id.Key()].Routes, at, at+1)
 	}
 	for name, tt := range map[string]struct {
-		change func(*network.Snapshot)
+		change func(*inventory.Snapshot)
 		want   string
 	}{
-		"all is well": {func(*network.Snapshot) {}, "6 pairs, 6 delivered, 0 dropped, 0 unknown"}, // 2 of pods, 2 of nodes, 2 of the gateway's subnet
-		"the association is lost": {func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }, "6 pairs, 2 delivered, 4 dropped, 0 unknown\n" +
+		"all is well": {func(*inventory.Snapshot) {}, "6 pairs, 6 delivered, 0 dropped, 0 unknown"}, // 2 of pods, 2 of nodes, 2 of the gateway's subnet
+		"the association is lost": {func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" }, "6 pairs, 2 delivered, 4 dropped, 0 unknown\n" +
 			"dropped 2 node to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)\n" +
 			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)"},
-		"the gateway lacks one": {func(s *network.Snapshot) { lose(s, copied, 1) }, "6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
+		"the gateway lacks one": {func(s *inventory.Snapshot) { lose(s, copied, 1) }, "6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
 			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway has no better route to the destination than 10.0.0.0/8 to None (system route)"},
-		"a gateway without a table": {func(s *network.Snapshot) {
+		"a gateway without a table": {func(s *inventory.Snapshot) {
 			s.Subnets[gateway.Key()].RouteTable = ""
-			s.Subnets[gateway.Key()].Gateways = []network.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
+			s.Subnets[gateway.Key()].Gateways = []arm.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
 		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
 			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: subnet v/gateway has no better route to the destination than 10.0.0.0/8 to None (system route)"},
-		"a wrong next hop still arrives": {func(s *network.Snapshot) { s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4") }, "6 pairs, 6 delivered, 0 dropped, 0 unknown"},
-		"the answer is lost": {func(s *network.Snapshot) {
+		"a wrong next hop still arrives": {func(s *inventory.Snapshot) { s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4") }, "6 pairs, 6 delivered, 0 dropped, 0 unknown"},
+		"the answer is lost": {func(s *inventory.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.0.2.0/24", "None"))
 		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
 			"dropped 2 subnet to pod (answer: true) v/gateway -> 10.0.1.4,10.0.1.5: subnet v/nodes has no better route to the destination than 10.0.2.0/24 to None (r 10.0.2.0/24 in rt)"},
-		"dead ends at several nodes are one cause": {func(s *network.Snapshot) {
+		"dead ends at several nodes are one cause": {func(s *inventory.Snapshot) {
 			far := twin(s, "10.70.0.0/16", "10.70.0.0/24")
 			for _, subnet := range s.Subnets {
 				if subnet.ID.Parent().Equal(far.ID) {
@@ -55,7 +56,7 @@ func TestAll(t *testing.T) {
 			}
 		}, "8 pairs, 6 delivered, 2 dropped, 0 unknown\n" +
 			"dropped 2 subnet to pod (answer: false) a-twin/s -> 10.0.1.4,10.0.1.5: the next hop is in no network that subnet a-twin/s reaches directly"},
-		"IP forwarding is off": {func(s *network.Snapshot) {
+		"IP forwarding is off": {func(s *inventory.Snapshot) {
 			addNICs(s)
 			for _, nic := range s.Interfaces {
 				nic.Forwarding = nic.Configs[0].Address != netip.MustParseAddr("10.0.1.5")
@@ -65,13 +66,13 @@ func TestAll(t *testing.T) {
 			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the destination for an address there\n" +
 			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the destination for an address there\n" +
 			"dropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what has the source for an address there"},
-		"a security group": {func(s *network.Snapshot) {
+		"a security group": {func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * 10.0.2.0/24 * *", "deny in 200 Tcp 10.244.0.0/16 * 80")
 		}, "6 pairs, 2 delivered, 2 dropped, 2 unknown\n" +
 			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: network security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) denies it\n" +
 			"unknown 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: it depends on protocol and port: rule deny-200 of nodes-nsg concerns tcp to port 80; everything else allow-65000 allows"},
-		"what is in doubt of many is one cause": {func(s *network.Snapshot) {
+		"what is in doubt of many is one cause": {func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * asg:web * *")
 		}, "6 pairs, 2 delivered, 0 dropped, 4 unknown\n" +
@@ -121,7 +122,7 @@ func TestAllAgrees(t *testing.T) {
 			for range rapid.IntRange(0, 4).Draw(t, "more") {
 				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24", "10.244.1.0/25", "10.244.0.0/16", "10.0.2.0/24", "10.0.1.4/32", "10.70.0.0/16"}).Draw(t, "prefix")
 				r := user(p, rapid.SampledFrom([]string{"10.0.1.4", "10.0.1.5", "10.0.9.4", "None", "VnetLocal"}).Draw(t, "hop"))
-				at := slices.IndexFunc(s.Tables[key].Routes, func(old network.Route) bool { return old.Prefix == r.Prefix })
+				at := slices.IndexFunc(s.Tables[key].Routes, func(old inventory.Route) bool { return old.Prefix == r.Prefix })
 				if at < 0 {
 					s.Tables[key].Routes = append(s.Tables[key].Routes, r)
 				} else {
@@ -136,12 +137,12 @@ func TestAllAgrees(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(t, "all interfaces read") {
-			s.InterfacesOf = []network.ID{"/subscriptions/s"}
+			s.InterfacesOf = []arm.ID{"/subscriptions/s"}
 			if key := slices.Sorted(maps.Keys(s.Interfaces))[0]; rapid.Bool().Draw(t, "a node is gone") {
 				delete(s.Interfaces, key)
 			}
 		}
-		for _, id := range []network.ID{nicGroup, nodesGroup} {
+		for _, id := range []arm.ID{nicGroup, nodesGroup} {
 			var rules []string
 			for i := range rapid.IntRange(0, 3).Draw(t, "rules") {
 				rules = append(rules, fmt.Sprintf("%s %s %d %s %s %s %s", rapid.SampledFrom([]string{"allow", "deny"}).Draw(t, "access"), rapid.SampledFrom([]string{"in", "out"}).Draw(t, "direction"), 100+i,
@@ -150,7 +151,7 @@ func TestAllAgrees(t *testing.T) {
 			}
 			s.SecurityGroups[id.Key()] = group(id, rules...)
 		}
-		for _, id := range []network.ID{nodes, gateway} {
+		for _, id := range []arm.ID{nodes, gateway} {
 			if rapid.Bool().Draw(t, "subnet's") {
 				s.Subnets[id.Key()].SecurityGroup = nodesGroup
 			}
@@ -159,12 +160,12 @@ func TestAllAgrees(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(t, "kubernetes") { // at times two nodes with the same pods
-			var known []network.Node
+			var known []inventory.Node
 			for i, address := range []string{"10.0.1.4", "10.0.1.5"} {
 				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24"}).Draw(t, "pods")
-				known = append(known, network.Node{Name: fmt.Sprint("n", i), PodCIDRs: []netip.Prefix{netip.MustParsePrefix(p)}, Addresses: []netip.Addr{netip.MustParseAddr(address)}})
+				known = append(known, inventory.Node{Name: fmt.Sprint("n", i), PodCIDRs: []netip.Prefix{netip.MustParsePrefix(p)}, Addresses: []netip.Addr{netip.MustParseAddr(address)}})
 			}
-			s.Kubernetes[cluster.Key()] = &network.Kubernetes{Nodes: known}
+			s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Nodes: known}
 		}
 		got := New(s, Options{}).All()
 
@@ -201,14 +202,14 @@ func TestAllAgrees(t *testing.T) {
 }
 
 // crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a gateway's subnet.
-func crowd(n int) *network.Snapshot {
+func crowd(n int) *inventory.Snapshot {
 	s := shop()
-	var routes []network.Route
+	var routes []inventory.Route
 	for i := range n {
 		node := netip.AddrFrom4([4]byte{10, 0, byte(16 + i/250), byte(4 + i%250)})
 		routes = append(routes, user(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(200 + i/256), byte(i), 0}), 24).String(), node.String()))
-		id := network.ID(fmt.Sprintf("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/%d/networkInterfaces/nic", i))
-		s.Interfaces[id.Key()] = &network.Interface{Document: network.Document{ID: id}, Forwarding: true, SecurityGroup: nicGroup, Configs: []network.IPConfig{{Address: node, Subnet: nodes}}}
+		id := arm.ID(fmt.Sprintf("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/%d/networkInterfaces/nic", i))
+		s.Interfaces[id.Key()] = &inventory.Interface{Document: arm.Document{ID: id}, Forwarding: true, SecurityGroup: nicGroup, Configs: []inventory.IPConfig{{Address: node, Subnet: nodes}}}
 	}
 	s.Clusters[cluster.Key()].PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.192.0.0/10")}
 	s.Subnets[nodes.Key()].Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.16.0/20")}
@@ -220,9 +221,9 @@ func crowd(n int) *network.Snapshot {
 // BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is lost.
 func BenchmarkAll(b *testing.B) {
 	const n = 1000
-	for name, change := range map[string]func(*network.Snapshot){
-		"well":             func(*network.Snapshot) {},
-		"association-lost": func(s *network.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" },
+	for name, change := range map[string]func(*inventory.Snapshot){
+		"well":             func(*inventory.Snapshot) {},
+		"association-lost": func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].RouteTable = "" },
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := crowd(n)
@@ -245,7 +246,7 @@ func BenchmarkAll(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			from, to := t.nodes[i%n], t.nodes[(i*7+1)%n]
-			if there, _ := t.Ways(Endpoint{Addr: network.FirstUsable(from.Pods)}, Endpoint{Addr: network.FirstUsable(to.Pods)}); there.Verdict != Delivered {
+			if there, _ := t.Ways(Endpoint{Addr: inventory.FirstUsable(from.Pods)}, Endpoint{Addr: inventory.FirstUsable(to.Pods)}); there.Verdict != Delivered {
 				b.Fatal(there)
 			}
 		}
@@ -256,7 +257,7 @@ func BenchmarkAll(b *testing.B) {
 func TestAllUnseen(t *testing.T) {
 	s := crowd(300)
 	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
-	s.Kubernetes[cluster.Key()] = &network.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
 	m := New(s, Options{}).All()
 	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not take the login (401 Unauthorized)" ||
 		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: which pods it has only Kubernetes says" {

@@ -7,17 +7,18 @@ import (
 	"strconv"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Node is a cluster's node, with one of the prefixes that its pods have: a dual-stack node is there once for each.
 type Node struct {
-	Cluster network.ID
+	Cluster arm.ID
 	Name    string // as Kubernetes calls it; "" where nothing says it
 	Addr    netip.Addr
 	Pods    netip.Prefix // zero where nothing says it, and where pods have addresses of the network
 
-	subnet *network.Subnet // nil where it was not read, or lost is set
+	subnet *inventory.Subnet // nil where it was not read, or lost is set
 	// lost is set where the route to its pods leads out of the node subnets, to Addr, and nothing else says where it is; bare where only
 	// its network interface shows it.
 	lost, bare bool
@@ -25,7 +26,7 @@ type Node struct {
 
 // Nodes finds the nodes of all clusters: as Kubernetes knows them; where it was not asked, by the routes to their pods, and by the
 // network interfaces in the node resource group.
-func Nodes(s *network.Snapshot) []Node {
+func Nodes(s *inventory.Snapshot) []Node {
 	var all []Node
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		cluster := s.Clusters[key]
@@ -50,7 +51,7 @@ func Nodes(s *network.Snapshot) []Node {
 }
 
 // subnetOf is the one of a cluster's node subnets that an address lies in, whatever other network has the same prefix.
-func subnetOf(s *network.Snapshot, subnets []network.ID, a netip.Addr) *network.Subnet {
+func subnetOf(s *inventory.Snapshot, subnets []arm.ID, a netip.Addr) *inventory.Subnet {
 	for _, id := range subnets {
 		if subnet := s.Subnet(id); subnet != nil && contains(subnet.Prefixes, a) {
 			return subnet
@@ -59,7 +60,7 @@ func subnetOf(s *network.Snapshot, subnets []network.ID, a netip.Addr) *network.
 	return nil
 }
 
-func kubernetesNodes(cluster *network.Cluster, known []network.Node) []Node {
+func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node {
 	var nodes []Node
 	for _, n := range known {
 		if len(n.Addresses) == 0 {
@@ -84,7 +85,7 @@ func kubernetesNodes(cluster *network.Cluster, known []network.Node) []Node {
 // routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the pod CIDR by way of a node
 // subnet's address, in the tables of the node subnets. Where those show none, as when the association is lost, any table will do. A
 // route to anywhere else may be a node's as well: its name tells.
-func routedNodes(s *network.Snapshot, cluster *network.Cluster) []Node {
+func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	own := ownTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
 	if len(nodes) == 0 {
@@ -94,8 +95,8 @@ func routedNodes(s *network.Snapshot, cluster *network.Cluster) []Node {
 }
 
 // ownTables are the tables of a cluster's node subnets, each once.
-func ownTables(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTable {
-	var own []*network.RouteTable
+func ownTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
+	var own []*inventory.RouteTable
 	for _, id := range s.NodeSubnetIDs(cluster) {
 		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil && !slices.Contains(own, s.Table(subnet.RouteTable)) {
 			own = append(own, s.Table(subnet.RouteTable))
@@ -106,8 +107,8 @@ func ownTables(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTa
 
 // misrouted adds to the nodes those whose routes lead elsewhere than to a node subnet, and gives all the addresses that the interfaces
 // of the machines show which the routes are named after. A route that is named after a machine that is gone shows no node.
-func misrouted(s *network.Snapshot, own []*network.RouteTable, cluster *network.Cluster, nodes []Node) []Node {
-	machines := map[string]*network.Interface{}
+func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inventory.Cluster, nodes []Node) []Node {
+	machines := map[string]*inventory.Interface{}
 	for _, nic := range s.Interfaces {
 		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) && holds(cluster, nic) {
 			machines[strings.ToLower(machineName(nic.ID))] = nic
@@ -136,7 +137,7 @@ func misrouted(s *network.Snapshot, own []*network.RouteTable, cluster *network.
 	}
 	for _, table := range own {
 		for _, r := range table.Routes {
-			name := network.RouteNode(r.Name)
+			name := inventory.RouteNode(r.Name)
 			if seen[r.Prefix] || !isNodes(r.Prefix, cluster.PodCIDRs) || !poolHolds(cluster, name) {
 				continue
 			}
@@ -155,31 +156,31 @@ func misrouted(s *network.Snapshot, own []*network.RouteTable, cluster *network.
 }
 
 // nicsRead reports whether all network interfaces of a cluster's machines were read.
-func nicsRead(s *network.Snapshot, cluster *network.Cluster) bool {
+func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	group := cluster.NodeGroup()
-	return cluster.NodeResourceGroup != "" && slices.ContainsFunc(s.InterfacesOf, func(scope network.ID) bool {
-		return scope.Equal(group) || scope.Equal(network.ID("/subscriptions/"+group.Subscription()))
+	return cluster.NodeResourceGroup != "" && slices.ContainsFunc(s.InterfacesOf, func(scope arm.ID) bool {
+		return scope.Equal(group) || scope.Equal(arm.ID("/subscriptions/"+group.Subscription()))
 	})
 }
 
 // holds reports whether an interface is that of a machine of one of the cluster's pools: others in the node resource group are private
 // endpoints and what people have put there.
-func holds(cluster *network.Cluster, nic *network.Interface) bool {
-	return (nic.Machine != "" || nic.ID.Is(network.TypeScaleSetInterface)) && poolHolds(cluster, machineName(nic.ID))
+func holds(cluster *inventory.Cluster, nic *inventory.Interface) bool {
+	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) && poolHolds(cluster, machineName(nic.ID))
 }
 
 // podsOf reports whether pods of the address's family are routed: they have a pod CIDR.
-func podsOf(cluster *network.Cluster, a netip.Addr) bool {
+func podsOf(cluster *inventory.Cluster, a netip.Addr) bool {
 	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
 }
 
-func poolHolds(cluster *network.Cluster, machine string) bool {
-	return slices.ContainsFunc(cluster.Pools, func(p network.Pool) bool { return p.Holds(machine) })
+func poolHolds(cluster *inventory.Cluster, machine string) bool {
+	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool { return p.Holds(machine) })
 }
 
 // tablesFor are all tables but those that lead to other nodes of the same addresses.
-func tablesFor(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTable {
-	var tables []*network.RouteTable
+func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
+	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		if !s.Elsewhere(s.Tables[key], cluster) {
 			tables = append(tables, s.Tables[key])
@@ -188,7 +189,7 @@ func tablesFor(s *network.Snapshot, cluster *network.Cluster) []*network.RouteTa
 	return tables
 }
 
-func nodesIn(tables []*network.RouteTable, cluster *network.Cluster, subnets []netip.Prefix) []Node {
+func nodesIn(tables []*inventory.RouteTable, cluster *inventory.Cluster, subnets []netip.Prefix) []Node {
 	var nodes []Node
 	seen := map[netip.Prefix]bool{}
 	for _, table := range tables {
@@ -197,7 +198,7 @@ func nodesIn(tables []*network.RouteTable, cluster *network.Cluster, subnets []n
 				seen[r.Prefix] = true
 				node := Node{Cluster: cluster.ID, Addr: r.Hop, Pods: r.Prefix}
 				if strings.Contains(r.Name, "____") {
-					node.Name = network.RouteNode(r.Name)
+					node.Name = inventory.RouteNode(r.Name)
 				}
 				nodes = append(nodes, node)
 			}
@@ -208,7 +209,7 @@ func nodesIn(tables []*network.RouteTable, cluster *network.Cluster, subnets []n
 
 // interfaceNodes adds the nodes that no route of the cluster shows: by their interfaces, with the pods that another table routes
 // to them.
-func interfaceNodes(s *network.Snapshot, cluster *network.Cluster, nodes []Node) []Node {
+func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []Node) []Node {
 	known := map[netip.Addr]bool{}
 	routed := map[netip.Prefix]bool{}
 	for _, n := range nodes {
@@ -247,9 +248,9 @@ func interfaceNodes(s *network.Snapshot, cluster *network.Cluster, nodes []Node)
 
 // machineName is the host name of the machine that an interface belongs to, as AKS gives it: the scale set's, and the number of the
 // instance with six digits to the base of 36.
-func machineName(nic network.ID) string {
+func machineName(nic arm.ID) string {
 	for at := nic; at != ""; at = at.Parent() {
-		if at.Is(network.TypeScaleSet + "/virtualMachines") {
+		if at.Is(arm.TypeScaleSet + "/virtualMachines") {
 			if number, err := strconv.ParseInt(at.Name(), 10, 64); err == nil {
 				digits := strconv.FormatInt(number, 36)
 				return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
@@ -270,7 +271,7 @@ func (n Node) String() string {
 // isNodes reports whether a prefix is one that a node's pods can have: of the length AKS cuts pod CIDRs into. Others are somebody's own.
 func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
 	return slices.ContainsFunc(podCIDRs, func(w netip.Prefix) bool {
-		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == network.NodeMask(w)
+		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == inventory.NodeMask(w)
 	})
 }
 

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which node has which.
-func overlay(t *testing.T) *network.Snapshot {
+func overlay(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	c := s.Clusters[cluster.Key()]
 	c.Plugin, c.PluginMode = "azure", "overlay"
@@ -21,10 +22,10 @@ func overlay(t *testing.T) *network.Snapshot {
 }
 
 func TestOverlay(t *testing.T) {
-	shopGateway := network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/shop-agw")
+	shopGateway := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/shop-agw")
 	for name, tt := range map[string]struct {
 		from, to    string
-		change      func(*network.Snapshot)
+		change      func(*inventory.Snapshot)
 		there, back Verdict
 		why, source string
 	}{
@@ -35,15 +36,15 @@ func TestOverlay(t *testing.T) {
 		"pod to outside":       {"10.244.0.7", "10.0.3.9", nil, Delivered, Delivered, "v/bare", "10.0.1.4"},
 		"outside to pod":       {"10.0.3.9", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.9"},
 		"a pod nobody knows":   {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown, "which node of cluster shop has the pod 10.244.9.9 is not known: only Kubernetes says it", "10.244.0.7"},
-		"without Kubernetes":   {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) { s.Kubernetes = nil }, Unknown, Unknown, "10.244.0.7 is a pod's address of cluster shop, but which node has it is not known", "10.244.0.7"},
+		"without Kubernetes":   {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) { s.Kubernetes = nil }, Unknown, Unknown, "10.244.0.7 is a pod's address of cluster shop, but which node has it is not known", "10.244.0.7"},
 		"a gateway may know":   {"10.0.2.4", "10.244.1.9", nil, Unknown, Delivered, "where an ingress controller drives it", "10.0.2.4"},
-		"the cluster's own":    {"10.0.2.4", "10.244.1.9", func(s *network.Snapshot) { s.Clusters[cluster.Key()].Ingress = shopGateway }, Delivered, Delivered, "the overlay knows it", "10.0.2.4"},
-		"by a route, for once": {"10.0.3.9", "10.244.1.9", func(s *network.Snapshot) { s.Subnets[bare.Key()].RouteTable = copied }, Delivered, Delivered, "the pod is on this node", "10.0.3.9"},
-		"security groups see the pods' addresses": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+		"the cluster's own":    {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Ingress = shopGateway }, Delivered, Delivered, "the overlay knows it", "10.0.2.4"},
+		"by a route, for once": {"10.0.3.9", "10.244.1.9", func(s *inventory.Snapshot) { s.Subnets[bare.Key()].RouteTable = copied }, Delivered, Delivered, "the pod is on this node", "10.0.3.9"},
+		"security groups see the pods' addresses": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * 10.244.0.0/16 * *")
 		}, Dropped, Delivered, "rule deny-100 of nodes-nsg", "10.244.0.7"},
-		"and let them through by default": {"10.244.0.7", "10.244.1.9", func(s *network.Snapshot) {
+		"and let them through by default": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup)
 		}, Delivered, Delivered, "", "10.244.0.7"},
@@ -64,13 +65,13 @@ func TestOverlay(t *testing.T) {
 // TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is needed.
 func TestFlat(t *testing.T) {
 	pods := vnet + "/subnets/pods"
-	flat := func(t *testing.T, podSubnet bool) *network.Snapshot {
+	flat := func(t *testing.T, podSubnet bool) *inventory.Snapshot {
 		s := namedShop(t)
 		peer(s, true)
 		c := s.Clusters[cluster.Key()]
 		c.Plugin, c.PodCIDRs, c.NodeResourceGroup = "azure", nil, "mc"
 		s.Subnets[nodes.Key()].RouteTable = ""
-		s.Subnets[pods.Key()] = &network.Subnet{Document: network.Document{ID: pods}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.4.0/22")}}
+		s.Subnets[pods.Key()] = &inventory.Subnet{Document: arm.Document{ID: pods}, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.4.0/22")}}
 		place, at := nodes, "10.0.1.44"
 		if podSubnet {
 			c.Pools[0].PodSubnet = pods
@@ -78,12 +79,12 @@ func TestFlat(t *testing.T) {
 		} else {
 			for _, nic := range s.Interfaces {
 				if nic.Configs[0].Address.String() == "10.0.1.4" {
-					nic.Configs = append(nic.Configs, network.IPConfig{Address: netip.MustParseAddr(at), Subnet: nodes})
+					nic.Configs = append(nic.Configs, inventory.IPConfig{Address: netip.MustParseAddr(at), Subnet: nodes})
 				}
 			}
 		}
 		k := s.Kubernetes[cluster.Key()]
-		k.Pods = append(k.Pods, network.Pod{Namespace: "shop", Name: "flat", Node: "n0", Phase: "Running", Addresses: []netip.Addr{netip.MustParseAddr(at)}})
+		k.Pods = append(k.Pods, inventory.Pod{Namespace: "shop", Name: "flat", Node: "n0", Phase: "Running", Addresses: []netip.Addr{netip.MustParseAddr(at)}})
 		if e, err := New(s, Options{}).Resolve("shop/flat"); err != nil || e.Subnet != place || e.Cluster != "" {
 			t.Fatal(e, err)
 		}

@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // quick tells of most pairs at a glance what becomes of them: where one route leads straight to the node and nothing is in the way,
@@ -36,13 +37,13 @@ type entry struct {
 
 // link is a way from one subnet to another, for a packet whose source is that of the interface it leaves by, or a pod's.
 type link struct {
-	from, to *network.Subnet
+	from, to *inventory.Subnet
 	pod      bool
 }
 
 // answerTo is the way back from a subnet to an address.
 type answerTo struct {
-	from *network.Subnet
+	from *inventory.Subnet
 	to   netip.Addr
 }
 
@@ -146,8 +147,8 @@ func (q *quick) answered(from *sender, to *receiver) bool {
 
 // gateID is the security groups that a packet passes at an interface.
 type gateID struct {
-	subnet  *network.Subnet
-	group   network.ID // the interface's own
+	subnet  *inventory.Subnet
+	group   arm.ID // the interface's own
 	inbound bool
 }
 
@@ -155,17 +156,17 @@ type gateID struct {
 type gate struct {
 	gateID
 	filters *Filters
-	nic     *network.Interface // one of those that have the group
-	from    []int              // the senders' classes
-	to      []int              // the receivers' classes
+	nic     *inventory.Interface // one of those that have the group
+	from    []int                // the senders' classes
+	to      []int                // the receivers' classes
 	allowed map[[2]int]bool
 }
 
 // door is the gate at an interface, nil where there is none, and whether the interface carries what is not its own, as far as is known.
-func (q *quick) door(at netip.Addr, subnet *network.Subnet, inbound bool) (g *gate, forwards bool) {
+func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate, forwards bool) {
 	id := gateID{subnet: subnet, inbound: inbound}
 	forwards = true
-	var itself *network.Interface
+	var itself *inventory.Interface
 	if nic := q.nicAt(at, subnet); nic != nil {
 		itself, id.group, forwards = nic.Interface, nic.SecurityGroup, nic.Forwarding
 	}
@@ -179,15 +180,15 @@ func (q *quick) door(at netip.Addr, subnet *network.Subnet, inbound bool) (g *ga
 	return g, forwards
 }
 
-func (q *quick) makeGate(id gateID, nic *network.Interface) *gate {
+func (q *quick) makeGate(id gateID, nic *inventory.Interface) *gate {
 	g := &gate{gateID: id, filters: q.filtersOf(id.subnet), nic: nic, allowed: map[[2]int]bool{}}
-	var rules []network.SecurityRule
-	for _, group := range []network.ID{id.group, id.subnet.SecurityGroup} {
+	var rules []inventory.SecurityRule
+	for _, group := range []arm.ID{id.group, id.subnet.SecurityGroup} {
 		if known := q.s.SecurityGroups[group.Key()]; known != nil {
 			rules = append(rules, known.Rules...)
 		}
 	}
-	rules = slices.DeleteFunc(rules, func(r network.SecurityRule) bool { return r.Inbound != id.inbound })
+	rules = slices.DeleteFunc(rules, func(r inventory.SecurityRule) bool { return r.Inbound != id.inbound })
 	classes := map[string]int{}
 	class := func(a netip.Addr) int {
 		name := make([]byte, 0, 2*len(rules))

@@ -11,7 +11,8 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Source says where a route comes from. Of two routes to the same prefix a user's wins over a learned one, and that over
@@ -42,7 +43,7 @@ type Route struct {
 	Hop     netip.Addr // where the next hop has an address
 	// Name and Table are those of a user-defined route, Peering is the peering behind a system route.
 	Name    string
-	Table   network.ID
+	Table   arm.ID
 	Peering string
 	// Active is set when it counts; otherwise Beaten says by what it is overridden.
 	Active bool
@@ -51,7 +52,7 @@ type Route struct {
 
 // Routes are the effective routes of a subnet: the same for every network interface in it.
 type Routes struct {
-	Subnet network.ID
+	Subnet arm.ID
 	All    []Route
 	lookup bart.Table[int]
 }
@@ -63,7 +64,7 @@ var reserved = []netip.Prefix{
 
 // Effective computes the routes of a subnet from its network, its table and what gateways have learned. It fails when one of
 // the first two was not read: then nothing can be said.
-func Effective(s *network.Snapshot, id network.ID, learned []Route) (*Routes, error) {
+func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, error) {
 	subnet, vnet := s.Subnet(id), s.VNets[id.Parent().Key()]
 	switch {
 	case subnet == nil:
@@ -91,7 +92,7 @@ func Effective(s *network.Snapshot, id network.ID, learned []Route) (*Routes, er
 }
 
 // system are the routes Azure makes for every subnet of a network.
-func system(vnet *network.VNet) []Route {
+func system(vnet *inventory.VNet) []Route {
 	var routes []Route
 	v6 := false
 	for _, p := range vnet.Prefixes {

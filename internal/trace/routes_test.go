@@ -7,44 +7,45 @@ import (
 
 	"pgregory.net/rapid"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const (
-	vnet  = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v")
+	vnet  = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v")
 	nodes = vnet + "/subnets/nodes"
-	table = network.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
+	table = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
 )
 
 // world is a network with one subnet and its table.
-func world(space, peer string, routes ...network.Route) *network.Snapshot {
-	s := network.NewSnapshot()
-	v := &network.VNet{Document: network.Document{ID: vnet}, Prefixes: []netip.Prefix{netip.MustParsePrefix(space)}}
+func world(space, peer string, routes ...inventory.Route) *inventory.Snapshot {
+	s := inventory.NewSnapshot()
+	v := &inventory.VNet{Document: arm.Document{ID: vnet}, Prefixes: []netip.Prefix{netip.MustParsePrefix(space)}}
 	if peer != "" {
-		v.Peerings = []network.Peering{{Name: "hub", Prefixes: []netip.Prefix{netip.MustParsePrefix(peer)}, Connected: true, Access: true}}
+		v.Peerings = []inventory.Peering{{Name: "hub", Prefixes: []netip.Prefix{netip.MustParsePrefix(peer)}, Connected: true, Access: true}}
 	}
 	s.VNets[vnet.Key()] = v
-	s.Subnets[nodes.Key()] = &network.Subnet{Document: network.Document{ID: nodes}, RouteTable: table}
-	s.Tables[table.Key()] = &network.RouteTable{Document: network.Document{ID: table}, Routes: routes}
+	s.Subnets[nodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: nodes}, RouteTable: table}
+	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table}, Routes: routes}
 	return s
 }
 
-func user(prefix, hop string) network.Route {
-	r := network.Route{Name: "r " + prefix, Prefix: netip.MustParsePrefix(prefix), HopType: hop}
+func user(prefix, hop string) inventory.Route {
+	r := inventory.Route{Name: "r " + prefix, Prefix: netip.MustParsePrefix(prefix), HopType: hop}
 	if addr, err := netip.ParseAddr(hop); err == nil {
-		r.HopType, r.Hop = network.HopAppliance, addr
+		r.HopType, r.Hop = inventory.HopAppliance, addr
 	}
 	return r
 }
 
 func learned(prefix string) Route {
-	return Route{Prefix: netip.MustParsePrefix(prefix), Source: Learned, HopType: network.HopGateway}
+	return Route{Prefix: netip.MustParsePrefix(prefix), Source: Learned, HopType: inventory.HopGateway}
 }
 
 // TestSelection: the rules of virtual-networks-udr-overview.
 func TestSelection(t *testing.T) {
 	for name, tt := range map[string]struct {
-		snapshot *network.Snapshot
+		snapshot *inventory.Snapshot
 		learned  []Route
 		to, want string
 	}{
@@ -77,15 +78,15 @@ func TestSelection(t *testing.T) {
 // TestBecause: the reason names the route that was beaten, and by what rule.
 func TestBecause(t *testing.T) {
 	for name, tt := range map[string]struct {
-		routes   []network.Route
+		routes   []inventory.Route
 		learned  []Route
 		to, want string
 	}{
 		// The examples of virtual-networks-udr-overview, how Azure selects a route.
-		"10.0.0.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]network.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.0.5", "it is the longest prefix, before 10.0.0.0/16 to VnetLocal (system route)"},
-		"10.0.1.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]network.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.1.5", "it is the longest prefix, before 10.0.0.0/8 to None (system route)"},
-		"0.0.0.0/0, a user's and the system's":     {[]network.Route{user("0.0.0.0/0", "10.0.9.4")}, nil, "20.1.2.3", "user-defined wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
-		"a user's and a learned one":               {[]network.Route{user("192.168.0.0/24", "10.0.9.4")}, []Route{learned("192.168.0.0/24")}, "192.168.0.5", "user-defined wins over 192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same prefix"},
+		"10.0.0.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]inventory.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.0.5", "it is the longest prefix, before 10.0.0.0/16 to VnetLocal (system route)"},
+		"10.0.1.5, of 10.0.0.0/24 and 10.0.0.0/16": {[]inventory.Route{user("10.0.0.0/24", "10.0.9.4")}, nil, "10.0.1.5", "it is the longest prefix, before 10.0.0.0/8 to None (system route)"},
+		"0.0.0.0/0, a user's and the system's":     {[]inventory.Route{user("0.0.0.0/0", "10.0.9.4")}, nil, "20.1.2.3", "user-defined wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
+		"a user's and a learned one":               {[]inventory.Route{user("192.168.0.0/24", "10.0.9.4")}, []Route{learned("192.168.0.0/24")}, "192.168.0.5", "user-defined wins over 192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same prefix"},
 		"a learned one and the system's":           {nil, []Route{learned("0.0.0.0/0")}, "20.1.2.3", "learned by a gateway wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
 		"the network's own and a longer learned":   {nil, []Route{learned("10.0.3.0/24")}, "10.0.3.4", "the network's own prefixes win over 10.0.3.0/24 to VirtualNetworkGateway (learned by a gateway), be it longer"},
 		"nothing else":                             {nil, nil, "20.1.2.3", "no other route matches"},
@@ -104,7 +105,7 @@ func TestBecause(t *testing.T) {
 func TestUnread(t *testing.T) {
 	s := world("10.0.0.0/16", "")
 	delete(s.Tables, table.Key())
-	s.Unread[table.Key()] = network.Unread{ID: table, Code: "AuthorizationFailed", Message: "no"}
+	s.Unread[table.Key()] = inventory.Unread{ID: table, Code: "AuthorizationFailed", Message: "no"}
 	if _, err := Effective(s, nodes, nil); err == nil || err.Error() != "route table "+string(table)+" was not read: AuthorizationFailed: no" {
 		t.Error(err)
 	}
@@ -117,7 +118,7 @@ func TestUnread(t *testing.T) {
 // TestLongestPrefix: the lookup agrees with one that looks at every route.
 func TestLongestPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var routes []network.Route
+		var routes []inventory.Route
 		seen := map[netip.Prefix]bool{}
 		for range rapid.IntRange(0, 30).Draw(t, "routes") {
 			p := drawPrefix(t)
@@ -156,7 +157,7 @@ func drawPrefix(t *rapid.T) netip.Prefix {
 // route.
 func BenchmarkLookup(b *testing.B) {
 	const n = 1000
-	var routes []network.Route
+	var routes []inventory.Route
 	var pods []netip.Addr
 	for i := range n {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(200 + i/256), byte(i), 0}), 24)

@@ -8,21 +8,22 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Filters is what network security groups go by in one subnet: which addresses the service tags stand for there, and who is in
 // which application security group.
 type Filters struct {
-	s      *network.Snapshot
-	subnet *network.Subnet // nil where it was not read
-	vnet   *network.VNet   // nil where it was not read
+	s      *inventory.Snapshot
+	subnet *inventory.Subnet // nil where it was not read
+	vnet   *inventory.VNet   // nil where it was not read
 	// near are the prefixes of VirtualNetwork but for a default route, which is wide; vague those of which no source says whether
 	// they belong to it; tag is a service tag that is routed. unread says what else belongs to it and was not read.
 	near, vague bart.Lite
 	wide        map[bool]bool // by whether it is IPv6
 	tag, unread string
-	groups      map[netip.Addr][]network.ID // of the interfaces in the network
+	groups      map[netip.Addr][]arm.ID // of the interfaces in the network
 }
 
 // host is the address that Azure's health probes and its other services come from (what-is-ip-address-168-63-129-16).
@@ -35,8 +36,8 @@ var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 // user-defined routes. This tag might also contain default routes" (service-tags-overview); a peering without
 // allowVirtualNetworkAccess adds nothing (virtual-network-manage-peering). So kubenet's pod routes make pods part of it, in the subnets
 // whose table holds them: where the table is lost, the default rules deny pods as well.
-func FiltersOf(s *network.Snapshot, id network.ID, learned []Route) *Filters {
-	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()], wide: map[bool]bool{}, groups: map[netip.Addr][]network.ID{}}
+func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
+	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()], wide: map[bool]bool{}, groups: map[netip.Addr][]arm.ID{}}
 	add := func(p netip.Prefix) {
 		if p.IsValid() && p.Bits() == 0 {
 			f.wide[p.Addr().Is6()] = true
@@ -72,7 +73,7 @@ func FiltersOf(s *network.Snapshot, id network.ID, learned []Route) *Filters {
 			switch {
 			case !r.Prefix.IsValid():
 				f.tag = r.Tag
-			case strings.EqualFold(r.HopType, network.HopInternet) || strings.EqualFold(r.HopType, network.HopNone):
+			case strings.EqualFold(r.HopType, inventory.HopInternet) || strings.EqualFold(r.HopType, inventory.HopNone):
 				f.vague.Insert(r.Prefix)
 			default:
 				add(r.Prefix)
@@ -144,7 +145,7 @@ func public(a netip.Addr) bool {
 
 // inGroup says whether an application security group holds the interface with an address. Interfaces of a group are all in one
 // network (application-security-groups), and a pod behind a node's interface is not in it: the group stands for the interface's own addresses.
-func (f *Filters) inGroup(a netip.Addr, id network.ID) (answer, string) {
+func (f *Filters) inGroup(a netip.Addr, id arm.ID) (answer, string) {
 	groups, read := f.groups[a]
 	switch {
 	case read:

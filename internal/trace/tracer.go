@@ -8,7 +8,8 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Options say what packets to follow.
@@ -22,7 +23,7 @@ type Options struct {
 
 // Tracer follows packets in one snapshot, which must not change meanwhile.
 type Tracer struct {
-	s       *network.Snapshot
+	s       *inventory.Snapshot
 	o       Options
 	nodes   []Node
 	pods    bart.Table[[]Node]         // by the prefix of their pods
@@ -30,19 +31,19 @@ type Tracer struct {
 	nics    map[netip.Addr][]*nicPlace // by every address of theirs
 	routes  map[string]*Routes         // by the subnet's key
 	filters map[string]*Filters        // by the subnet's key
-	plain   map[*network.Subnet]bool   // whose addresses are all known
+	plain   map[*inventory.Subnet]bool // whose addresses are all known
 }
 
 // nicPlace is an interface with one of its addresses.
 type nicPlace struct {
-	*network.Interface
-	subnet  network.ID
+	*inventory.Interface
+	subnet  arm.ID
 	primary netip.Addr // of its first configuration of the same family
 }
 
 // New makes a Tracer.
-func New(s *network.Snapshot, o Options) *Tracer {
-	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*network.Subnet]bool{}}
+func New(s *inventory.Snapshot, o Options) *Tracer {
+	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*inventory.Subnet]bool{}}
 	for _, n := range t.nodes {
 		t.at[n.Addr] = append(t.at[n.Addr], n)
 		if n.Pods.IsValid() {
@@ -66,7 +67,7 @@ func New(s *network.Snapshot, o Options) *Tracer {
 }
 
 // nodesOf are the nodes that have a pod: several where clusters overlap, unless one is named.
-func (t *Tracer) nodesOf(pod netip.Addr, cluster network.ID) []Node {
+func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	var nodes []Node
 	for _, same := range t.pods.Supernets(netip.PrefixFrom(pod, pod.BitLen())) {
 		for _, n := range same {
@@ -79,7 +80,7 @@ func (t *Tracer) nodesOf(pod netip.Addr, cluster network.ID) []Node {
 }
 
 // nodesAt are what a node at an address in a subnet routes for: one entry for each of its pod CIDRs.
-func (t *Tracer) nodesAt(a netip.Addr, subnet *network.Subnet) []Node {
+func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	var nodes []Node
 	for _, n := range t.at[a] {
 		if n.subnet == subnet {
@@ -90,7 +91,7 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *network.Subnet) []Node {
 }
 
 // clusterOfPod is a cluster with an address in its pod CIDRs, or nil; the overlay's only where that is asked for.
-func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *network.Cluster {
+func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		if c := t.s.Clusters[key]; (c.Overlay() || c.Kubenet() && !overlay) && contains(c.PodCIDRs, a) {
 			return c
@@ -100,7 +101,7 @@ func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *network.Cluster {
 }
 
 // unseenKubernetes says of the clusters that are meant why their API did not show nodes and pods, or not all: a line each.
-func (t *Tracer) unseenKubernetes(meant func(*network.Cluster) bool) (lines []string) {
+func (t *Tracer) unseenKubernetes(meant func(*inventory.Cluster) bool) (lines []string) {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
 		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
 		if why := cmp.Or(kube.Failed, kube.Note); why != "" && cluster != nil && meant(cluster) {
@@ -111,12 +112,12 @@ func (t *Tracer) unseenKubernetes(meant func(*network.Cluster) bool) (lines []st
 }
 
 // concerns reports whether an address is, or may be, that of one of a cluster's nodes or pods.
-func (t *Tracer) concerns(cluster *network.Cluster, a netip.Addr) bool {
+func (t *Tracer) concerns(cluster *inventory.Cluster, a netip.Addr) bool {
 	return contains(cluster.PodCIDRs, a) || subnetOf(t.s, t.clusterSubnets(cluster), a) != nil
 }
 
 // nicAt is the interface with an address in a subnet, or nil where it was not read.
-func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
+func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 	for _, nic := range t.nics[a] {
 		if nic.subnet.Equal(subnet.ID) {
 			return nic
@@ -126,19 +127,19 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *network.Subnet) *nicPlace {
 }
 
 // nobody reports whether it is certain that nothing in a subnet has an address.
-func (t *Tracer) nobody(a netip.Addr, subnet *network.Subnet) bool {
+func (t *Tracer) nobody(a netip.Addr, subnet *inventory.Subnet) bool {
 	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
 }
 
 // allSeen reports whether all that has addresses in a subnet is known: network interfaces that were all read, and nothing else, such as
 // the frontend of a load balancer, a firewall, a gateway or a service that the subnet is delegated to.
-func (t *Tracer) allSeen(subnet *network.Subnet) bool {
+func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen, done := t.plain[subnet]
 	if done {
 		return seen
 	}
-	whole := network.ID("/subscriptions/" + subnet.ID.Subscription())
-	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope network.ID) bool {
+	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
+	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
 		// A smaller scope is enough where the subnet shows what is in it, and that was read.
 		return scope.Equal(whole) || len(subnet.Configurations) > 0
 	})
@@ -151,8 +152,8 @@ func (t *Tracer) allSeen(subnet *network.Subnet) bool {
 }
 
 // subnetsOf are the subnets that an address lies in: several where networks overlap.
-func (t *Tracer) subnetsOf(a netip.Addr) []*network.Subnet {
-	var out []*network.Subnet
+func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
+	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
 		if contains(t.s.Subnets[key].Prefixes, a) {
 			out = append(out, t.s.Subnets[key])
@@ -162,14 +163,14 @@ func (t *Tracer) subnetsOf(a netip.Addr) []*network.Subnet {
 }
 
 // reach is the subnet that an address has as seen from another one: in the same network, or in the one a peering leads to.
-func (t *Tracer) reach(from *network.Subnet, a netip.Addr, peered bool) *network.Subnet {
+func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inventory.Subnet {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	for _, subnet := range t.subnetsOf(a) {
 		at := subnet.ID.Parent()
 		if !peered && at.Equal(vnet.ID) {
 			return subnet
 		}
-		if peered && slices.ContainsFunc(vnet.Peerings, func(p network.Peering) bool {
+		if peered && slices.ContainsFunc(vnet.Peerings, func(p inventory.Peering) bool {
 			return p.Remote.Equal(at) && p.Connected && p.Access && contains(p.Prefixes, a)
 		}) {
 			return subnet
@@ -180,7 +181,7 @@ func (t *Tracer) reach(from *network.Subnet, a netip.Addr, peered bool) *network
 
 // nextSubnet is the subnet of a next hop, which has to be reached by the network itself or a peering: an appliance behind
 // another one is none. Unknown where the peered network was not read.
-func (t *Tracer) nextSubnet(from *network.Subnet, hop netip.Addr) (*network.Subnet, Verdict) {
+func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.Subnet, Verdict) {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	if contains(vnet.Prefixes, hop) {
 		return t.reach(from, hop, false), Delivered
@@ -199,15 +200,15 @@ func (t *Tracer) nextSubnet(from *network.Subnet, hop netip.Addr) (*network.Subn
 // forwarded reports whether the network of one subnet lets in what comes from that of another, given the packet's source: where it
 // lies outside that network, as a pod's address does, the peering on the receiving side has to allow forwarded traffic
 // (virtual-network-manage-peering). It is true inside a network.
-func (t *Tracer) forwarded(from, to *network.Subnet, source netip.Addr) bool {
+func (t *Tracer) forwarded(from, to *inventory.Subnet, source netip.Addr) bool {
 	sender, receiver := t.s.VNets[from.ID.Parent().Key()], t.s.VNets[to.ID.Parent().Key()]
 	if sender == nil || receiver == nil || sender == receiver || contains(sender.Prefixes, source) {
 		return true
 	}
-	return slices.ContainsFunc(receiver.Peerings, func(p network.Peering) bool { return p.Remote.Equal(sender.ID) && p.Forwarded })
+	return slices.ContainsFunc(receiver.Peerings, func(p inventory.Peering) bool { return p.Remote.Equal(sender.ID) && p.Forwarded })
 }
 
-func (t *Tracer) routesOf(subnet network.ID) (*Routes, error) {
+func (t *Tracer) routesOf(subnet arm.ID) (*Routes, error) {
 	if r := t.routes[subnet.Key()]; r != nil {
 		return r, nil
 	}
@@ -218,7 +219,7 @@ func (t *Tracer) routesOf(subnet network.ID) (*Routes, error) {
 	return r, err
 }
 
-func (t *Tracer) filtersOf(subnet *network.Subnet) *Filters {
+func (t *Tracer) filtersOf(subnet *inventory.Subnet) *Filters {
 	f := t.filters[subnet.ID.Key()]
 	if f == nil {
 		f = FiltersOf(t.s, subnet.ID, t.o.Learned)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Verdict is how a packet's way ends.
@@ -51,7 +51,7 @@ type Hop struct {
 // groups are only asked where the packet has not passed: they are stateful. What Kubernetes did not show is said with the first, of both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	there, back = t.ways(from, to, false)
-	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *network.Cluster) bool { return t.concerns(c, there.From) || t.concerns(c, there.To) })...)
+	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool { return t.concerns(c, there.From) || t.concerns(c, there.To) })...)
 	return there, back
 }
 
@@ -128,7 +128,7 @@ func (j *journey) end(v Verdict, format string, args ...any) Way {
 
 // gate asks the network security groups at an interface's address, and whether the interface may carry what is not its own; the last
 // hop shows it. It is "" where the packet passes, else why it is dropped. At its ends an answer passes as its connection did.
-func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd bool) string {
+func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd bool) string {
 	nic := j.nicAt(at, subnet)
 	own := j.way.Source
 	if inbound {
@@ -149,7 +149,7 @@ func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd boo
 	if j.answer {
 		p.FromPort, p.Port = p.Port, 0
 	}
-	var itself *network.Interface
+	var itself *inventory.Interface
 	if nic != nil {
 		itself = nic.Interface
 	}
@@ -175,7 +175,7 @@ func (j *journey) gate(at netip.Addr, subnet *network.Subnet, inbound, isEnd boo
 }
 
 // overlaid reports whether an address is that of an overlay's node, whose interface carries the pods' addresses by itself.
-func (j *journey) overlaid(at netip.Addr, subnet *network.Subnet) bool {
+func (j *journey) overlaid(at netip.Addr, subnet *inventory.Subnet) bool {
 	for _, n := range j.nodesAt(at, subnet) {
 		if j.s.Cluster(n.Cluster).Overlay() {
 			return true

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Member is a cluster of a fleet, and what has to be kept for it. Gateway and Target are "" where it has no gateway.
 type Member struct {
-	Cluster, Nodes, Gateway, Target network.ID
+	Cluster, Nodes, Gateway, Target arm.ID
 }
 
 // Subscriptions returns names for n subscriptions.
@@ -33,33 +34,33 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 		t.Fatal(err)
 	}
 	type object = map[string]any
-	put := func(id network.ID, version string, properties object) {
+	put := func(id arm.ID, version string, properties object) {
 		t.Helper()
 		if err := op.Put(id, version, object{"location": "westeurope", "properties": properties}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	link := func(id network.ID) object { return object{"id": string(id)} }
+	link := func(id arm.ID) object { return object{"id": string(id)} }
 	var fleet []Member
 	for i := range clusters {
 		sub, name := subscriptions[i%len(subscriptions)], fmt.Sprintf("aks-%04d", i)
 		group := name + "-rg"
-		of := func(resourceType, suffix string) network.ID {
-			return network.ResourceID(sub, group, resourceType, name+suffix)
+		of := func(resourceType, suffix string) arm.ID {
+			return arm.ResourceID(sub, group, resourceType, name+suffix)
 		}
-		vnet, own := of(network.TypeVNet, "-vnet"), of(network.TypeRouteTable, "-rt")
-		m := Member{Cluster: of(network.TypeCluster, ""), Nodes: vnet.Child("subnets", "nodes")}
-		put(network.GroupID(sub, group), "2024-03-01", nil)
+		vnet, own := of(arm.TypeVNet, "-vnet"), of(arm.TypeRouteTable, "-rt")
+		m := Member{Cluster: of(arm.TypeCluster, ""), Nodes: vnet.Child("subnets", "nodes")}
+		put(arm.GroupID(sub, group), "2024-03-01", nil)
 		at := fmt.Sprintf("10.%d.%d.", i/256, i%256)
 		inNodes := object{"addressPrefix": at + "0/25"}
 		if i%2 == 0 {
-			put(own, networkVersion, object{"routes": []any{object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": network.HopAppliance, "nextHopIpAddress": at + "250"}}}})
+			put(own, networkVersion, object{"routes": []any{object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "250"}}}})
 			inNodes["routeTable"] = link(own)
 		}
 		subnets := []any{object{"name": "nodes", "properties": inNodes}}
 		if i%4 != 3 {
-			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(network.TypeRouteTable, "-appgw-rt")
-			put(m.Target, networkVersion, object{"routes": []any{object{"name": "to-branch-office", "properties": object{"addressPrefix": "10.200.0.0/16", "nextHopType": network.HopGateway}}}})
+			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(arm.TypeRouteTable, "-appgw-rt")
+			put(m.Target, networkVersion, object{"routes": []any{object{"name": "to-branch-office", "properties": object{"addressPrefix": "10.200.0.0/16", "nextHopType": inventory.HopGateway}}}})
 			subnets = append(subnets, object{"name": "appgw", "properties": object{"addressPrefix": at + "128/26", "routeTable": link(m.Target)}})
 		}
 		put(vnet, networkVersion, object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}}, "subnets": subnets})
@@ -75,7 +76,7 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 const networkVersion = "2025-05-01"
 
 // Strip takes a subnet's route table away, as a redeploy does that does not name it.
-func Strip(t testing.TB, e *emulator.Emulator, subnet network.ID) {
+func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	t.Helper()
 	op, err := e.Client(Operator)
 	if err != nil {
@@ -92,14 +93,14 @@ func Strip(t testing.TB, e *emulator.Emulator, subnet network.ID) {
 }
 
 // TableOf returns the table that a subnet has, or "".
-func TableOf(t testing.TB, e *emulator.Emulator, subnet network.ID) network.ID {
+func TableOf(t testing.TB, e *emulator.Emulator, subnet arm.ID) arm.ID {
 	t.Helper()
 	op, err := e.Client(Operator)
 	if err != nil {
 		t.Fatal(err)
 	}
 	status, body := op.Do(http.MethodGet, subnet, networkVersion, nil)
-	read, err := network.DecodeSubnet(body)
+	read, err := inventory.DecodeSubnet(body)
 	if status != http.StatusOK || err != nil {
 		t.Fatalf("GET %s: %d, %v", subnet, status, err)
 	}

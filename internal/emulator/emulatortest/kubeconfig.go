@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
-	"routekeeper.dev/routekeeper/internal/network"
 )
 
 // Serve serves an emulator over HTTPS on loopback, until the test ends.
@@ -26,7 +26,7 @@ func Serve(t testing.TB, e *emulator.Emulator) *emulator.Server {
 
 // Kubeconfig writes the kubeconfig of a cluster's user into a file of the test's and returns its name: what
 // az aks get-credentials does.
-func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server, cluster network.ID) string {
+func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server, cluster arm.ID) string {
 	t.Helper()
 	token, _, err := e.Token(Keeper, "https://management.core.windows.net/")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Order says what infrastructure code to write: a network with a cluster in it that no redeploy strips, and the keeper's rights.
@@ -42,17 +42,17 @@ type Order struct {
 // Kept is a cluster with what a config says about it.
 type Kept struct {
 	Name    string
-	Cluster network.ID
+	Cluster arm.ID
 	// Guarded reports whether the associations of its node subnets are put back, Table is what it is then, if the config names it.
 	Guarded bool
-	Table   network.ID
+	Table   arm.ID
 	// Subnets are further guarded associations, Targets the tables that are written.
 	Subnets []KeptSubnet
-	Targets []network.ID
+	Targets []arm.ID
 }
 
 // KeptSubnet is a further subnet whose association is guarded.
-type KeptSubnet struct{ Subnet, Table network.ID }
+type KeptSubnet struct{ Subnet, Table arm.ID }
 
 // Output is a file to write; slashes in its name are folders.
 type Output struct {
@@ -146,7 +146,7 @@ type layout struct {
 	// GuardedClusters are those whose node subnets are guarded. KeptSubnets and KeptTargets are what the configs name, each once,
 	// LinkedGroups the resource groups of it and of the tables that belong on it.
 	GuardedClusters                        []Kept
-	KeptSubnets, KeptTargets, LinkedGroups []network.ID
+	KeptSubnets, KeptTargets, LinkedGroups []arm.ID
 	// Subscriptions are the GUIDs of all of them.
 	Subscriptions []string
 }
@@ -226,7 +226,7 @@ func lastAddr(p netip.Prefix) netip.Addr {
 
 // keep collects what the kept clusters' configs name.
 func (l layout) keep() (layout, error) {
-	note := func(list *[]network.ID, id network.ID) {
+	note := func(list *[]arm.ID, id arm.ID) {
 		if s := strings.ToLower(id.Subscription()); !slices.Contains(l.Subscriptions, s) {
 			l.Subscriptions = append(l.Subscriptions, s)
 		}
@@ -234,7 +234,7 @@ func (l layout) keep() (layout, error) {
 			*list = append(*list, id)
 		}
 	}
-	var clusters []network.ID
+	var clusters []arm.ID
 	for _, k := range l.Kept {
 		subscription := strings.ToLower(k.Cluster.Subscription())
 		if l.Subscription != "" && l.Subscription != subscription {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
@@ -32,16 +32,16 @@ func orderOf(change func(*Order)) Order {
 // keptOrder is for two clusters: one whose own table is named, one whose table is discovered and that only observes its subnets.
 func keptOrder(o *Order) {
 	o.Name, o.Network = "routekeeper", false
-	net := network.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
+	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
 	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net + "/routeTables/appgw-rt"}
 	o.Kept = []Kept{
 		{
 			Name: "shop", Cluster: shopSub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop", Guarded: true,
-			Table: net + "/routeTables/shop-rt", Subnets: []KeptSubnet{gateway}, Targets: []network.ID{gateway.Table},
+			Table: net + "/routeTables/shop-rt", Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table},
 		},
 		{
 			Name: "pay", Cluster: shopSub + "/resourceGroups/pay-rg/providers/Microsoft.ContainerService/managedClusters/pay", Guarded: true,
-			Targets: []network.ID{network.ID(strings.ToUpper(string(gateway.Table))), "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/Microsoft.Network/routeTables/hub-rt"},
+			Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/Microsoft.Network/routeTables/hub-rt"},
 		},
 		{Name: "lab", Cluster: shopSub + "/resourceGroups/lab-rg/providers/Microsoft.ContainerService/managedClusters/lab"},
 	}

@@ -1,6 +1,8 @@
 package generate
 
-import "routekeeper.dev/routekeeper/internal/network"
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+)
 
 // Monitor says what code to write for Azure Monitor: alert rules on the activity log, and an action group that posts to a keeper.
 type Monitor struct {
@@ -15,7 +17,7 @@ type Monitor struct {
 // MonitorPart is what is watched in one subscription. Bicep needs no Group, it is deployed to one.
 type MonitorPart struct {
 	Subscription, Group string
-	Scopes              []network.ID
+	Scopes              []arm.ID
 }
 
 // MonitorWebhook is what a secure webhook logs in with and for; Tenant may be empty.

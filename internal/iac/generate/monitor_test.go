@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 var monitors = []struct {
@@ -17,13 +17,13 @@ var monitors = []struct {
 }{
 	{"monitor", Monitor{
 		Name: "routekeeper", ShortName: "routekeeper", Receiver: "routekeeper", Description: "Wakes it's keeper.", Operations: []string{"Microsoft.Network/routeTables/delete", "Microsoft.Network/routeTables/write"},
-		Parts: []MonitorPart{{"11111111-1111-1111-1111-111111111111", "ops-rg", []network.ID{shopSub + "/resourceGroups/MC_shop", shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables/shop-rt"}}},
+		Parts: []MonitorPart{{"11111111-1111-1111-1111-111111111111", "ops-rg", []arm.ID{shopSub + "/resourceGroups/MC_shop", shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables/shop-rt"}}},
 	}},
 	{"monitor-secure", Monitor{
 		Name: "routekeeper-two", ShortName: "routekeeper", Receiver: "routekeeper", Description: "Wakes.", Operations: []string{"Microsoft.Network/routeTables/write"},
 		Parts: []MonitorPart{
-			{"11111111-1111-1111-1111-111111111111", "ops-rg", []network.ID{shopSub + "/resourceGroups/MC_shop"}},
-			{"22222222-2222-2222-2222-222222222222", "hub-rg", []network.ID{"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg"}},
+			{"11111111-1111-1111-1111-111111111111", "ops-rg", []arm.ID{shopSub + "/resourceGroups/MC_shop"}},
+			{"22222222-2222-2222-2222-222222222222", "hub-rg", []arm.ID{"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg"}},
 		},
 		Webhook: MonitorWebhook{ObjectID: "0b0b0000-0000-4000-8000-000000000009", Audience: "api://routekeeper", Tenant: "7e4a0000-0000-4000-8000-000000000001"},
 	}},

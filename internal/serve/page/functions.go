@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -22,7 +22,7 @@ var functions = template.FuncMap{
 	"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 	"count":    report.Count,
 	"duration": func(ms *int64) string { return report.Duration(time.Duration(*ms) * time.Millisecond) },
-	"short":    func(id string) string { return network.ID(id).Short() },
+	"short":    func(id string) string { return arm.ID(id).Short() },
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},

@@ -17,10 +17,11 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
@@ -383,8 +384,8 @@ func TestHistoryInTrouble(t *testing.T) {
 func TestUnread(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
-	seen := network.NewSnapshot()
-	seen.Unread[network.ID(w.demo.Cluster).Key()] = network.Unread{ID: w.demo.Cluster, Status: 403, Code: "AuthorizationFailed"}
+	seen := inventory.NewSnapshot()
+	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403, Code: "AuthorizationFailed"}
 	b := page.NewBoard()
 	b.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Seen: seen})
 	w.serve(b, page.Options{})

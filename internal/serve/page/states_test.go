@@ -13,8 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -22,20 +23,20 @@ import (
 // seen is what was read of clusters that are made up.
 type seen struct {
 	testing.TB
-	s       *network.Snapshot
+	s       *inventory.Snapshot
 	configs []v1alpha1.ClusterRoutes
 }
 
 const providers = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg/providers/"
 
-func clusterID(name string) network.ID {
-	return network.ID(providers + "Microsoft.ContainerService/managedClusters/" + name)
+func clusterID(name string) arm.ID {
+	return arm.ID(providers + "Microsoft.ContainerService/managedClusters/" + name)
 }
-func tableID(name string) network.ID {
-	return network.ID(providers + "Microsoft.Network/routeTables/" + name)
+func tableID(name string) arm.ID {
+	return arm.ID(providers + "Microsoft.Network/routeTables/" + name)
 }
-func subnetID(vnet, name string) network.ID {
-	return network.ID(providers + "Microsoft.Network/virtualNetworks/" + vnet + "/subnets/" + name)
+func subnetID(vnet, name string) arm.ID {
+	return arm.ID(providers + "Microsoft.Network/virtualNetworks/" + vnet + "/subnets/" + name)
 }
 
 func (w *seen) add(format string, args ...any) {
@@ -45,13 +46,13 @@ func (w *seen) add(format string, args ...any) {
 	}
 }
 
-func (w *seen) subnet(id network.ID, prefix string, table network.ID) {
+func (w *seen) subnet(id arm.ID, prefix string, table arm.ID) {
 	w.Helper()
 	w.add(`{"id":%q,"properties":{"addressPrefix":%q,"routeTable":{"id":%q}}}`, id, prefix, table)
 }
 
 // table puts a table in place. A route is "name prefix hop".
-func (w *seen) table(id network.ID, on []network.ID, routes ...string) {
+func (w *seen) table(id arm.ID, on []arm.ID, routes ...string) {
 	w.Helper()
 	var docs, subnets []string
 	for _, r := range routes {
@@ -76,8 +77,8 @@ func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) 
 	for i := range nodes {
 		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d____x 10.%d.%d.0/24 10.%d.%d.4", n, i, 100+2*n+i/256, i%256, n, i%256))
 	}
-	w.table(own, []network.ID{subnet}, routes...)
-	w.table(target, []network.ID{gateway}, routes...)
+	w.table(own, []arm.ID{subnet}, routes...)
+	w.table(target, []arm.ID{gateway}, routes...)
 	var c v1alpha1.ClusterRoutes
 	c.Metadata.Name, c.Spec.ClusterID = name, string(clusterID(name))
 	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
@@ -90,11 +91,11 @@ func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) 
 }
 
 // unread has something not be read.
-func (w *seen) unread(id network.ID, status int) {
+func (w *seen) unread(id arm.ID, status int) {
 	delete(w.s.Tables, id.Key())
 	delete(w.s.Subnets, id.Key())
 	delete(w.s.Clusters, id.Key())
-	w.s.Unread[id.Key()] = network.Unread{ID: id, Status: status, Code: "ServiceUnavailable"}
+	w.s.Unread[id.Key()] = inventory.Unread{ID: id, Status: status, Code: "ServiceUnavailable"}
 }
 
 // round is what a keeper that changes nothing would tell of it.
@@ -110,7 +111,7 @@ func (w *seen) round(at time.Time) keeper.Round {
 	return r
 }
 
-func newSeen(t testing.TB) *seen { return &seen{TB: t, s: network.NewSnapshot()} }
+func newSeen(t testing.TB) *seen { return &seen{TB: t, s: inventory.NewSnapshot()} }
 
 // pages are those of a board, without a listener.
 func pages(board *page.Board) http.Handler {
@@ -142,20 +143,20 @@ func TestSentence(t *testing.T) {
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
 		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing; the config says Observe: it would add 1 route", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
-			w.table(gw, []network.ID{gateway}, routes[1:]...)
+			w.table(gw, []arm.ID{gateway}, routes[1:]...)
 		}},
 		{"all is only to be reported", page.Bad,
 			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not carry; " +
 				"the config says Observe: it would put back 1 association and add 2 routes",
 			func(w *seen, routes []string) {
 				w.configs = plan.Observing(w.configs)
-				w.table(gw, []network.ID{gateway}, routes[2:]...)
+				w.table(gw, []arm.ID{gateway}, routes[2:]...)
 				w.subnet(nodes, "10.0.0.0/16", "")
 			}},
 		{"a route that stays by the config", page.Good, "All 4 pod routes true on 1 cluster", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
-			w.table(own, []network.ID{nodes}, routes[1:]...)
-			w.table(gw, []network.ID{gateway}, routes...)
+			w.table(own, []arm.ID{nodes}, routes[1:]...)
+			w.table(gw, []arm.ID{gateway}, routes...)
 		}},
 		{"the cluster's table is not read", page.Bad, "shop: route table shop-rt could not be read; whether 3 pod routes carry is not known", func(w *seen, _ []string) { w.unread(own, 503) }},
 		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 of 3 pod routes seen are true", func(w *seen, _ []string) { w.unread(gw, 503) }},
@@ -170,7 +171,7 @@ func TestSentence(t *testing.T) {
 			w.s.Learn(clusterID("shop")).LastTable, w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = "", true, true
 			w.subnet(nodes, "10.0.0.0/16", "")
 		}},
-		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes", func(w *seen, _ []string) { w.table(own, []network.ID{nodes}); w.table(gw, []network.ID{gateway}) }},
+		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes", func(w *seen, _ []string) { w.table(own, []arm.ID{nodes}); w.table(gw, []arm.ID{gateway}) }},
 		{"another plugin", page.Bad, "shop: no pod routes: its network plugin is node-subnet, not kubenet", func(w *seen, _ []string) {
 			w.configs = nil
 			w.cluster(0, "shop", "azure", 3)
@@ -196,7 +197,7 @@ func TestSentence(t *testing.T) {
 
 // TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
 func TestUnreadTable(t *testing.T) {
-	for what, id := range map[string]network.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
+	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
 		w := newSeen(t)
 		w.cluster(0, "shop", "kubenet", 3)
 		w.unread(id, 503)
@@ -214,7 +215,7 @@ func TestObserved(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "shop", "kubenet", 100)
 	w.configs = plan.Observing(w.configs)
-	w.table(tableID("shop-gw-rt"), []network.ID{subnetID("vnet", "shop-gw")})
+	w.table(tableID("shop-gw-rt"), []arm.ID{subnetID("vnet", "shop-gw")})
 	board := page.NewBoard()
 	version := func() (o page.Overview) {
 		board.Round(w.round(time.Now()))

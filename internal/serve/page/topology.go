@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/network"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -132,7 +133,7 @@ func wide(c Cluster, most int) drawing {
 
 // frames draws the virtual networks: one around everything where there is one only, or no left and right.
 func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
-	var left, right []network.ID
+	var left, right []arm.ID
 	for _, s := range c.Subnets {
 		if s.Role == picture.RoleNodes {
 			right = append(right, s.ID.Parent())
@@ -140,8 +141,8 @@ func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 			left = append(left, s.ID.Parent())
 		}
 	}
-	left, right = network.SortIDs(left), network.SortIDs(right)
-	frame := func(ids []network.ID, x, w int) {
+	left, right = inventory.SortIDs(left), inventory.SortIDs(right)
+	frame := func(ids []arm.ID, x, w int) {
 		if len(ids) == 0 {
 			return
 		}
@@ -156,7 +157,7 @@ func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 		}
 		d.text(x+14, 30, w-28, what+strings.Join(names, ", "), "vnet-name")
 	}
-	if all := network.SortIDs(slices.Concat(left, right)); len(all) == 1 || leftX == rightX {
+	if all := inventory.SortIDs(slices.Concat(left, right)); len(all) == 1 || leftX == rightX {
 		frame(all, d.Left+8, d.Width-16)
 		return
 	}

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/network"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -96,7 +96,7 @@ func (w *world) serve(board *page.Board, o page.Options) {
 }
 
 // strip takes the table off a subnet, as a redeploy does that does not name it.
-func (w *world) strip(subnet network.ID) {
+func (w *world) strip(subnet arm.ID) {
 	w.Helper()
 	var doc map[string]any
 	if status := w.arm(http.MethodGet, subnet, nil, &doc); status != http.StatusOK {
@@ -116,7 +116,7 @@ func (w *world) strip(subnet network.ID) {
 }
 
 // arm makes a call to the local Azure that is not the keeper's.
-func (w *world) arm(method string, id network.ID, body, into any) int {
+func (w *world) arm(method string, id arm.ID, body, into any) int {
 	w.Helper()
 	raw, err := json.Marshal(body)
 	if err != nil {

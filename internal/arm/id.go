@@ -1,4 +1,4 @@
-package network
+package arm
 
 import (
 	"fmt"
@@ -97,7 +97,7 @@ func (id ID) Equal(other ID) bool { return strings.EqualFold(string(id), string(
 func (id ID) String() string { return string(id) }
 
 // segments returns the parts between the slashes, the leading empty one left out.
-func (id ID) segments() []string {
+func (id ID) Segments() []string {
 	if id == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (id ID) segments() []string {
 
 // after returns the segment behind the first one spelled like word without case, or "".
 func (id ID) after(word string) string {
-	segments := id.segments()
+	segments := id.Segments()
 	for i := 0; i+1 < len(segments); i += 2 {
 		if strings.EqualFold(segments[i], word) {
 			return segments[i+1]
@@ -140,7 +140,7 @@ func (id ID) Name() string {
 // Type returns the resource type as written in the ID, such as Microsoft.Network/virtualNetworks/subnets. For an
 // extension resource (a lock on a table) it is the type of the extension.
 func (id ID) Type() string {
-	segments := id.segments()
+	segments := id.Segments()
 	last := -1
 	for i := 0; i+1 < len(segments); i += 2 {
 		if strings.EqualFold(segments[i], "providers") {
@@ -166,7 +166,7 @@ func (id ID) Is(resourceType string) bool { return strings.EqualFold(id.Type(), 
 // Parent returns the ID of the resource a child is part of (a subnet's VNet), or the resource group of a top-level one,
 // or the subscription of a resource group, or "".
 func (id ID) Parent() ID {
-	segments := id.segments()
+	segments := id.Segments()
 	n := len(segments) - 2
 	if n <= 0 {
 		return ""

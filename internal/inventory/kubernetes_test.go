@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"encoding/json"

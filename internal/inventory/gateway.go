@@ -1,12 +1,16 @@
-package network
+package inventory
 
-import "strings"
+import (
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
 
 // Gateway is an Application Gateway.
 type Gateway struct {
-	Document
+	arm.Document
 	Location string
-	Subnets  []ID
+	Subnets  []arm.ID
 	// Isolated is set where the gateway itself says that it is deployed with network isolation. Its subnet says it too: it is
 	// delegated to Application Gateways then (application-gateway-private-deployment).
 	Isolated bool
@@ -21,17 +25,17 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 		Isolation      bool   `json:"enableApplicationGatewayNetworkIsolation"`
 		Configurations []struct {
 			Properties struct {
-				Subnet *ref `json:"subnet"`
+				Subnet *arm.Ref `json:"subnet"`
 			} `json:"properties"`
 		} `json:"gatewayIPConfigurations"`
 	}
-	h, err := decode(raw, TypeGateway, &p)
+	h, err := arm.Decode(raw, arm.TypeGateway, &p)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation}
+	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation}
 	for _, c := range p.Configurations {
-		if id := c.Properties.Subnet.id(); id != "" {
+		if id := c.Properties.Subnet.Target(); id != "" {
 			g.Subnets = append(g.Subnets, id)
 		}
 	}
@@ -40,9 +44,9 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 
 // Lock is a management lock.
 type Lock struct {
-	Document
+	arm.Document
 	// Scope is what is locked, with everything in it.
-	Scope    ID
+	Scope    arm.ID
 	ReadOnly bool // else it only forbids deletes
 	Notes    string
 }
@@ -53,14 +57,14 @@ func DecodeLock(raw []byte) (*Lock, error) {
 		Level string `json:"level"`
 		Notes string `json:"notes"`
 	}
-	h, err := decode(raw, TypeLock, &p)
+	h, err := arm.Decode(raw, arm.TypeLock, &p)
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Document: Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(), ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
+	return &Lock{Document: arm.Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(), ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
 }
 
 // Holds reports whether what happens to a resource is subject to a lock: it is at the resource's own scope, or above it.
-func (l *Lock) Holds(id ID) bool {
+func (l *Lock) Holds(id arm.ID) bool {
 	return l.Scope.Equal(id) || strings.HasPrefix(id.Key(), l.Scope.Key()+"/")
 }

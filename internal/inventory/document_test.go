@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // realTable is a brought table of a kubenet cluster with egress, exported from Azure.
@@ -124,7 +126,7 @@ func TestOddRoutesAreKept(t *testing.T) {
 // TestEditsChangeOneThing: what an edit does not name comes through byte for byte, numbers, spaces, order and unknown
 // fields included.
 func TestEditsChangeOneThing(t *testing.T) {
-	const table = ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
+	const table = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
 	const head = `{ "name":"x", "id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/x",
 	 "properties" : {"addressPrefix":"10.0.0.0/24", "future":{"n":1.50e1,"big":12345678901234567890, "t":"<&>é"},`
 	const tail = ` "serviceEndpoints":[ {"service":"Microsoft.Storage"} ]}, "etag":"W/\"1\"" }`
@@ -161,13 +163,13 @@ func TestEditsChangeOneThing(t *testing.T) {
 			t.Errorf("the route %s did not come through", r.Name)
 		}
 	}
-	paths, err := Differences(raw, out)
+	paths, err := arm.Differences(raw, out)
 	name := parsed.Routes[3].Name
 	want := []string{"properties.routes[" + parsed.Routes[4].Name + "]", "properties.routes[" + name + "].properties.nextHopIpAddress", "properties.routes[new]"}
 	if slices.Sort(want); err != nil || !reflect.DeepEqual(paths, want) {
 		t.Errorf("differences %v, %v", paths, err)
 	}
-	if lost, err := Lost(raw, out); err != nil || !reflect.DeepEqual(lost, []string{"properties.routes[" + name + "].properties.nextHopIpAddress", "properties.routes[" + parsed.Routes[4].Name + "]"}) {
+	if lost, err := arm.Lost(raw, out); err != nil || !reflect.DeepEqual(lost, []string{"properties.routes[" + name + "].properties.nextHopIpAddress", "properties.routes[" + parsed.Routes[4].Name + "]"}) {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	start := bytes.Index(raw, []byte(`"routes": [`))
@@ -198,7 +200,7 @@ func TestDifferences(t *testing.T) {
 		`{"a":"1","b":{"c":[1]}}`:                                                             "[a b.c e]",
 		`{"a":1,"b":[],"e":{},"f":1}`:                                                         "[b e f]",
 	} {
-		got, err := Differences([]byte(a), []byte(b))
+		got, err := arm.Differences([]byte(a), []byte(b))
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%s: %v, %v; want %s", b, got, err, want)
 		}
@@ -271,7 +273,7 @@ func FuzzDecodeRouteTable(f *testing.F) {
 			}
 			return
 		}
-		if _, err := ParseID(string(table.ID)); err != nil {
+		if _, err := arm.ParseID(string(table.ID)); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range table.Routes {

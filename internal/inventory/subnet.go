@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"net/netip"
@@ -6,69 +6,71 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Subnet is a subnet of a virtual network.
 type Subnet struct {
-	Document
+	arm.Document
 	Prefixes   []netip.Prefix
-	RouteTable ID // the associated table, or ""
+	RouteTable arm.ID // the associated table, or ""
 	// SecurityGroup and NATGateway are the associated ones, or "".
-	SecurityGroup, NATGateway ID
-	EndpointPolicies          []ID // the service endpoint policies
+	SecurityGroup, NATGateway arm.ID
+	EndpointPolicies          []arm.ID // the service endpoint policies
 	// Delegations are the services it is delegated to, such as Microsoft.Network/applicationGateways.
 	Delegations []string
 	// Configurations are the IP configurations in it, of network interfaces and others; those of Application Gateways are not. Used is
 	// how many addresses are in use, as far as that shows.
-	Configurations []ID
+	Configurations []arm.ID
 	Used           int
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways that sit in it.
-	Gateways []ID
+	Gateways []arm.ID
 }
 
 type subnetProperties struct {
-	AddressPrefix   string   `json:"addressPrefix"`
-	AddressPrefixes []string `json:"addressPrefixes"`
-	RouteTable      *ref     `json:"routeTable"`
-	SecurityGroup   *ref     `json:"networkSecurityGroup"`
-	NATGateway      *ref     `json:"natGateway"`
-	EndpointPolicy  []ref    `json:"serviceEndpointPolicies"`
+	AddressPrefix   string    `json:"addressPrefix"`
+	AddressPrefixes []string  `json:"addressPrefixes"`
+	RouteTable      *arm.Ref  `json:"routeTable"`
+	SecurityGroup   *arm.Ref  `json:"networkSecurityGroup"`
+	NATGateway      *arm.Ref  `json:"natGateway"`
+	EndpointPolicy  []arm.Ref `json:"serviceEndpointPolicies"`
 	Delegations     []struct {
 		Properties struct {
 			ServiceName string `json:"serviceName"`
 		} `json:"properties"`
 	} `json:"delegations"`
-	GatewayConfigurations []ref  `json:"applicationGatewayIPConfigurations"`
-	IPConfigurations      []ref  `json:"ipConfigurations"`
-	State                 string `json:"provisioningState"`
+	GatewayConfigurations []arm.Ref `json:"applicationGatewayIPConfigurations"`
+	IPConfigurations      []arm.Ref `json:"ipConfigurations"`
+	State                 string    `json:"provisioningState"`
 }
 
 // DecodeSubnet reads a subnet as ARM returns it, alone or inside its virtual network.
 func DecodeSubnet(raw []byte) (*Subnet, error) {
 	var p subnetProperties
-	h, err := decode(raw, TypeSubnet, &p)
+	h, err := arm.Decode(raw, arm.TypeSubnet, &p)
 	if err != nil {
 		return nil, err
 	}
 	s := &Subnet{
-		Document:   Document{ID: h.ID, ETag: h.ETag, Raw: raw},
-		Prefixes:   parsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
-		RouteTable: p.RouteTable.id(), SecurityGroup: p.SecurityGroup.id(), NATGateway: p.NATGateway.id(),
+		Document:   arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Prefixes:   arm.ParsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
+		RouteTable: p.RouteTable.Target(), SecurityGroup: p.SecurityGroup.Target(), NATGateway: p.NATGateway.Target(),
 		EndpointPolicies: refIDs(p.EndpointPolicy),
 		Used:             len(p.IPConfigurations),
 		Failed:           strings.EqualFold(p.State, "Failed"),
 	}
 	for _, c := range p.IPConfigurations {
-		s.Configurations = append(s.Configurations, clean(c.ID))
+		s.Configurations = append(s.Configurations, arm.Clean(c.ID))
 	}
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
 	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as ipConfigurations.
 	seen := map[string]bool{}
-	for _, list := range [][]ref{p.GatewayConfigurations, p.IPConfigurations} {
+	for _, list := range [][]arm.Ref{p.GatewayConfigurations, p.IPConfigurations} {
 		for _, c := range list {
 			if gateway := gatewayOf(c.ID); gateway != "" && !seen[gateway.Key()] {
 				seen[gateway.Key()] = true
@@ -103,9 +105,9 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 }
 
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
-func gatewayOf(configuration ID) ID {
+func gatewayOf(configuration arm.ID) arm.ID {
 	for id := configuration; id != ""; id = id.Parent() {
-		if id.Is(TypeGateway) {
+		if id.Is(arm.TypeGateway) {
 			return id
 		}
 	}

@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Snapshot is what was read in one round: all that a decision may rest on. Maps are keyed by ID.Key().
@@ -32,9 +34,9 @@ type Snapshot struct {
 	// Writers say who wrote a resource last, by its key: a line each, from the activity log.
 	Writers map[string]Writer
 	// Listed are the scopes (subscriptions or resource groups) of which everything that the identity may see was read.
-	Listed []ID
+	Listed []arm.ID
 	// InterfacesOf are the scopes of which all network interfaces were read, those of scale sets too.
-	InterfacesOf []ID
+	InterfacesOf []arm.ID
 	// Taken is when it was read.
 	Taken time.Time
 
@@ -47,7 +49,7 @@ type Snapshot struct {
 // Unread is a resource that could not be read. Absent is set only where a GET of that very resource answered 404: that
 // a list leaves it out proves nothing, because a list shows only what the identity may see.
 type Unread struct {
-	ID      ID
+	ID      arm.ID
 	Absent  bool
 	Status  int    // HTTP status, 0 when there was no answer
 	Code    string // ARM's error code
@@ -77,14 +79,14 @@ type Writer struct {
 // Known is what a keeper remembers of a cluster, or read beside it for one decision.
 type Known struct {
 	// LastTable is the table that the cluster's node subnets were last seen associated with, when it was beyond doubt.
-	LastTable ID
+	LastTable arm.ID
 	// LastProven is set where what the cluster itself did spoke for that table, and not only an association.
 	LastProven bool
 	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since removed: a route to a
 	// node that was there is still the cluster's.
 	Subnets []netip.Prefix
 	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked for.
-	OwnSubnets []ID
+	OwnSubnets []arm.ID
 	// AnyHop is set where the node subnets cannot be known (saved files): any appliance address is taken for a node's.
 	AnyHop bool
 	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as the cluster's own table had them, and
@@ -106,10 +108,10 @@ type Known struct {
 	LogRead bool
 	LogNext []string
 	LogCut  bool
-	Written []ID
+	Written []arm.ID
 	// Managed are the aks-agentpool-*-routetable tables in the node resource group.
 	ManagedRead bool
-	Managed     []ID
+	Managed     []arm.ID
 
 	// NICs holds the addresses of the cluster's nodes: evidence for deletes. Nil when it was not read.
 	NICs *NICs
@@ -165,16 +167,16 @@ func (n *NICs) Of(pool string, like netip.Addr) int {
 
 // Wanted names what to read.
 type Wanted struct {
-	Clusters []ID
-	VNets    []ID // with all their subnets
-	Subnets  []ID
-	Tables   []ID
+	Clusters []arm.ID
+	VNets    []arm.ID // with all their subnets
+	Subnets  []arm.ID
+	Tables   []arm.ID
 	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself, managed tables, the next
 	// tables written by the cluster's identity, addresses of the nodes' NICs.
-	OwnSubnets []ID
-	Managed    []ID
-	Written    []ID
-	NICs       []ID
+	OwnSubnets []arm.ID
+	Managed    []arm.ID
+	Written    []arm.ID
+	NICs       []arm.ID
 }
 
 // Empty reports whether nothing is wanted.
@@ -185,8 +187,8 @@ func (w Wanted) Empty() bool {
 // Add adds what else is wanted.
 func (w *Wanted) Add(o Wanted) {
 	for _, list := range []struct {
-		to   *[]ID
-		more []ID
+		to   *[]arm.ID
+		more []arm.ID
 	}{
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets, o.VNets},
 		{&w.OwnSubnets, o.OwnSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs, o.NICs},
@@ -217,16 +219,16 @@ func NewSnapshot() *Snapshot {
 }
 
 // Table returns a table, or nil.
-func (s *Snapshot) Table(id ID) *RouteTable { return s.Tables[id.Key()] }
+func (s *Snapshot) Table(id arm.ID) *RouteTable { return s.Tables[id.Key()] }
 
 // Subnet returns a subnet, or nil.
-func (s *Snapshot) Subnet(id ID) *Subnet { return s.Subnets[id.Key()] }
+func (s *Snapshot) Subnet(id arm.ID) *Subnet { return s.Subnets[id.Key()] }
 
 // Cluster returns a cluster, or nil.
-func (s *Snapshot) Cluster(id ID) *Cluster { return s.Clusters[id.Key()] }
+func (s *Snapshot) Cluster(id arm.ID) *Cluster { return s.Clusters[id.Key()] }
 
 // Known returns what is known of a cluster beyond its own document.
-func (s *Snapshot) Known(cluster ID) Known {
+func (s *Snapshot) Known(cluster arm.ID) Known {
 	if k := s.known[cluster.Key()]; k != nil {
 		return *k
 	}
@@ -234,7 +236,7 @@ func (s *Snapshot) Known(cluster ID) Known {
 }
 
 // Learn returns what is known of a cluster, to be added to.
-func (s *Snapshot) Learn(cluster ID) *Known {
+func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {
 		k = &Known{}
@@ -258,16 +260,16 @@ func (s *Snapshot) Fork() *Snapshot {
 // Add puts a document into the snapshot, by its type; a virtual network with its subnets. A type that the snapshot has no place for is
 // an error.
 func (s *Snapshot) Add(raw []byte) error {
-	var h head
+	var h arm.Head
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return describeJSON(raw, err)
+		return arm.DescribeJSON(raw, err)
 	}
-	id := clean(h.ID)
+	id := arm.Clean(h.ID)
 	var err error
 	switch {
-	case id.Is(TypeCluster):
+	case id.Is(arm.TypeCluster):
 		err = put(s.Clusters, id, raw, DecodeCluster)
-	case id.Is(TypeVNet):
+	case id.Is(arm.TypeVNet):
 		var subnets []*Subnet
 		err = put(s.VNets, id, raw, func(raw []byte) (vnet *VNet, err error) {
 			vnet, subnets, err = DecodeVNet(raw)
@@ -276,17 +278,17 @@ func (s *Snapshot) Add(raw []byte) error {
 		for _, subnet := range subnets {
 			s.Subnets[subnet.ID.Key()] = subnet
 		}
-	case id.Is(TypeSubnet):
+	case id.Is(arm.TypeSubnet):
 		err = put(s.Subnets, id, raw, DecodeSubnet)
-	case id.Is(TypeRouteTable):
+	case id.Is(arm.TypeRouteTable):
 		err = put(s.Tables, id, raw, DecodeRouteTable)
-	case id.Is(TypeSecurityGroup):
+	case id.Is(arm.TypeSecurityGroup):
 		err = put(s.SecurityGroups, id, raw, DecodeSecurityGroup)
-	case id.Is(TypeGateway):
+	case id.Is(arm.TypeGateway):
 		err = put(s.Gateways, id, raw, DecodeGateway)
-	case id.Is(TypeInterface), id.Is(TypeScaleSetInterface):
+	case id.Is(arm.TypeInterface), id.Is(arm.TypeScaleSetInterface):
 		err = put(s.Interfaces, id, raw, DecodeInterface)
-	case id.Is(TypeLock):
+	case id.Is(arm.TypeLock):
 		err = put(s.Locks, id, raw, DecodeLock)
 	default:
 		return fmt.Errorf("id: %q is a %s, of which nothing is kept", h.ID, id.Type())
@@ -295,7 +297,7 @@ func (s *Snapshot) Add(raw []byte) error {
 }
 
 // put decodes a document and notes it under its ID.
-func put[T any](in map[string]*T, id ID, raw []byte, decode func([]byte) (*T, error)) error {
+func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T, error)) error {
 	doc, err := decode(raw)
 	if err == nil {
 		in[id.Key()] = doc
@@ -305,7 +307,7 @@ func put[T any](in map[string]*T, id ID, raw []byte, decode func([]byte) (*T, er
 
 // NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those its pools name, and the one AKS made itself
 // where a pool names none (once it was read).
-func (s *Snapshot) NodeSubnetIDs(c *Cluster) []ID {
+func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.BroughtSubnets()
 	if c.MakesOwnVNet() {
 		ids = append(ids, s.Known(c.ID).OwnSubnets...)
@@ -327,7 +329,7 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 // Elsewhere reports whether a route table leads to other machines than a cluster's nodes, although they have the same addresses: all of its
 // subnets are in networks that have these addresses themselves, or reach them in another network than that of the nodes.
 func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
-	var networks []ID
+	var networks []arm.ID
 	for _, id := range s.NodeSubnetIDs(c) {
 		networks = append(networks, id.Parent())
 	}
@@ -335,7 +337,7 @@ func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 	holds := func(prefixes []netip.Prefix) bool {
 		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return slices.ContainsFunc(nodes, p.Overlaps) })
 	}
-	return len(networks) > 0 && len(t.Subnets) > 0 && !slices.ContainsFunc(t.Subnets, func(id ID) bool {
+	return len(networks) > 0 && len(t.Subnets) > 0 && !slices.ContainsFunc(t.Subnets, func(id arm.ID) bool {
 		at := s.VNets[id.Parent().Key()]
 		switch {
 		case at == nil || slices.ContainsFunc(networks, at.ID.Equal):

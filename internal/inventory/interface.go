@@ -1,18 +1,20 @@
-package network
+package inventory
 
 import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Interface is a network interface (NIC), of a machine or of an instance of a scale set.
 type Interface struct {
-	Document
+	arm.Document
 	// Forwarding is enableIPForwarding: without it Azure drops what the machine forwards for others, such as its pods.
 	Forwarding    bool
-	SecurityGroup ID // its own, or ""
-	Machine       ID // the virtual machine or instance it belongs to, or "" where its document does not say
+	SecurityGroup arm.ID // its own, or ""
+	Machine       arm.ID // the virtual machine or instance it belongs to, or "" where its document does not say
 	Configs       []IPConfig
 	// Unreadable is set where an address is there and is none: what the NIC holds is not known in full.
 	Unreadable bool
@@ -22,33 +24,33 @@ type Interface struct {
 type IPConfig struct {
 	Name    string
 	Address netip.Addr // zero where it has none for the moment
-	Subnet  ID
+	Subnet  arm.ID
 	// Groups are the application security groups it is in.
-	Groups []ID
+	Groups []arm.ID
 }
 
 // DecodeInterface reads a NIC; those of scale sets have IDs below their instance.
 func DecodeInterface(raw []byte) (*Interface, error) {
 	var p struct {
-		Forwarding       bool `json:"enableIPForwarding"`
-		SecurityGroup    *ref `json:"networkSecurityGroup"`
-		Machine          *ref `json:"virtualMachine"`
+		Forwarding       bool     `json:"enableIPForwarding"`
+		SecurityGroup    *arm.Ref `json:"networkSecurityGroup"`
+		Machine          *arm.Ref `json:"virtualMachine"`
 		IPConfigurations []struct {
 			Name       string `json:"name"`
 			Properties struct {
-				Address string `json:"privateIPAddress"`
-				Subnet  *ref   `json:"subnet"`
-				Groups  []ref  `json:"applicationSecurityGroups"`
+				Address string    `json:"privateIPAddress"`
+				Subnet  *arm.Ref  `json:"subnet"`
+				Groups  []arm.Ref `json:"applicationSecurityGroups"`
 			} `json:"properties"`
 		} `json:"ipConfigurations"`
 	}
-	h, err := decodeAny(raw, &p, TypeInterface, TypeScaleSetInterface, TypeScaleSet+"/networkInterfaces")
+	h, err := arm.DecodeAny(raw, &p, arm.TypeInterface, arm.TypeScaleSetInterface, arm.TypeScaleSet+"/networkInterfaces")
 	if err != nil {
 		return nil, err
 	}
-	nic := &Interface{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.id(), Machine: p.Machine.id()}
+	nic := &Interface{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.Target(), Machine: p.Machine.Target()}
 	for _, c := range p.IPConfigurations {
-		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.id(), Groups: refIDs(c.Properties.Groups)}
+		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.Target(), Groups: refIDs(c.Properties.Groups)}
 		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment
 			if config.Address, err = netip.ParseAddr(c.Properties.Address); err != nil {
 				nic.Unreadable = true
@@ -66,10 +68,10 @@ func (n *Interface) Holder() string { return HolderName(n.ID) }
 const instanceOf = " instance "
 
 // HolderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
-func HolderName(id ID) string {
-	segments := id.segments()
+func HolderName(id arm.ID) string {
+	segments := id.Segments()
 	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type
-	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first], TypeScaleSet) &&
+	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first], arm.TypeScaleSet) &&
 		strings.EqualFold(segments[first+2], "virtualMachines") {
 		return segments[first+1] + instanceOf + segments[first+3]
 	}

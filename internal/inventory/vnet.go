@@ -1,15 +1,17 @@
-package network
+package inventory
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // VNet is a virtual network.
 type VNet struct {
-	Document
+	arm.Document
 	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
@@ -18,7 +20,7 @@ type VNet struct {
 // Peering is a virtual network's side of a peering.
 type Peering struct {
 	Name   string
-	Remote ID
+	Remote arm.ID
 	// Prefixes are the address space of the other network as this one knows it.
 	Prefixes []netip.Prefix
 	// Connected is set when both sides are there; Access when this side lets the networks reach each other, Forwarded when it
@@ -27,8 +29,8 @@ type Peering struct {
 }
 
 // Peers returns the networks a virtual network is peered with, sorted.
-func (v *VNet) Peers() []ID {
-	var ids []ID
+func (v *VNet) Peers() []arm.ID {
+	var ids []arm.ID
 	for _, p := range v.Peerings {
 		if p.Remote != "" {
 			ids = append(ids, p.Remote)
@@ -48,24 +50,24 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 		Peerings     []struct {
 			Name       string `json:"name"`
 			Properties struct {
-				Remote          *ref   `json:"remoteVirtualNetwork"`
-				RemoteSpace     space  `json:"remoteAddressSpace"`
-				State           string `json:"peeringState"`
-				AllowAccess     *bool  `json:"allowVirtualNetworkAccess"` // true where it is left out
-				AllowForwarding bool   `json:"allowForwardedTraffic"`
-				RemoteGateways  bool   `json:"useRemoteGateways"`
+				Remote          *arm.Ref `json:"remoteVirtualNetwork"`
+				RemoteSpace     space    `json:"remoteAddressSpace"`
+				State           string   `json:"peeringState"`
+				AllowAccess     *bool    `json:"allowVirtualNetworkAccess"` // true where it is left out
+				AllowForwarding bool     `json:"allowForwardedTraffic"`
+				RemoteGateways  bool     `json:"useRemoteGateways"`
 			} `json:"properties"`
 		} `json:"virtualNetworkPeerings"`
 	}
-	h, err := decode(raw, TypeVNet, &p)
+	h, err := arm.Decode(raw, arm.TypeVNet, &p)
 	if err != nil {
 		return nil, nil, err
 	}
-	v := &VNet{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Prefixes: parsePrefixes(p.AddressSpace.AddressPrefixes)}
+	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
 	for _, peering := range p.Peerings {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{
-			Name: peering.Name, Remote: q.Remote.id(), Prefixes: parsePrefixes(q.RemoteSpace.AddressPrefixes),
+			Name: peering.Name, Remote: q.Remote.Target(), Prefixes: arm.ParsePrefixes(q.RemoteSpace.AddressPrefixes),
 			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}

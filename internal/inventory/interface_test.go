@@ -1,11 +1,15 @@
-package network
+package inventory
 
-import "testing"
+import (
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
 
 // TestHolders: who holds an address, and which node that is.
 func TestHolders(t *testing.T) {
 	const compute = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/"
-	for id, want := range map[ID][2]string{
+	for id, want := range map[arm.ID][2]string{
 		compute + "virtualMachineScaleSets/aks-np-vmss/virtualMachines/46/networkInterfaces/n": {
 			"aks-np-vmss instance 46", "aks-np-vmss00001a"},
 		"/SUBSCRIPTIONS/s/RESOURCEGROUPS/g/PROVIDERS/microsoft.compute/VIRTUALMACHINESCALESETS/AKS/" +

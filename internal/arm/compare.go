@@ -1,4 +1,4 @@
-package network
+package arm
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func differences(a, b []byte) (map[string]bool, error) {
 		d := json.NewDecoder(bytes.NewReader(side.raw))
 		d.UseNumber()
 		if err := d.Decode(side.into); err != nil {
-			return nil, describeJSON(side.raw, err)
+			return nil, DescribeJSON(side.raw, err)
 		}
 	}
 	found := map[string]bool{}

@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // The next hop types of a route, as ARM spells them (virtual-networks-udr-overview).
@@ -24,17 +26,17 @@ const (
 var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
 // IsManagerTable reports whether a route table is one of Azure Virtual Network Manager's own.
-func IsManagerTable(id ID) bool { return managerTable.MatchString(string(id)) }
+func IsManagerTable(id arm.ID) bool { return managerTable.MatchString(string(id)) }
 
 // DefaultRouteLimit is how many routes a table holds unless Azure Virtual Network Manager manages them.
 const DefaultRouteLimit = 400
 
 // RouteTable is an Azure route table.
 type RouteTable struct {
-	Document
+	arm.Document
 	Location string
 	Routes   []Route
-	Subnets  []ID // the subnets it is associated with
+	Subnets  []arm.ID // the subnets it is associated with
 	// NoLearned is set where the routes that gateways learn do not reach its subnets (disableBgpRoutePropagation).
 	NoLearned bool
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
@@ -101,16 +103,16 @@ func (r Route) SameHop(other Route) bool {
 func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	var p struct {
 		Routes  []json.RawMessage `json:"routes"`
-		Subnets []ref             `json:"subnets"`
+		Subnets []arm.Ref         `json:"subnets"`
 		NoBGP   bool              `json:"disableBgpRoutePropagation"`
 		State   string            `json:"provisioningState"`
 	}
-	h, err := decode(raw, TypeRouteTable, &p)
+	h, err := arm.Decode(raw, arm.TypeRouteTable, &p)
 	if err != nil {
 		return nil, err
 	}
 	t := &RouteTable{
-		Document:  Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Document:  arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Location:  h.Location,
 		NoLearned: p.NoBGP,
 		Failed:    strings.EqualFold(p.State, "Failed"),
@@ -130,7 +132,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		names[name] = true
 	}
 	for _, s := range p.Subnets {
-		t.Subnets = append(t.Subnets, s.id())
+		t.Subnets = append(t.Subnets, s.Target())
 	}
 	t.byPrefix = sortRoutes(t.Routes)
 	return t, nil
@@ -161,7 +163,7 @@ func DecodeRoute(raw []byte) (Route, error) {
 		properties
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return Route{}, describeJSON(raw, err)
+		return Route{}, arm.DescribeJSON(raw, err)
 	}
 	p := doc.properties
 	if doc.Properties != nil {
@@ -170,7 +172,7 @@ func DecodeRoute(raw []byte) (Route, error) {
 	if doc.Name == "" || p.AddressPrefix == "" {
 		return Route{}, fmt.Errorf("a route needs a name and an addressPrefix")
 	}
-	r := Route{Name: doc.Name, Prefix: parsePrefix(p.AddressPrefix), HopType: p.NextHopType, Raw: raw}
+	r := Route{Name: doc.Name, Prefix: arm.ParsePrefix(p.AddressPrefix), HopType: p.NextHopType, Raw: raw}
 	if !r.Prefix.IsValid() {
 		r.Tag = p.AddressPrefix
 	}

@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"cmp"
@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // SecurityGroup is a network security group.
 type SecurityGroup struct {
-	Document
+	arm.Document
 	Location string
 	// Rules are its own and Azure's default ones, in the order in which they are asked: by direction, then by priority.
 	Rules []SecurityRule
@@ -26,7 +28,7 @@ type SecurityRule struct {
 	// Sources and Destinations are prefixes, addresses, service tags, or *; empty where application security groups stand instead.
 	Sources, Destinations []string
 	// SourceGroups and DestinationGroups are application security groups.
-	SourceGroups, DestinationGroups []ID
+	SourceGroups, DestinationGroups []arm.ID
 	// SourcePorts and DestinationPorts are ports, ranges such as 1024-65535, or *.
 	SourcePorts, DestinationPorts []string
 }
@@ -37,11 +39,11 @@ func DecodeSecurityGroup(raw []byte) (*SecurityGroup, error) {
 		Rules    []json.RawMessage `json:"securityRules"`
 		Defaults []json.RawMessage `json:"defaultSecurityRules"`
 	}
-	h, err := decode(raw, TypeSecurityGroup, &p)
+	h, err := arm.Decode(raw, arm.TypeSecurityGroup, &p)
 	if err != nil {
 		return nil, err
 	}
-	g := &SecurityGroup{Document: Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location}
+	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location}
 	for i, rawRule := range slices.Concat(p.Rules, p.Defaults) {
 		rule, err := decodeSecurityRule(rawRule)
 		if err != nil {
@@ -63,20 +65,20 @@ func DecodeSecurityGroup(raw []byte) (*SecurityGroup, error) {
 
 func decodeSecurityRule(raw []byte) (SecurityRule, error) {
 	type properties struct {
-		Protocol          string   `json:"protocol"`
-		Access            string   `json:"access"`
-		Direction         string   `json:"direction"`
-		Priority          int      `json:"priority"`
-		Source            string   `json:"sourceAddressPrefix"`
-		Sources           []string `json:"sourceAddressPrefixes"`
-		Destination       string   `json:"destinationAddressPrefix"`
-		Destinations      []string `json:"destinationAddressPrefixes"`
-		SourcePort        string   `json:"sourcePortRange"`
-		SourcePorts       []string `json:"sourcePortRanges"`
-		DestinationPort   string   `json:"destinationPortRange"`
-		DestinationPorts  []string `json:"destinationPortRanges"`
-		SourceGroups      []ref    `json:"sourceApplicationSecurityGroups"`
-		DestinationGroups []ref    `json:"destinationApplicationSecurityGroups"`
+		Protocol          string    `json:"protocol"`
+		Access            string    `json:"access"`
+		Direction         string    `json:"direction"`
+		Priority          int       `json:"priority"`
+		Source            string    `json:"sourceAddressPrefix"`
+		Sources           []string  `json:"sourceAddressPrefixes"`
+		Destination       string    `json:"destinationAddressPrefix"`
+		Destinations      []string  `json:"destinationAddressPrefixes"`
+		SourcePort        string    `json:"sourcePortRange"`
+		SourcePorts       []string  `json:"sourcePortRanges"`
+		DestinationPort   string    `json:"destinationPortRange"`
+		DestinationPorts  []string  `json:"destinationPortRanges"`
+		SourceGroups      []arm.Ref `json:"sourceApplicationSecurityGroups"`
+		DestinationGroups []arm.Ref `json:"destinationApplicationSecurityGroups"`
 	}
 	var doc struct {
 		Name       string      `json:"name"`
@@ -84,7 +86,7 @@ func decodeSecurityRule(raw []byte) (SecurityRule, error) {
 		properties
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return SecurityRule{}, describeJSON(raw, err)
+		return SecurityRule{}, arm.DescribeJSON(raw, err)
 	}
 	p := doc.properties
 	if doc.Properties != nil {
@@ -107,10 +109,10 @@ func oneAndMany(one string, many []string) []string {
 	return append([]string{one}, many...)
 }
 
-func refIDs(refs []ref) []ID {
-	var ids []ID
+func refIDs(refs []arm.Ref) []arm.ID {
+	var ids []arm.ID
 	for _, r := range refs {
-		if id := r.id(); id != "" {
+		if id := r.Target(); id != "" {
 			ids = append(ids, id)
 		}
 	}

@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"bytes"
@@ -9,12 +9,14 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // SetRouteTable returns a copy of a subnet's document with its association changed to the given table and every other
 // byte as it was: a subnet has no PATCH, and what a PUT leaves out is dropped.
-func SetRouteTable(subnet []byte, table ID) ([]byte, error) {
-	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]ID{"id": table})
+func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
+	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]arm.ID{"id": table})
 	if err != nil {
 		return nil, fmt.Errorf("setting properties.routeTable: %w", err)
 	}

@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"cmp"
@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Cluster is an AKS cluster as ARM describes it.
 type Cluster struct {
-	Document
+	arm.Document
 	Location          string
 	NodeResourceGroup string // the group's name; its subscription is the cluster's
 	Plugin            string // networkPlugin as ARM says it: kubenet, azure, none
@@ -29,7 +31,7 @@ type Cluster struct {
 	// Deleting is set where the cluster is being deleted.
 	Deleting bool
 	// Ingress is the Application Gateway that the ingress add-on drives, or "".
-	Ingress ID
+	Ingress arm.ID
 	// Version is Kubernetes' version.
 	Version string
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
@@ -47,12 +49,12 @@ type Cluster struct {
 // Pool is a node pool.
 type Pool struct {
 	Name   string
-	Subnet ID // "" when AKS made the virtual network itself
+	Subnet arm.ID // "" when AKS made the virtual network itself
 	Count  int
 	// MaxPods is how many pods a node holds, 0 where the document does not say. MaxCount is how far its autoscaler goes, 0 without one.
 	MaxPods, MaxCount int
 	// PodSubnet is the pods' own subnet, or ""; with StaticBlocks nodes get whole blocks of it.
-	PodSubnet    ID
+	PodSubnet    arm.ID
 	StaticBlocks bool
 	Windows      bool
 	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document does not say.
@@ -131,7 +133,7 @@ func (c *Cluster) Nodes() int {
 }
 
 // NodeGroup returns the ID of the node resource group.
-func (c *Cluster) NodeGroup() ID { return GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
+func (c *Cluster) NodeGroup() arm.ID { return arm.GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
 
 // MakesOwnVNet reports whether a pool sits in the virtual network that AKS makes in the node resource group.
 func (c *Cluster) MakesOwnVNet() bool {
@@ -144,8 +146,8 @@ func (c *Cluster) MakesOwnVNet() bool {
 }
 
 // BroughtSubnets returns the subnets the pools name, each once, sorted.
-func (c *Cluster) BroughtSubnets() []ID {
-	var out []ID
+func (c *Cluster) BroughtSubnets() []arm.ID {
+	var out []arm.ID
 	for _, p := range c.Pools {
 		if p.Subnet != "" {
 			out = append(out, p.Subnet)
@@ -155,10 +157,10 @@ func (c *Cluster) BroughtSubnets() []ID {
 }
 
 // SortIDs returns the IDs in order, each once.
-func SortIDs(ids []ID) []ID {
+func SortIDs(ids []arm.ID) []arm.ID {
 	type keyed struct {
 		key string
-		id  ID
+		id  arm.ID
 	}
 	sorted := make([]keyed, len(ids))
 	for i, id := range ids {
@@ -181,12 +183,14 @@ var (
 
 // IsManagedTable reports whether a table has the name AKS gives the table it makes for a kubenet cluster
 // (aks-agentpool-<8 digits>-routetable).
-func IsManagedTable(id ID) bool { return id.Is(TypeRouteTable) && managedTable.MatchString(id.Name()) }
+func IsManagedTable(id arm.ID) bool {
+	return id.Is(arm.TypeRouteTable) && managedTable.MatchString(id.Name())
+}
 
 // IsManagedSubnet reports whether a subnet is the node subnet of the virtual network AKS makes in the node resource
 // group (aks-vnet-<8 digits>/aks-subnet). Add-ons put further subnets beside it, which are not the nodes'.
-func (c *Cluster) IsManagedSubnet(id ID) bool {
-	return id.Is(TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
+func (c *Cluster) IsManagedSubnet(id arm.ID) bool {
+	return id.Is(arm.TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
 		managedVNet.MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
 }
 
@@ -222,11 +226,11 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		AgentPoolProfiles []struct {
 			Name         string `json:"name"`
 			Count        int    `json:"count"`
-			VnetSubnetID ID     `json:"vnetSubnetID"`
+			VnetSubnetID arm.ID `json:"vnetSubnetID"`
 			MaxPods      int    `json:"maxPods"`
 			MaxCount     int    `json:"maxCount"`
 			Autoscaling  bool   `json:"enableAutoScaling"`
-			PodSubnetID  ID     `json:"podSubnetID"`
+			PodSubnetID  arm.ID `json:"podSubnetID"`
 			Allocation   string `json:"podIPAllocationMode"`
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
@@ -238,18 +242,18 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			ClientID string `json:"clientId"`
 		} `json:"servicePrincipalProfile"`
 	}
-	h, err := decode(raw, TypeCluster, &p)
+	h, err := arm.Decode(raw, arm.TypeCluster, &p)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{
-		Document:          Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Document:          arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Location:          h.Location,
 		NodeResourceGroup: p.NodeResourceGroup,
 		Plugin:            p.NetworkProfile.NetworkPlugin,
 		PluginMode:        p.NetworkProfile.NetworkPluginMode,
-		PodCIDRs:          parsePrefixes(p.NetworkProfile.PodCIDRs, []string{p.NetworkProfile.PodCIDR}),
-		ServiceCIDRs:      parsePrefixes(p.NetworkProfile.ServiceCIDRs, []string{p.NetworkProfile.ServiceCIDR}),
+		PodCIDRs:          arm.ParsePrefixes(p.NetworkProfile.PodCIDRs, []string{p.NetworkProfile.PodCIDR}),
+		ServiceCIDRs:      arm.ParsePrefixes(p.NetworkProfile.ServiceCIDRs, []string{p.NetworkProfile.ServiceCIDR}),
 		Policy:            p.NetworkProfile.NetworkPolicy,
 		Dataplane:         p.NetworkProfile.NetworkDataplane,
 		Outbound:          p.NetworkProfile.OutboundType,
@@ -265,13 +269,13 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	}
 	for name, addon := range p.AddonProfiles {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
-			c.Ingress = clean(ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
+			c.Ingress = arm.Clean(arm.ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
 		}
 	}
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
-			Name: pool.Name, Subnet: clean(pool.VnetSubnetID), Count: pool.Count, MaxPods: pool.MaxPods,
-			PodSubnet: clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation, "StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
+			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID), Count: pool.Count, MaxPods: pool.MaxPods,
+			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation, "StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
 			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
 		}
 		if pool.Autoscaling {
@@ -297,7 +301,7 @@ func (c *Cluster) decodeIdentity(clientID string) error {
 		} `json:"identity"`
 	}
 	if err := json.Unmarshal(c.Raw, &doc); err != nil {
-		return describeJSON(c.Raw, err)
+		return arm.DescribeJSON(c.Raw, err)
 	}
 	c.Identity = doc.Identity.Type
 	c.Principals = []string{c.ID.Key()}

@@ -1,4 +1,4 @@
-package network
+package arm
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ type Document struct {
 	Raw  json.RawMessage
 }
 
-// head is what every ARM document has. Properties is missing in the flattened shape, in which `az … show` prints the
+// Head is what every ARM document has. Properties is missing in the flattened shape, in which `az … show` prints the
 // properties beside the name and the ID.
-type head struct {
+type Head struct {
 	ID         ID              `json:"id"`
 	Name       string          `json:"name"`
 	ETag       string          `json:"etag"`
@@ -26,21 +26,21 @@ type head struct {
 	Properties json.RawMessage `json:"properties"`
 }
 
-// decode reads a document of the wanted resource type into its head and its properties. In the flattened shape the
+// Decode reads a document of the wanted resource type into its head and its properties. In the flattened shape the
 // properties are the document itself.
-func decode(raw []byte, resourceType string, properties any) (head, error) {
-	return decodeAny(raw, properties, resourceType)
+func Decode(raw []byte, resourceType string, properties any) (Head, error) {
+	return DecodeAny(raw, properties, resourceType)
 }
 
-// decodeAny reads a document of one of several resource types; the first is the one that is named when it is of none.
-func decodeAny(raw []byte, properties any, resourceTypes ...string) (head, error) {
-	var h head
-	raw, err := utf8Text(raw)
+// DecodeAny reads a document of one of several resource types; the first is the one that is named when it is of none.
+func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error) {
+	var h Head
+	raw, err := Text(raw)
 	if err != nil {
 		return h, err
 	}
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return h, describeJSON(raw, err)
+		return h, DescribeJSON(raw, err)
 	}
 	if h.ID == "" {
 		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
@@ -58,13 +58,13 @@ func decodeAny(raw []byte, properties any, resourceTypes ...string) (head, error
 		body = raw
 	}
 	if err := json.Unmarshal(body, properties); err != nil {
-		return h, describeJSON(body, err)
+		return h, DescribeJSON(body, err)
 	}
 	return h, nil
 }
 
-// utf8Text returns what a file holds without the byte order mark that some editors put in front of it.
-func utf8Text(raw []byte) ([]byte, error) {
+// Text returns what a file holds without the byte order mark that some editors put in front of it.
+func Text(raw []byte) ([]byte, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(raw) {
 		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
@@ -72,8 +72,8 @@ func utf8Text(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// describeJSON turns the errors of encoding/json into one line a person can act on.
-func describeJSON(raw []byte, err error) error {
+// DescribeJSON turns the errors of encoding/json into one line a person can act on.
+func DescribeJSON(raw []byte, err error) error {
 	switch e := err.(type) {
 	case *json.SyntaxError:
 		line := 1 + bytes.Count(raw[:min(int(e.Offset), len(raw))], []byte("\n"))
@@ -94,9 +94,9 @@ func describeJSON(raw []byte, err error) error {
 	return err
 }
 
-// parsePrefix reads an address prefix. ARM also allows service tags there and answers with host bits never set, so
+// ParsePrefix reads an address prefix. ARM also allows service tags there and answers with host bits never set, so
 // anything else is no prefix: the zero value.
-func parsePrefix(s string) netip.Prefix {
+func ParsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p != p.Masked() {
 		return netip.Prefix{}
@@ -104,12 +104,13 @@ func parsePrefix(s string) netip.Prefix {
 	return p
 }
 
-func parsePrefixes(lists ...[]string) []netip.Prefix {
+// ParsePrefixes reads address prefixes, each once. What is no prefix is left out.
+func ParsePrefixes(lists ...[]string) []netip.Prefix {
 	var out []netip.Prefix
 	seen := map[netip.Prefix]bool{}
 	for _, list := range lists {
 		for _, s := range list {
-			if p := parsePrefix(s); p.IsValid() && !seen[p] {
+			if p := ParsePrefix(s); p.IsValid() && !seen[p] {
 				seen[p] = true
 				out = append(out, p)
 			}
@@ -118,20 +119,21 @@ func parsePrefixes(lists ...[]string) []netip.Prefix {
 	return out
 }
 
-// ref is a link to another resource.
-type ref struct {
+// Ref is a link to another resource.
+type Ref struct {
 	ID ID `json:"id"`
 }
 
-func (r *ref) id() ID {
+// Target is the ID of the linked resource, "" where there is no link.
+func (r *Ref) Target() ID {
 	if r == nil {
 		return ""
 	}
-	return clean(r.ID)
+	return Clean(r.ID)
 }
 
-// clean spells an ID from a document as ParseID does, so that it is found again under its key.
-func clean(id ID) ID {
+// Clean spells an ID from a document as ParseID does, so that it is found again under its key.
+func Clean(id ID) ID {
 	if parsed, err := ParseID(string(id)); err == nil {
 		return parsed
 	}

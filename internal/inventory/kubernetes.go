@@ -1,4 +1,4 @@
-package network
+package inventory
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Kubernetes is what a cluster's own API says. The structs hold what a diagnosis needs, and nothing else of nodes and pods: their
@@ -38,8 +40,8 @@ type Node struct {
 }
 
 // Machine returns the ID of the virtual machine, or of the scale set's instance, that the node is; "" where it does not say.
-func (n Node) Machine() ID {
-	id, err := ParseID(strings.TrimPrefix(n.ProviderID, "azure://"))
+func (n Node) Machine() arm.ID {
+	id, err := arm.ParseID(strings.TrimPrefix(n.ProviderID, "azure://"))
 	if err != nil || !strings.HasPrefix(n.ProviderID, "azure:///") {
 		return ""
 	}
@@ -142,11 +144,11 @@ func decodeNode(raw []byte) (Node, error) {
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return Node{}, describeJSON(raw, err)
+		return Node{}, arm.DescribeJSON(raw, err)
 	}
 	n := Node{
 		Name: doc.Metadata.Name, Created: doc.Metadata.Created, ProviderID: doc.Spec.ProviderID,
-		PodCIDRs: parsePrefixes(doc.Spec.PodCIDRs, []string{doc.Spec.PodCIDR}),
+		PodCIDRs: arm.ParsePrefixes(doc.Spec.PodCIDRs, []string{doc.Spec.PodCIDR}),
 		Pool:     doc.Metadata.Labels["kubernetes.azure.com/agentpool"],
 	}
 	if n.Pool == "" {
@@ -191,7 +193,7 @@ func decodePod(raw []byte) (Pod, error) {
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return Pod{}, describeJSON(raw, err)
+		return Pod{}, arm.DescribeJSON(raw, err)
 	}
 	p := Pod{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, Node: doc.Spec.NodeName, HostNetwork: doc.Spec.HostNetwork, Phase: doc.Status.Phase}
 	for _, a := range append(doc.Status.PodIPs, address{doc.Status.PodIP}) {
@@ -212,7 +214,7 @@ func addAddress(to []netip.Addr, text string) []netip.Addr {
 // decodeItems decodes each object of a list (kind List, or NodeList and PodList), or the one object, and sorts them. One that cannot
 // be read is an error: with a part of the nodes, the others would seem to be gone.
 func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error), compare func(T, T) int) ([]T, error) {
-	raw, err := utf8Text(raw)
+	raw, err := arm.Text(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +223,7 @@ func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error),
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, describeJSON(raw, err)
+		return nil, arm.DescribeJSON(raw, err)
 	}
 	switch list.Kind {
 	case kind:
