@@ -73,7 +73,7 @@ const quick = 2*time.Second + 4*time.Second
 
 // unsaidFor is how long something may be broken before a finding says so: a write that hangs is told
 // of when it is given up, after four calls of a minute each.
-const unsaidFor = 5 * time.Minute
+const unsaidFor = 3 * time.Minute
 
 func (d *everything) lookAtLost(now time.Time) {
 	for subnet, l := range d.lost {
