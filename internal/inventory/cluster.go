@@ -149,7 +149,7 @@ func (c *Cluster) MakesOwnVNet() bool {
 func (c *Cluster) BroughtSubnets() []arm.ID {
 	var out []arm.ID
 	for _, p := range c.Pools {
-		if p.Subnet != "" {
+		if p.Subnet != "" && !slices.ContainsFunc(out, p.Subnet.Equal) {
 			out = append(out, p.Subnet)
 		}
 	}
@@ -158,6 +158,9 @@ func (c *Cluster) BroughtSubnets() []arm.ID {
 
 // SortIDs returns the IDs in order, each once.
 func SortIDs(ids []arm.ID) []arm.ID {
+	if len(ids) < 2 {
+		return ids
+	}
 	type keyed struct {
 		key string
 		id  arm.ID

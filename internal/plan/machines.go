@@ -24,10 +24,10 @@ func (w *work) machines(cluster *inventory.Cluster) int {
 
 // machinesIn counts the machines of each pool of a cluster in a subnet.
 func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string]int {
-	pools, seen := map[string]int{}, map[string]bool{}
-	if subnet == nil {
-		return pools
+	if subnet == nil || len(subnet.Configurations) == 0 {
+		return nil
 	}
+	pools, seen := map[string]int{}, map[string]bool{}
 	group := string(cluster.NodeGroup()) + "/"
 	for _, c := range subnet.Configurations {
 		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {

@@ -34,8 +34,9 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 		if cluster == nil || !cluster.Kubenet() || cluster.Stopped {
 			continue
 		}
+		subnets := s.NodeSubnetIDs(cluster)
 		for _, pool := range cluster.Pools {
-			for _, id := range s.NodeSubnetIDs(cluster) {
+			for _, id := range subnets {
 				if subnet := s.Subnet(id); subnet != nil && (pool.Subnet == "" || pool.Subnet.Equal(id)) {
 					rooms[id.Key()] = rooms[id.Key()].with(subnet, cluster, pool, c)
 				}
