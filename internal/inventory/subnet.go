@@ -106,6 +106,9 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
+	if !strings.Contains(configuration.Key(), "/applicationgateways/") {
+		return "" // a subnet can have thousands, and nearly all are of machines
+	}
 	for id := configuration; id != ""; id = id.Parent() {
 		if id.Is(arm.TypeGateway) {
 			return id
