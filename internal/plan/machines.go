@@ -3,7 +3,6 @@ package plan
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -27,18 +26,12 @@ func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string
 	if subnet == nil || len(subnet.Configurations) == 0 {
 		return nil
 	}
-	pools, seen := map[string]int{}, map[string]bool{}
-	group := string(cluster.NodeGroup()) + "/"
-	for _, c := range subnet.Configurations {
-		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {
+	pools, group := map[string]int{}, cluster.NodeGroup().Key()
+	for _, machine := range subnet.Machines() {
+		if machine.Group != group {
 			continue
 		}
-		machine := inventory.HolderName(c.Parent())
-		if seen[machine] {
-			continue
-		}
-		seen[machine] = true
-		if pool := cluster.PoolOf(machine); pool != "" {
+		if pool := cluster.PoolOf(machine.Name); pool != "" {
 			pools[pool]++
 		}
 	}
