@@ -331,3 +331,32 @@ func TestRoutesAreOfTheDocument(t *testing.T) {
 		}
 	}
 }
+
+// TestMachineSets: machines are counted by their scale sets, each once whatever addresses it has.
+func TestMachineSets(t *testing.T) {
+	const group = "/subscriptions/s/resourceGroups/"
+	nic := func(group, machine string) string {
+		return group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + machine +
+			"/networkInterfaces/nic/ipConfigurations/"
+	}
+	var configurations []string
+	for _, id := range []string{
+		nic(group+"MC_a", "0") + "v4", nic(group+"MC_a", "0") + "v6", nic(group+"mc_A", "1") + "v4", nic(group+"MC_b", "0") + "v4",
+		group + "MC_a/providers/Microsoft.Network/networkInterfaces/jumphost/ipConfigurations/c",
+	} {
+		configurations = append(configurations, fmt.Sprintf(`{"id":%q}`, id))
+	}
+	subnet, err := DecodeSubnet(fmt.Appendf(nil, `{"id":%q,"properties":{"ipConfigurations":[%s]}}`,
+		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes", strings.Join(configurations, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []MachineSet{
+		{strings.ToLower(group) + "mc_a", "aks-np-1-vmss", 2},
+		{strings.ToLower(group) + "mc_b", "aks-np-1-vmss", 1},
+		{strings.ToLower(group) + "mc_a", "jumphost", 1},
+	}
+	if got := subnet.MachineSets(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
