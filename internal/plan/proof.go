@@ -18,7 +18,7 @@ import (
 //     that was read after the check began. A list shows only what the identity may see.
 //   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
-//     its table (inventory.Known.Settled). A node has one pod CIDR of each family.
+//     its table (Remembered.Settled). A node has one pod CIDR of each family.
 //
 // A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
 // be another cluster's: see target.leftBehind. And a route that is about to lead to another address
@@ -52,7 +52,7 @@ func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 
 func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
-	for prefix, hop := range t.w.s.Known(s.cluster.ID).Settled {
+	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}

@@ -206,11 +206,11 @@ func (m *Metrics) fill(r keeper.Round, looked []string, now time.Time) {
 			m.limit.DeleteLabelValues(key)
 		}
 	}
-	if r.Seen != nil {
+	if r.Seen.Snapshot != nil {
 		configs := slices.DeleteFunc(slices.Clone(r.Configs), func(c v1alpha1.ClusterRoutes) bool {
 			return !slices.Contains(looked, c.Metadata.Name)
 		})
-		for _, room := range plan.Rooms(r.Seen, configs) {
+		for _, room := range plan.Rooms(r.Seen.Snapshot, configs) {
 			key := room.Subnet.Key()
 			m.looked[key] = now
 			m.free.WithLabelValues(key).Set(float64(room.Free))

@@ -79,7 +79,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 		name := r.Configs[i].Metadata.Name
 		order[i] = name
 		before := b.clusters[name]
-		if r.Seen == nil || r.Of != nil && !slices.Contains(r.Of, name) {
+		if r.Seen.Snapshot == nil || r.Of != nil && !slices.Contains(r.Of, name) {
 			kept[name] = before
 			if before == nil {
 				kept[name] = &standing{picture: picture.Cluster{Name: name}}
