@@ -102,9 +102,6 @@ type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
 	Read   time.Time
-	// Asked is nil where they were read in this check. What is remembered of them can withhold a
-	// change, but proves none, and counts only for the addresses that were asked about then.
-	Asked map[netip.Addr]bool `json:"-"`
 }
 
 // Of counts the nodes of a pool of which an address was seen, of the family of another address.

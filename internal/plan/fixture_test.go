@@ -56,6 +56,15 @@ func (w *world) remembered(cluster arm.ID) *Remembered {
 	return w.s.Memory[cluster.Key()]
 }
 
+// remembersNICs has the NICs of clusterA not be read, but remembered, and what was looked for among
+// them.
+func (w *world) remembersNICs(looked map[netip.Addr]bool) {
+	if read := w.s.Learn(clusterA); read.NICs != nil {
+		w.remembered(clusterA).NICs, read.NICs = read.NICs, nil
+	}
+	w.remembered(clusterA).Asked = looked
+}
+
 // route is "name prefix hop", the hop an address or a type.
 func routeDoc(text string) string {
 	f := strings.Fields(text)

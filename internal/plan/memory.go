@@ -65,6 +65,27 @@ type Remembered struct {
 	Had map[Pair]bool
 	// Nodes are the nodes and their routes as the check before this one left them.
 	Nodes NodeRoutes
+	// NICs were read a moment ago; nil where they were not. They can withhold a change, but prove
+	// none, and count only for the addresses that were asked about then.
+	NICs  *inventory.NICs
+	Asked map[netip.Addr]bool
+}
+
+// addresses are those of a cluster's nodes. Asked is nil where they were read in this check, and as
+// in Remembered where they are remembered.
+type addresses struct {
+	*inventory.NICs
+	asked map[netip.Addr]bool
+}
+
+// addresses returns the addresses of a cluster's nodes as they were read, or as they are remembered;
+// without NICs where neither is so.
+func (f Facts) addresses(cluster arm.ID) addresses {
+	if nics := f.Known(cluster).NICs; nics != nil {
+		return addresses{NICs: nics}
+	}
+	r := f.Memory.Of(cluster)
+	return addresses{r.NICs, r.Asked}
 }
 
 // NodeRoutes is what one check of a cluster's nodes and their routes leaves to the next.

@@ -110,7 +110,7 @@ func (w *work) nodes(v *view) {
 	full, limit := tableRoom(table, len(families))
 	var reported []lone
 	if nodes := max(v.cluster.Nodes(), w.machines(v.cluster)); len(families) > 0 && nodes > routed {
-		nics := w.s.Known(v.cluster.ID).NICs
+		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
 		case nics == nil:
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
@@ -171,7 +171,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
 		// What is reported first must be so now: an older list shows nodes that are gone.
-		nics := w.s.Known(v.cluster.ID).NICs
+		nics := w.s.addresses(v.cluster.ID)
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		}
@@ -243,7 +243,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 				table.ID)
 		if of[0].machine == "" {
 			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
-				w.s.Known(v.cluster.ID).NICs.Failed)
+				w.s.addresses(v.cluster.ID).Failed)
 		}
 		if young {
 			f = f.With(NodesMayJoin)

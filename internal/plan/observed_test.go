@@ -40,7 +40,7 @@ associate vnet/shop-nodes - shop-rt`
 	}
 	// What was read some time ago lets nothing go, but it is good enough to show it.
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
-	w.s.Learn(clusterA).NICs.Asked = p.Asked[clusterA.Key()]
+	w.remembersNICs(p.Asked[clusterA.Key()])
 	if p = Make(w.s, w.configs); observed(p) != want || !p.Need.Empty() {
 		t.Errorf("with NICs from before: %s; needs %v", observed(p), p.Need)
 	}

@@ -114,10 +114,11 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 	w.table(gateway, sixRoutes[:5]...)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7")
 	asked := func(addresses ...string) {
-		w.s.Known(clusterA).NICs.Asked = map[netip.Addr]bool{}
+		looked := map[netip.Addr]bool{}
 		for _, a := range addresses {
-			w.s.Known(clusterA).NICs.Asked[netip.MustParseAddr(a)] = true
+			looked[netip.MustParseAddr(a)] = true
 		}
+		w.remembersNICs(looked)
 	}
 	asked("10.240.0.7")
 	if p := w.expect("", "deletes-withheld warning"); len(p.Need.NICs) != 0 {

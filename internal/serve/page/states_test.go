@@ -110,7 +110,9 @@ func (w *seen) round(at time.Time) keeper.Round {
 	return r
 }
 
-func newSeen(t testing.TB) *seen { return &seen{TB: t, s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}} }
+func newSeen(t testing.TB) *seen {
+	return &seen{TB: t, s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}}
+}
 
 // pages are those of a board, without a listener.
 func pages(board *page.Board) http.Handler {
