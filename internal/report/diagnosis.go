@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -56,9 +55,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(d)
+		return WriteJSON(w, d)
 	case Short:
 		for _, f := range d.Findings {
 			out += FindingLine(f) + "\n"
@@ -105,7 +102,5 @@ func (f Fixed) Write(w io.Writer) error {
 	if f.Left == nil {
 		f.Left = []finding.Finding{}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(f)
+	return WriteJSON(w, f)
 }

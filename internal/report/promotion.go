@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -35,7 +34,5 @@ func (p Promotion) WriteEdits(w io.Writer, style Style) error {
 // WriteJSON writes all of it as one line.
 func (p Promotion) WriteJSON(w io.Writer) error {
 	p.Plan = p.Plan.complete()
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(p)
+	return WriteJSON(w, p)
 }

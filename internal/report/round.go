@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -50,9 +49,7 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(r)
+		return WriteJSON(w, r)
 	case Short:
 		out = r.short()
 	case Markdown:
