@@ -38,7 +38,7 @@ var arrows = map[string]map[string]string{
 	"internal/monitor":         {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/report": {
 		"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it",
-		"internal/trace": "ways, shown",
+		"internal/trace": "ways, shown", "internal/capacity": "what fits, shown",
 	},
 	"internal/azure":                 {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
 	"internal/kube":                  {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
