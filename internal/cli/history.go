@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -129,7 +128,7 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 	if err := o.each(history.Query{ID: id}, func(e history.Entry) error {
 		found = true
 		if format == report.JSON {
-			return report.Table{Value: e}.Write(w, format, style)
+			return report.WriteJSON(w, e)
 		}
 		return pastReport(e).Write(w, format, style)
 	}); err != nil {
@@ -150,9 +149,8 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(report.Safe(w, report.JSON, report.Style{}))
-	e.SetEscapeHTML(false)
-	return o.each(q, func(entry history.Entry) error { return e.Encode(entry) })
+	w = report.Safe(w, report.JSON, report.Style{})
+	return o.each(q, func(e history.Entry) error { return report.WriteJSON(w, e) })
 }
 
 // query is what the flags ask for.

@@ -69,6 +69,12 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
+// WriteBelow says how it stands, below what was done about it.
+func (d Diagnosis) WriteBelow(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "\nNow: %s.\n", d.Sentence())
+	return err
+}
+
 // explained writes findings with what they mean; what a code means is said once.
 func explained(findings []finding.Finding, style Style) string {
 	var b strings.Builder

@@ -61,6 +61,14 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
+// WriteBelow writes the round below what led to it.
+func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return r.Write(w, format, style)
+}
+
 // complete is the round without lists that JSON would show as null.
 func (r Round) complete() Round {
 	if r.Findings == nil {
