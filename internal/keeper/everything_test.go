@@ -283,7 +283,7 @@ func (l *life) hear(r Round) {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
 				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown, finding.ClusterMissing}, f.Code)
 		})
-		if r.Seen != nil && !blind {
+		if r.Seen.Snapshot != nil && !blind {
 			l.knows[name] = true
 		}
 	}

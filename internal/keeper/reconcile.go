@@ -9,7 +9,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -36,8 +35,8 @@ type check struct {
 	fresh time.Time // no answer to a call before this is used
 	until time.Time // when reading ends
 
-	s        *inventory.Snapshot // what was read
-	after    *inventory.Snapshot // with what was written since; nil where nothing was
+	s        plan.Facts // what was read, and is remembered
+	after    plan.Facts // with what was written since; empty where nothing was
 	sources  func(target arm.ID) []arm.ID
 	changes  []plan.Change             // all that is planned
 	observed []plan.Change             // what would be, if the configs did not say Observe
@@ -115,9 +114,9 @@ func (c *check) reconcile(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.sources = planner.Sources
-	c.remember(c.s, p)
+	c.remember(p)
 	c.rememberTrue(planner, p)
-	c.shelve(c.s)
+	c.shelve(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)
@@ -129,14 +128,14 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.forgetFailures()
 	c.mem.planned = append(c.mem.planned, c.unfinished(p.Changes)...)
 	c.write(ctx, p, chosen, c.s, planner)
-	c.whole, c.mem.last = true, c.s
+	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
 }
 
 // plan plans, and reads what the plan still wants.
 func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	planner := plan.Among(c.s, c.configs, c.taken)
-	c.timeSources(c.s, planner)
+	c.timeSources(planner)
 	p := planner.Plan()
 	if again := c.doubted(p); len(again) > 0 {
 		c.forget(again)
@@ -147,10 +146,10 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 			return nil, p, err
 		}
 		planner = plan.Among(c.s, c.configs, c.taken)
-		c.timeSources(c.s, planner)
+		c.timeSources(planner)
 		p = planner.Plan()
 	}
-	p, err := c.confirm(ctx, c.s, planner, p)
+	p, err := c.confirm(ctx, c.s.Snapshot, planner, p)
 	return planner, p, err
 }
 
@@ -168,7 +167,7 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 }
 
 // write starts the writes of a plan's chosen changes, but for what is being written already.
-func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s *inventory.Snapshot, planner *plan.Planner) {
+func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts, planner *plan.Planner) {
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
 	}
@@ -233,8 +232,8 @@ func (c *check) end(w *worker) {
 	c.ended = true
 	r := c.round()
 	r.Complete = c.whole && len(c.s.Unread) == 0
-	r.Tables = c.fill(c.s)
-	if r.Seen = c.s; c.after != nil {
+	r.Tables = c.fill(c.s.Snapshot)
+	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
 	r.Changes = c.told()

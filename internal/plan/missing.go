@@ -101,16 +101,16 @@ func (w *work) nodes(v *view) {
 	fresh := *v
 	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again with the network interfaces
 	v = &fresh
-	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
+	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := inventory.NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
-		Lacks: map[string]inventory.Lack{}}
+	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
+		Lacks: map[string]Lack{}}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
 	var reported []lone
 	if nodes := max(v.cluster.Nodes(), w.machines(v.cluster)); len(families) > 0 && nodes > routed {
-		nics := w.s.Known(v.cluster.ID).NICs
+		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
 		case nics == nil:
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
@@ -141,7 +141,7 @@ func (w *work) nodes(v *view) {
 
 // hops are the nodes that the routes name, by next hop. Nobody changes what the check before found, so
 // it is used again where the table is the same.
-func (p podRoutes) hops(table *inventory.RouteTable, before inventory.NodeRoutes) map[netip.Addr]string {
+func (p podRoutes) hops(table *inventory.RouteTable, before NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.ETag == table.ETag && len(before.Hops) == len(p) &&
 		!slices.ContainsFunc(p, func(r *inventory.Route) bool {
 			node, known := before.Hops[r.Hop]
@@ -157,8 +157,8 @@ func (p podRoutes) hops(table *inventory.RouteTable, before inventory.NodeRoutes
 }
 
 // judge decides by the rules above whether a node without a route is reported, and notes it.
-func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRoutes,
-	before inventory.NodeRoutes, l lone, full bool) bool {
+func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
+	before NodeRoutes, l lone, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
 	if !again {
@@ -171,7 +171,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRo
 		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
 		// What is reported first must be so now: an older list shows nodes that are gone.
-		nics := w.s.Known(v.cluster.ID).NICs
+		nics := w.s.addresses(v.cluster.ID)
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		}
@@ -181,12 +181,12 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRo
 }
 
 // uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
-func (w *work) uncertain(v *view, now *inventory.NodeRoutes, before inventory.NodeRoutes,
+func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []lone {
 	if v.cluster.Nodes() <= routed {
 		return nil
 	}
-	lack := inventory.Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
+	lack := Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
 	for _, old := range before.Lacks {
 		if old.Since.Before(lack.Since) {
 			lack.Since = old.Since
@@ -202,7 +202,7 @@ func (w *work) uncertain(v *view, now *inventory.NodeRoutes, before inventory.No
 }
 
 // reportLone reports nodes without a route.
-func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.NodeRoutes,
+func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	reported []lone, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
@@ -243,7 +243,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.No
 				table.ID)
 		if of[0].machine == "" {
 			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
-				w.s.Known(v.cluster.ID).NICs.Failed)
+				w.s.addresses(v.cluster.ID).Failed)
 		}
 		if young {
 			f = f.With(NodesMayJoin)
