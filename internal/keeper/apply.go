@@ -337,7 +337,7 @@ func (e *editor) sight(written azure.Written) func(plan.Change) bool {
 		}
 	} else if written.Sent != nil {
 		if table, err := e.decode(doc); err == nil && !table.Failed {
-			return func(c plan.Change) bool { return c.SeenInTable(table) }
+			return plan.SeenIn(table)
 		}
 	}
 	return func(plan.Change) bool { return false }
