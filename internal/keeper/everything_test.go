@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,7 +126,10 @@ type fault struct {
 	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
 	excuses []*member
 	grace   time.Duration
-	what    string
+	// late is for how long after it calls can still be put off, or hang: the document of a cluster that
+	// no keeper knows comes that much later.
+	late time.Duration
+	what string
 }
 
 // life is a keeper from its start to its end.
@@ -401,7 +406,7 @@ func (d *everything) calm() {
 	d.tell("calm")
 	d.pass(30 * time.Minute)
 	for target, want := range d.wanted() {
-		d.expectRoutes(target, want...)
+		d.expectRoutes(target, d.proven(target, want)...)
 	}
 	for _, m := range d.members {
 		for subnet, table := range m.subnets() {
@@ -410,6 +415,49 @@ func (d *everything) calm() {
 			}
 		}
 	}
+}
+
+// proven is what a target holds in the end: what it should, but for changes that no keeper may make,
+// because they cannot be proven. A finding has to say so of each. They are left where a cluster was made
+// again with its old table: a cloud provider leaves a route as it is that has the name and the prefix
+// of a new node, and the address of an old one.
+func (d *everything) proven(target arm.ID, want []string) []string {
+	want = slices.Clone(want)
+	expect := func(code finding.Code, route string) {
+		if !d.says(code, target) {
+			d.t.Errorf("%s keeps %s, and nothing says so", target.Short(), route)
+		}
+	}
+	for prefix, hop := range nodeRoutes(d.raw(target)) {
+		route := fmt.Sprintf("%s>%s", prefix, hop)
+		if slices.Contains(want, route) {
+			continue
+		}
+		i := slices.IndexFunc(want, func(r string) bool { return strings.HasPrefix(r, prefix.String()+">") })
+		if i < 0 { // a node has the address, and its cluster's table no other route to it
+			if m := d.living(prefix, hop); m != nil && d.needs(m, prefix, hop) {
+				expect(finding.DeletesWithheld, route)
+				want = append(want, route)
+			}
+			continue
+		}
+		_, text, _ := strings.Cut(want[i], ">")
+		if next, err := netip.ParseAddr(text); err == nil && d.living(prefix, next) == nil {
+			expect(finding.UpdatesWithheld, route) // no node has the address that it should get
+			want[i] = route
+		}
+	}
+	return want
+}
+
+// says reports whether the first keeper has a finding of a resource.
+func (d *everything) says(code finding.Code, resource arm.ID) bool {
+	l := d.lives[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.said, func(f finding.Finding) bool {
+		return f.Code == code && resource.Equal(arm.ID(f.Resource))
+	})
 }
 
 // raw is an object as JSON.

@@ -17,14 +17,24 @@ import (
 
 // read reads into a snapshot, until the moment when reading ends.
 func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
+	return c.readWith(ctx, s, w, c.options())
+}
+
+func (c *check) readWith(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o azure.ReadOptions) error {
 	if w.Empty() {
 		return nil
 	}
+	return c.k.azure.Read(ctx, s, w, o)
+}
+
+// options say how a check reads now.
+func (c *check) options() azure.ReadOptions {
 	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll, Calls: c.calls, Life: c.life}
 	if !c.patient {
 		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
-	return c.k.azure.Read(ctx, s, w, o)
+	return o
 }
 
 // observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
@@ -32,10 +42,14 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 func (c *check) observeSubnets(ctx context.Context) error {
 	c.s = inventory.NewSnapshot()
 	c.s.Taken = time.Now()
-	due, known := c.due()
+	due, known, missed := c.due()
 	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
-	go func() { read <- c.read(ctx, documents, inventory.Wanted{Clusters: due}) }()
+	go func() {
+		o := c.options()
+		o.Poll = o.Poll && !missed
+		read <- c.readWith(ctx, documents, inventory.Wanted{Clusters: due}, o)
+	}()
 	beside := known && !c.patient
 	if beside {
 		c.recall()
@@ -61,8 +75,10 @@ func (c *check) observeSubnets(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// due are the clusters whose documents are to be read, and whether all are known from before.
-func (c *check) due() (due []arm.ID, known bool) {
+// due are the clusters whose documents are to be read, and whether all are known from before. Missed is
+// set where one was asked for in vain whose node subnets are not known: their repair waits for it, so
+// each check asks, and does not back off.
+func (c *check) due() (due []arm.ID, known, missed bool) {
 	known = true
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -71,12 +87,15 @@ func (c *check) due() (due []arm.ID, known bool) {
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
 		}
+		if m.subnetsMissed() {
+			age, missed = 0, true
+		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
 			due = append(due, id)
 		}
 		known = known && m.cluster != nil
 	}
-	return due, known
+	return due, known, missed
 }
 
 // recall puts what is remembered into the snapshot.

@@ -1,0 +1,85 @@
+package keeper
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestSaidBetweenWrites: a lost association is seen in the list of networks, and each write of it fails,
+// because its own GET does. A finding says so without a break: also in checks that a write's end
+// triggers, which do not see the subnet, and while the next write is young.
+func TestSaidBetweenWrites(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"busy": {Status: 429, Code: "RetryableError", RetryAfter: 20},
+		"held": {Hold: "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				play := w.addCluster("play", "50") // with two networks a list is read
+				k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+				k.since(time.Minute)
+				fault.Method, fault.Path, fault.Count = "GET", "shop-vnet", -1
+				defer w.inject(fault)()
+				w.strip(w.demo.NodeSubnet)
+				k.since(3 * time.Minute)
+				for _, r := range k.parts(10 * time.Minute) {
+					if len(r.Findings) == 0 {
+						t.Fatalf("the check of %s says nothing", r.Started)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRepairAfterStart: AKS fails since the keeper started, so that it knows no node subnet. When AKS
+// is back, they are repaired within an interval, however long it had failed.
+func TestRepairAfterStart(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"500": {Status: 500},
+		"403": {Status: 403, Code: "AuthorizationFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				play := w.addCluster("play", "50") // one check has to work
+				const interval = 10 * time.Second
+				fault.Method, fault.Path, fault.Count = "GET", "managedClusters(/shop)?$", -1
+				mend := w.inject(fault)
+				k := w.run(interval, w.demoConfig(), configure("play", play.cluster, play.target))
+				w.strip(w.demo.NodeSubnet)
+				k.since(5*time.Minute + 3*time.Second)
+				mend()
+				const write = 4 * time.Second // of Azure's operation itself
+				k.since(interval + 2*time.Second + write)
+				if w.tableOf(w.demo.NodeSubnet) == "" {
+					t.Error("the table was not put back within an interval")
+				}
+			})
+		})
+	}
+}
+
+// TestSaidWhyNotPutBack: the keeper has started while AKS does not answer, and nothing proves that the
+// cluster exists. The guarded subnet is not associated, and a finding of its own says so.
+func TestSaidWhyNotPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		defer w.inject(emulator.Fault{Method: "GET", Path: "managedClusters(/shop)?$", Status: 500, Count: -1})()
+		w.strip(w.demo.GatewaySubnet)
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+		r := k.since(time.Minute)
+		if !slices.ContainsFunc(r[len(r)-1].Findings, func(f finding.Finding) bool {
+			return f.Code == finding.AssociationLost && f.Resource == string(w.demo.GatewaySubnet)
+		}) {
+			t.Errorf("findings %+v", r[len(r)-1].Findings)
+		}
+	})
+}
