@@ -17,24 +17,27 @@ import (
 
 // read reads into a snapshot, until the moment when reading ends.
 func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
-	return c.readWith(ctx, s, w, c.options())
-}
-
-func (c *check) readWith(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
-	o azure.ReadOptions) error {
 	if w.Empty() {
 		return nil
+	}
+	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll && !c.urgent, Calls: c.calls, Life: c.life}
+	if !c.patient {
+		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
 	return c.k.azure.Read(ctx, s, w, o)
 }
 
-// options say how a check reads now.
-func (c *check) options() azure.ReadOptions {
-	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll, Calls: c.calls, Life: c.life}
-	if !c.patient {
-		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
+// missed reports whether a repair may wait for what earlier checks have asked for in vain: which node
+// subnets a cluster has, or which table is its own.
+func (c *check) missed() bool {
+	for _, config := range c.configs {
+		m := c.mem.clusters[keyOf(config)]
+		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() && m.lastTable == ""
+		if m.subnetsMissed() || sourceMissed {
+			return true
+		}
 	}
-	return o
+	return false
 }
 
 // observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
@@ -42,14 +45,11 @@ func (c *check) options() azure.ReadOptions {
 func (c *check) observeSubnets(ctx context.Context) error {
 	c.s = inventory.NewSnapshot()
 	c.s.Taken = time.Now()
-	due, known, missed := c.due()
+	c.urgent = c.missed()
+	due, known := c.due()
 	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
-	go func() {
-		o := c.options()
-		o.Poll = o.Poll && !missed
-		read <- c.readWith(ctx, documents, inventory.Wanted{Clusters: due}, o)
-	}()
+	go func() { read <- c.read(ctx, documents, inventory.Wanted{Clusters: due}) }()
 	beside := known && !c.patient
 	if beside {
 		c.recall()
@@ -75,10 +75,8 @@ func (c *check) observeSubnets(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// due are the clusters whose documents are to be read, and whether all are known from before. Missed is
-// set where one was asked for in vain whose node subnets are not known: their repair waits for it, so
-// each check asks, and does not back off.
-func (c *check) due() (due []arm.ID, known, missed bool) {
+// due are the clusters whose documents are to be read, and whether all are known from before.
+func (c *check) due() (due []arm.ID, known bool) {
 	known = true
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -88,14 +86,14 @@ func (c *check) due() (due []arm.ID, known, missed bool) {
 			age = min(age, retryCluster)
 		}
 		if m.subnetsMissed() {
-			age, missed = 0, true
+			age = 0
 		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
 			due = append(due, id)
 		}
 		known = known && m.cluster != nil
 	}
-	return due, known, missed
+	return due, known
 }
 
 // recall puts what is remembered into the snapshot.

@@ -27,6 +27,7 @@ type check struct {
 	request *request  // what a person wants of it; nil for a tick or an event
 	poll    bool      // no event or person waits for it
 	patient bool      // reads take as long as they take
+	urgent  bool      // a repair may wait for what it reads: a poll does not back off then
 	serial  int64
 	began   time.Time
 	calls   *azure.Calls

@@ -38,23 +38,36 @@ func TestSaidBetweenWrites(t *testing.T) {
 	}
 }
 
-// TestRepairAfterStart: AKS fails since the keeper started, so that it knows no node subnet. When AKS
-// is back, they are repaired within an interval, however long it had failed.
+// TestRepairAfterStart: something fails since the keeper started that it needs to know what a cluster's
+// node subnets and its table are. When that works again, the lost association is repaired within an
+// interval, however long it had failed.
 func TestRepairAfterStart(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"500": {Status: 500},
-		"403": {Status: 403, Code: "AuthorizationFailed"},
+		"cluster, 500":       {Path: "managedClusters(/shop)?$", Status: 500},
+		"cluster, 403":       {Path: "managedClusters(/shop)?$", Status: 403, Code: "AuthorizationFailed"},
+		"activity log":       {Path: "eventtypes", Status: 500},
+		"table":              {Path: "routeTables(/shop-rt)?$", Status: 500},
+		"table of the store": {Path: "routeTables(/shop-rt)?$", Status: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				play := w.addCluster("play", "50") // one check has to work
+				store := paper{}
+				if name == "table of the store" {
+					w.round(w.keepWith(store))
+					w.refuse("eventtypes")
+				}
 				const interval = 10 * time.Second
-				fault.Method, fault.Path, fault.Count = "GET", "managedClusters(/shop)?$", -1
+				fault.Method, fault.Count = "GET", -1
 				mend := w.inject(fault)
-				k := w.run(interval, w.demoConfig(), configure("play", play.cluster, play.target))
 				w.strip(w.demo.NodeSubnet)
+				k := w.runWith(Options{Shelf: store}, interval, w.demoConfig(),
+					configure("play", play.cluster, play.target))
 				k.since(5*time.Minute + 3*time.Second)
+				if w.tableOf(w.demo.NodeSubnet) != "" {
+					t.Fatal("the table was put back before")
+				}
 				mend()
 				const write = 4 * time.Second // of Azure's operation itself
 				k.since(interval + 2*time.Second + write)
