@@ -92,6 +92,7 @@ type member struct {
 	body    object // with which it is made again
 
 	gone    time.Time // since when it is deleted; zero while it is there
+	moved   time.Time // when its nodes last went to another subnet
 	left    time.Time // since when it is not configured; zero while it is
 	excused time.Time // until when its associations may stay lost
 	excuse  string
@@ -420,7 +421,8 @@ func (d *everything) calm() {
 // proven is what a target holds in the end: what it should, but for changes that no keeper may make,
 // because they cannot be proven. A finding has to say so of each. They are left where a cluster was made
 // again with its old table: a cloud provider leaves a route as it is that has the name and the prefix
-// of a new node, and the address of an old one.
+// of a new node, and the address of an old one. And they are left where a pool went to another subnet
+// just before a keeper ended: the next one does not know the former node subnet.
 func (d *everything) proven(target arm.ID, want []string) []string {
 	want = slices.Clone(want)
 	expect := func(code finding.Code, route string) {
@@ -433,9 +435,17 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 		if slices.Contains(want, route) {
 			continue
 		}
+		m := d.living(prefix, hop)
 		i := slices.IndexFunc(want, func(r string) bool { return strings.HasPrefix(r, prefix.String()+">") })
+		if d.forgotten(prefix) && m == nil {
+			expect(finding.ForeignOverlap, route)
+			if want = append(want, route); i >= 0 {
+				want = slices.Delete(want, i, i+1)
+			}
+			continue
+		}
 		if i < 0 { // a node has the address, and its cluster's table no other route to it
-			if m := d.living(prefix, hop); m != nil && d.needs(m, prefix, hop) {
+			if m != nil && d.needs(m, prefix, hop) {
 				expect(finding.DeletesWithheld, route)
 				want = append(want, route)
 			}
@@ -448,6 +458,13 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 		}
 	}
 	return want
+}
+
+// forgotten reports whether the cluster of a prefix has moved its nodes before the first keeper began.
+func (d *everything) forgotten(prefix netip.Prefix) bool {
+	return slices.ContainsFunc(d.members, func(m *member) bool {
+		return m.owns(prefix) && !m.moved.IsZero() && d.lives[0].started.After(m.moved)
+	})
 }
 
 // says reports whether the first keeper has a finding of a resource.

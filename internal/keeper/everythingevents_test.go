@@ -228,7 +228,7 @@ func (d *everything) replacePool(m *member) {
 	if m.kind != madeByAKS {
 		d.back(m, m.nodes[0])
 		delete(d.lost, m.nodes[0])
-		m.spare, m.nodes = m.nodes[0], m.nodes[1:]
+		m.spare, m.nodes, m.moved = m.nodes[0], m.nodes[1:], time.Now()
 		m.publish()
 	}
 	d.excuse(m, settle, "another pool")

@@ -118,6 +118,8 @@ func (d *everything) excused(m *member, now time.Time) string {
 		return m.excuse
 	case len(d.faults) > 0 && !d.known(m):
 		return "not known since the start"
+	case !d.known(m) && len(nodeRoutes(d.raw(m.table))) == 0:
+		return "nothing shows which table is its own" // it holds no route to its nodes
 	}
 	return ""
 }
