@@ -247,16 +247,15 @@ func (d *everything) deleteCluster(m *member) {
 	d.tell("delete %s", m.name)
 	m.gone = time.Now()
 	m.publish()
+	for _, subnet := range m.nodes {
+		delete(d.lost, subnet) // the network that AKS made goes with the cluster
+	}
 	d.pass(20 * time.Second)
 	if m.kind == madeByAKS {
-		for _, subnet := range m.nodes {
-			delete(d.lost, subnet)
-		}
 		m.nodes = nil
 		m.publish()
 	}
 	for _, subnet := range m.nodes {
-		delete(d.lost, subnet)
 		d.strip(subnet)
 	}
 	d.pass(time.Duration(1+d.by.IntN(20)) * time.Minute)
