@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -28,6 +29,7 @@ const (
 	fleetSubscriptions = 10
 	fleetNodes         = 20
 	fleetInterval      = 10 * time.Second
+	fleetPage          = 100 // emulator.Options
 )
 
 // BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in 10 subscriptions of a local Azure
@@ -189,12 +191,13 @@ func (f *fleet) agrees() {
 	}
 }
 
-// reads says how often the program polled since a request, and how much it read, both a minute: from the beginning of the first poll to
-// that of the last.
-func (f *fleet) reads(since int) (reads, polls float64) {
-	var first, last, polled time.Time
-	before := 0 // reads, before the last poll
-	count := 0
+// reads says how much the program read since a request, and how often it polled, both a minute: a poll
+// lists the networks of each subscription once.
+func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
+	lists, pages := map[string]int{}, map[string]int{}
+	for _, m := range f.members {
+		pages[m.Cluster.Subscription()]++
+	}
 	for _, r := range f.e.Requests(since) {
 		switch {
 		case r.Principal != emulatortest.Keeper.Name:
@@ -202,33 +205,36 @@ func (f *fleet) reads(since int) (reads, polls float64) {
 		case r.Method != http.MethodGet:
 			f.b.Errorf("%s %s at rest", r.Method, r.Path)
 			continue
-		case count == 0:
-			first, polled = r.Time, r.Time
-		case r.Time.Sub(last) > fleetInterval/2: // it had paused: another poll
-			polls++
-			before, polled = count, r.Time
 		}
-		last = r.Time
-		count++
+		reads++
+		if id, err := arm.ParseID(strings.TrimSuffix(r.Path, "/providers/Microsoft.Network/virtualNetworks")); err == nil && id.Is(arm.TypeSubscription) {
+			lists[id.Subscription()]++
+		}
+	}
+	polls = math.Inf(1)
+	for sub, n := range pages {
+		polls = min(polls, float64(lists[sub])/float64((n+fleetPage-1)/fleetPage))
 	}
 	if polls == 0 {
-		f.b.Fatal("it did not poll twice")
+		f.b.Fatal("it did not poll every subscription")
 	}
-	minutes := polled.Sub(first).Minutes()
-	return float64(before) / minutes, polls / minutes
+	return reads / span.Minutes(), polls / span.Minutes()
 }
 
 // atRest watches the program for a while.
 func (f *fleet) atRest(span time.Duration) {
 	time.Sleep(fleetInterval * 3 / 2) // one poll at rest, in which it is learnt what lists cost, and on between two polls
+	span = span.Round(fleetInterval)  // whole intervals, from between two polls to between two polls
 	since, before := f.e.LastRequest(), usage(f.b, f.run.Process.Pid)
 	time.Sleep(span)
 	after := usage(f.b, f.run.Process.Pid)
-	reads, polls := f.reads(since)
+	reads, polls := f.reads(since, span)
 	pages, each := f.fewest()
+	const due = float64(time.Minute / fleetInterval) // polls a minute
+	f.b.ReportMetric(polls, "polls/min")
 	f.b.ReportMetric(reads, "reads/min")
-	f.b.ReportMetric(polls*pages, "reads/min-floor")
-	f.b.ReportMetric(polls*each, "reads/min-by-GETs")
+	f.b.ReportMetric(due*pages, "reads/min-floor")
+	f.b.ReportMetric(due*each, "reads/min-by-GETs")
 	if after != nil {
 		f.b.ReportMetric(100*(after.cpu-before.cpu).Seconds()/span.Seconds(), "%core-at-rest")
 		f.b.ReportMetric(after.resident, "MiB-resident")
@@ -239,7 +245,6 @@ func (f *fleet) atRest(span time.Duration) {
 // fewest returns how many pages lists of a poll have at the least, and how many GETs would show the same: networks and tables, the
 // clusters themselves every fifth minute.
 func (f *fleet) fewest() (pages, gets float64) {
-	const page = 100 // emulator.Options
 	vnets, tables := map[string]int{}, map[string]int{}
 	for _, m := range f.members {
 		sub := m.Cluster.Subscription()
@@ -251,7 +256,7 @@ func (f *fleet) fewest() (pages, gets float64) {
 	}
 	perPoll := float64(fleetInterval) / float64(defaultClusterInterval)
 	for sub, n := range vnets {
-		pages += float64((n+page-1)/page)*(1+perPoll) + float64((tables[sub]+page-1)/page)
+		pages += float64((n+fleetPage-1)/fleetPage)*(1+perPoll) + float64((tables[sub]+fleetPage-1)/fleetPage)
 		gets += float64(n)*(1+perPoll) + float64(tables[sub])
 	}
 	return pages, gets

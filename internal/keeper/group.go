@@ -38,7 +38,8 @@ func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 
 // configure takes configs.
 func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
-	k.configs = configs
+	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
+	k.outages.keep(k.named)
 	kept := keySet(configs)
 	owners := maps.Clone(k.owners)
 	gone := func(key string) bool { return !kept[key] }

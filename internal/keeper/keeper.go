@@ -71,7 +71,9 @@ type Keeper struct {
 
 	// mu is held for moments, and never while anything is waited for. It guards what follows.
 	mu       sync.Mutex
-	configs  []v1alpha1.ClusterRoutes
+	configs  []v1alpha1.ClusterRoutes // replaced, not changed
+	names    []string                 // of the configs
+	named    map[string]bool          // the same
 	taken    plan.Taken
 	owners   map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
 	kept     map[string]Lasting  // what is on the shelf; replaced, not changed

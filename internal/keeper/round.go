@@ -20,9 +20,9 @@ type Round struct {
 	Serial  int64
 	Started time.Time
 	Elapsed time.Duration
-	// Configs are all that are kept.
+	// Configs are those of all managed clusters; shared, not to be changed.
 	Configs []v1alpha1.ClusterRoutes
-	// Kept are the names of all clusters that are configured, Of those of the clusters that were looked at, nil where it was all.
+	// Kept are the names of these clusters, Of those of the clusters that were checked, nil for all.
 	Kept []string
 	Of   []string
 	Woke Cause
@@ -66,6 +66,20 @@ func (c *check) fill(s *inventory.Snapshot) []Fill {
 	return out
 }
 
+// Checked are the configs of the clusters that were checked, and still are managed.
+func (r Round) Checked() []v1alpha1.ClusterRoutes {
+	if r.Of == nil {
+		return r.Configs
+	}
+	checked := make([]v1alpha1.ClusterRoutes, 0, len(r.Of))
+	for i := range r.Configs {
+		if slices.Contains(r.Of, r.Configs[i].Metadata.Name) {
+			checked = append(checked, r.Configs[i])
+		}
+	}
+	return checked
+}
+
 // round is what there is to tell of a check from the beginning.
 func (c *check) round() Round {
 	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause, Asked: c.asked}
@@ -76,10 +90,9 @@ func (c *check) round() Round {
 // name says which clusters were checked, of those that are kept: there can be new configs since.
 func (c *check) name(round *Round) {
 	c.k.mu.Lock()
-	configs := c.k.configs
+	kept := c.k.named
+	round.Configs, round.Kept = c.k.configs, c.k.names
 	c.k.mu.Unlock()
-	round.Configs, round.Kept = configs, names(configs)
-	kept := nameSet(configs)
 	round.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
 	if len(round.Of) == len(round.Kept) && len(c.configs) > 0 {
 		round.Of = nil
@@ -97,7 +110,6 @@ func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []fi
 		return found
 	}
 	all := k.findings.set(group, found)
-	k.outages.keep(nameSet(k.configs))
 	for _, c := range group {
 		name := c.Metadata.Name
 		k.outages.note(name, began, !slices.ContainsFunc(found, func(f finding.Finding) bool {

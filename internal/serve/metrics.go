@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -35,6 +34,7 @@ type Metrics struct {
 	free          *prometheus.GaugeVec   // subnet
 	surge         *prometheus.GaugeVec   // subnet
 	looked        map[string]time.Time   // tables and subnets, and when they were checked last
+	swept         time.Time              // when those that are not checked any more were forgotten
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
@@ -152,7 +152,7 @@ func (m *Metrics) Round(r keeper.Round) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
-	m.fill(r, looked, end)
+	m.fill(r, end)
 }
 
 // checked are the clusters that a round checked, and that are still configured: a round may end after
@@ -189,7 +189,7 @@ func (m *Metrics) keep(names []string) {
 const unseen = time.Hour
 
 // fill notes how full tables and node subnets are.
-func (m *Metrics) fill(r keeper.Round, looked []string, now time.Time) {
+func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
 		m.looked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
@@ -207,16 +207,17 @@ func (m *Metrics) fill(r keeper.Round, looked []string, now time.Time) {
 		}
 	}
 	if r.Seen != nil {
-		configs := slices.DeleteFunc(slices.Clone(r.Configs), func(c v1alpha1.ClusterRoutes) bool {
-			return !slices.Contains(looked, c.Metadata.Name)
-		})
-		for _, room := range plan.Rooms(r.Seen, configs) {
+		for _, room := range plan.Rooms(r.Seen, r.Checked()) {
 			key := room.Subnet.Key()
 			m.looked[key] = now
 			m.free.WithLabelValues(key).Set(float64(room.Free))
 			m.surge.WithLabelValues(key).Set(float64(room.Surge))
 		}
 	}
+	if now.Sub(m.swept) < time.Minute { // this is called for each group of clusters
+		return
+	}
+	m.swept = now
 	for key, at := range m.looked {
 		if now.Sub(at) > unseen {
 			delete(m.looked, key)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
@@ -23,6 +24,8 @@ type Board struct {
 	now func() time.Time
 
 	mu       sync.Mutex
+	configs  []v1alpha1.ClusterRoutes // as the last round had them
+	taken    plan.Taken
 	clusters map[string]*standing // by name
 	order    []string             // in that of the config
 	findings []finding.Finding
@@ -67,26 +70,20 @@ func (b *Board) Say(line string) {
 func (b *Board) take(r keeper.Round, acting bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	news := false
+	var news bool
 	at := r.Started.Add(r.Elapsed)
 	if acting {
 		at = b.now()
 	}
-	taken := plan.TakenBy(r.Configs)
-	kept := map[string]*standing{}
-	order := make([]string, len(r.Configs))
-	for i := range r.Configs {
-		name := r.Configs[i].Metadata.Name
-		order[i] = name
+	news = b.configure(r.Configs)
+	checked := r.Checked()
+	if r.Seen == nil {
+		checked = nil
+	}
+	for i := range checked {
+		name := checked[i].Metadata.Name
 		before := b.clusters[name]
-		if r.Seen == nil || r.Of != nil && !slices.Contains(r.Of, name) {
-			kept[name] = before
-			if before == nil {
-				kept[name] = &standing{picture: picture.Cluster{Name: name}}
-			}
-			continue
-		}
-		s := &standing{picture: picture.Of(r.Seen, &r.Configs[i], r.Configs, taken), checked: at, acting: acting}
+		s := &standing{picture: picture.Of(r.Seen, &checked[i], r.Configs, b.taken), checked: at, acting: acting}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
@@ -97,19 +94,17 @@ func (b *Board) take(r keeper.Round, acting bool) {
 				s.would = append(s.would, c)
 			}
 		}
-		if acting && before != nil { // what it only observes is told at its end
+		if acting { // what it only observes is told at its end
 			s.would = before.would
 		}
 		if complete(s.picture) {
 			s.seen = at
-		} else if before != nil {
+		} else {
 			s.seen = before.seen
 		}
-		news = news || before == nil || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working) || !reflect.DeepEqual(before.would, s.would)
-		kept[name] = s
+		news = news || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working) || !reflect.DeepEqual(before.would, s.would)
+		b.clusters[name] = s
 	}
-	news = news || !slices.Equal(order, b.order)
-	b.clusters, b.order = kept, order
 	if !acting { // before it acts, a round does not know all that it finds
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
 		b.findings = r.Findings
@@ -119,6 +114,27 @@ func (b *Board) take(r keeper.Round, acting bool) {
 	}
 	b.show(news)
 	b.watch()
+}
+
+// configure takes the configs of the managed clusters, where these are others than before, and reports
+// whether that shows.
+func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
+	if len(configs) == len(b.configs) && (len(configs) == 0 || &configs[0] == &b.configs[0]) {
+		return false
+	}
+	b.configs, b.taken = configs, plan.TakenBy(configs)
+	clusters := make(map[string]*standing, len(configs))
+	order := make([]string, len(configs))
+	for i := range configs {
+		name := configs[i].Metadata.Name
+		order[i], clusters[name] = name, b.clusters[name]
+		if clusters[name] == nil {
+			clusters[name] = &standing{picture: picture.Cluster{Name: name}}
+		}
+	}
+	news = !slices.Equal(order, b.order)
+	b.clusters, b.order = clusters, order
+	return news
 }
 
 // show lets everybody who waits look again.
