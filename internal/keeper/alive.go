@@ -54,8 +54,11 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case hasNodes(seen, id, subnet):
 		return nil
 	}
-	f := finding.New(finding.ReadFailed, name, string(id), "the route table of %s is not put back: cluster %s could not be read (%s), and no subnet shows its nodes",
-		subnet.ID.Short(), id.Short(), s.Unread[id.Key()].Reason())
+	f := finding.New(finding.AssociationLost, name, string(subnet.ID),
+		"%s has lost its route table %s, which is not put back: cluster %s could not be read (%s), and no "+
+			"subnet shows its nodes", subnet.ID.Short(), table.Short(), id.Short(),
+		s.Unread[id.Key()].Reason()).
+		WithFix("az network vnet subnet update --ids %s --route-table %s", subnet.ID, table)
 	return &f
 }
 
