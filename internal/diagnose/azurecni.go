@@ -49,7 +49,7 @@ func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 
 // nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet was not read.
 func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
-	return p.subnetPlace("node subnet", nodeSubnet(p.s, p.cluster, pool))
+	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }
 
 func (p *patient) podPlace(pool inventory.Pool) (place, bool) {
@@ -191,7 +191,7 @@ func subnetRoles(p *patient) []finding.Finding {
 		return subnet
 	}
 	for _, pool := range p.cluster.Pools {
-		if subnet := once(nodeSubnet(p.s, p.cluster, pool), "nodes"); subnet != nil {
+		if subnet := once(nodeSubnet(p.s.Snapshot, p.cluster, pool), "nodes"); subnet != nil {
 			for _, service := range subnet.Delegations {
 				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) { // it is used twice then, which is said below
 					found = append(found, p.delegated(subnet, "node", service))

@@ -13,7 +13,7 @@ import (
 // the target are the routes of the nodes from missing on, and one unmanaged route. The node subnets
 // show the machines.
 func fleet(tb testing.TB, clusters, nodes, missing int) *world {
-	w := &world{t: tb, s: inventory.NewSnapshot()}
+	w := &world{t: tb, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	for c := range clusters {
 		id := arm.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
 		own, target := arm.ID(fmt.Sprintf("%s/own%d", tables, c)), arm.ID(fmt.Sprintf("%s/target%d", tables, c))
@@ -60,7 +60,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Run(run, func(b *testing.B) {
 				w := fleet(b, size.clusters, size.nodes, missing)
 				for id, routes := range Make(w.s, w.configs).Nodes { // as the keeper remembers them
-					w.s.Learn(arm.ID(id)).Nodes = routes
+					w.remembered(arm.ID(id)).Nodes = routes
 				}
 				b.Run("plan", func(b *testing.B) {
 					b.ReportAllocs()
@@ -89,7 +89,7 @@ func TestNothingToDoAllocates(t *testing.T) {
 	of := func(nodes int) float64 {
 		w := fleet(t, 1, nodes, 0)
 		for id, routes := range Make(w.s, w.configs).Nodes {
-			w.s.Learn(arm.ID(id)).Nodes = routes
+			w.remembered(arm.ID(id)).Nodes = routes
 		}
 		return testing.AllocsPerRun(20, func() { Make(w.s, w.configs) })
 	}

@@ -178,8 +178,8 @@ func inPods(cluster *inventory.Cluster, r inventory.Route) bool {
 	})
 }
 
-func ownsRoute(s *inventory.Snapshot, cluster *inventory.Cluster, r inventory.Route) bool {
-	return inPods(cluster, r) && within(s.NodePrefixes(cluster), r.Hop)
+func ownsRoute(s Facts, cluster *inventory.Cluster, r inventory.Route) bool {
+	return inPods(cluster, r) && within(s.NodePrefixesEver(cluster), r.Hop)
 }
 
 func within(prefixes []netip.Prefix, a netip.Addr) bool {

@@ -75,7 +75,7 @@ func (r *Room) with(subnet *inventory.Subnet, there int, pool inventory.Pool,
 
 // surges reports node subnets that cannot take the next surge.
 func (w *work) surges() {
-	for _, room := range Rooms(w.s, w.configs) {
+	for _, room := range Rooms(w.s.Snapshot, w.configs) {
 		subnet := w.s.Subnet(room.Subnet)
 		v4 := func(p netip.Prefix) bool { return p.Addr().Is4() }
 		if room.Surge <= room.Free || !slices.ContainsFunc(subnet.Prefixes, v4) {

@@ -268,7 +268,7 @@ func (t *target) owns(s *share, r inventory.Route) bool {
 }
 
 func (t *target) had(s *share, r inventory.Route) bool {
-	return t.w.s.Known(s.cluster.ID).Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's table has for its prefix.
