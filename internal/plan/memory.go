@@ -38,7 +38,7 @@ type Memory map[string]*Remembered
 
 // Of returns what is remembered of a cluster.
 func (m Memory) Of(cluster arm.ID) Remembered {
-	if r := m[cluster.Key()]; r != nil {
+	if r, _ := arm.Lookup(m, cluster); r != nil {
 		return *r
 	}
 	return Remembered{}
