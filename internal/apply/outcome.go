@@ -24,7 +24,7 @@ func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
 		}
 	} else if written.Sent != nil {
 		if table, err := r.Decode(doc); err == nil && !table.Failed {
-			return func(c plan.Change) bool { return c.SeenInTable(table) }
+			return plan.SeenIn(table)
 		}
 	}
 	return func(plan.Change) bool { return false }

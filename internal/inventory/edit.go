@@ -59,7 +59,7 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 
 // same reports whether two routes say the same in all the fields this program reads.
 func (r Route) same(other Route) bool {
-	return r.Name == other.Name && r.Destination() == other.Destination() && r.SameHop(other)
+	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag && r.SameHop(other)
 }
 
 // NewRoute makes a route to an appliance address, as the cloud provider makes them.

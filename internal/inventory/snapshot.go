@@ -169,17 +169,26 @@ func NewSnapshot() *Snapshot {
 }
 
 // Table returns a table, or nil.
-func (s *Snapshot) Table(id arm.ID) *RouteTable { return s.Tables[id.Key()] }
+func (s *Snapshot) Table(id arm.ID) *RouteTable {
+	table, _ := arm.Lookup(s.Tables, id)
+	return table
+}
 
 // Subnet returns a subnet, or nil.
-func (s *Snapshot) Subnet(id arm.ID) *Subnet { return s.Subnets[id.Key()] }
+func (s *Snapshot) Subnet(id arm.ID) *Subnet {
+	subnet, _ := arm.Lookup(s.Subnets, id)
+	return subnet
+}
 
 // Cluster returns a cluster, or nil.
-func (s *Snapshot) Cluster(id arm.ID) *Cluster { return s.Clusters[id.Key()] }
+func (s *Snapshot) Cluster(id arm.ID) *Cluster {
+	cluster, _ := arm.Lookup(s.Clusters, id)
+	return cluster
+}
 
 // Known returns what was read of a cluster besides its own document.
 func (s *Snapshot) Known(cluster arm.ID) Known {
-	if k := s.known[cluster.Key()]; k != nil {
+	if k, _ := arm.Lookup(s.known, cluster); k != nil {
 		return *k
 	}
 	return Known{}

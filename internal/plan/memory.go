@@ -98,6 +98,8 @@ type NodeRoutes struct {
 	// Hops are the next hops of the pod routes, with the node that each route names; nil where there
 	// was no check yet.
 	Hops map[netip.Addr]string
+	// From are the pod routes that Hops was made of.
+	From []*inventory.Route
 	// Lacks are the nodes without a route, by their machine as NICs name it.
 	Lacks map[string]Lack
 }

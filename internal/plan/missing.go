@@ -103,8 +103,8 @@ func (w *work) nodes(v *view) {
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
-		Lacks: map[string]Lack{}}
+	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before),
+		From: routes, Lacks: map[string]Lack{}}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
@@ -139,14 +139,10 @@ func (w *work) nodes(v *view) {
 	}
 }
 
-// hops are the nodes that the routes name, by next hop. Nobody changes what the check before found, so
-// it is used again where the table is the same.
-func (p podRoutes) hops(table *inventory.RouteTable, before NodeRoutes) map[netip.Addr]string {
-	if before.Hops != nil && before.ETag == table.ETag && len(before.Hops) == len(p) &&
-		!slices.ContainsFunc(p, func(r *inventory.Route) bool {
-			node, known := before.Hops[r.Hop]
-			return !known || node != inventory.RouteNode(r.Name)
-		}) {
+// hops are the nodes that the routes name, by next hop. A table that reads the same is not decoded
+// again, so its routes are the very ones of the check before, and nobody changes what that found.
+func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
+	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
 	}
 	now := make(map[netip.Addr]string, len(p))

@@ -50,7 +50,7 @@ func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *vi
 func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, cidr := range podCIDRs {
-		if _, err := config.PodCIDR(cidr.String()); err != nil {
+		if config.CheckPodCIDR(cidr) != nil {
 			continue
 		}
 		if len(allowed) == 0 {
