@@ -119,13 +119,14 @@ func Check(c Case) []finding.Finding {
 func (c *Case) keeping() []finding.Finding {
 	found := slices.Clone(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings)
 	for i, f := range found {
-		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)) {
-			continue
-		}
-		if c.Proposed {
+		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
+		case f.Code != finding.TargetDrift:
+		case kept && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
-		} else {
+		case kept:
 			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
+		case !c.Proposed:
+			found[i] = f.WithFix("routekeeper promote %s -f %s", f.Cluster, c.File)
 		}
 	}
 	return found

@@ -58,6 +58,10 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 				return false, err
 			}
 		}
+		if u, failed := s.Unread[was.Table.Key()]; failed && passes(u) {
+			m.laid = was // the next check looks
+			continue
+		}
 		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
 			continue
 		}

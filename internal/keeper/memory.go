@@ -70,6 +70,15 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	}
 }
 
+// subnetsMissed reports whether it is not known which node subnets a cluster has, because its document,
+// or the network that AKS made for it, could not be read.
+func (m *memory) subnetsMissed() bool {
+	if m.cluster == nil {
+		return m.unread != nil && !m.unread.Absent
+	}
+	return m.incomplete && len(m.ownSubnets) == 0
+}
+
 // forgetNetwork is for a cluster that is another one now, under the same name.
 func (m *memory) forgetNetwork() {
 	// The prefixes stay: what leads into them in a target is the cluster's, and follows its new nodes.

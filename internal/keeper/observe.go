@@ -20,11 +20,24 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 	if w.Empty() {
 		return nil
 	}
-	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll, Calls: c.calls, Life: c.life}
+	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll && !c.urgent, Calls: c.calls, Life: c.life}
 	if !c.patient {
 		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
 	return c.k.azure.Read(ctx, s, w, o)
+}
+
+// missed reports whether a repair may wait for what earlier checks have asked for in vain: which node
+// subnets a cluster has, or which table is its own.
+func (c *check) missed() bool {
+	for _, config := range c.configs {
+		m := c.mem.clusters[keyOf(config)]
+		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() && m.lastTable == ""
+		if m.subnetsMissed() || sourceMissed {
+			return true
+		}
+	}
+	return false
 }
 
 // observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
@@ -32,6 +45,7 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 func (c *check) observeSubnets(ctx context.Context) error {
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
+	c.urgent = c.missed()
 	due, known := c.due()
 	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
@@ -70,6 +84,9 @@ func (c *check) due() (due []arm.ID, known bool) {
 		age := c.k.opts.ClusterInterval
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
+		}
+		if m.subnetsMissed() {
+			age = 0
 		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
 			due = append(due, id)

@@ -26,6 +26,7 @@ type check struct {
 	request *request  // what a person wants of it; nil for a tick or an event
 	poll    bool      // no event or person waits for it
 	patient bool      // reads take as long as they take
+	urgent  bool      // a repair may wait for what it reads: a poll does not back off then
 	serial  int64
 	began   time.Time
 	calls   *azure.Calls
@@ -182,14 +183,21 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 	c.start(ctx, s, wanted, again)
 }
 
-// forgetFailures forgets what writes ran into of which nothing is planned any more.
+// forgetFailures forgets what writes ran into of which nothing is planned any more. Where a resource, or
+// what it is planned by, could not be read, nothing is planned either: what was found stands.
 func (c *check) forgetFailures() {
 	planned := map[string]bool{}
 	for _, change := range c.changes {
 		planned[change.Resource.Key()] = true
 	}
+	unread := func(id arm.ID) bool {
+		u, failed := c.s.Unread[id.Key()]
+		return failed && !u.Absent
+	}
 	for resource := range c.mem.failing {
-		if !planned[resource] && !c.k.writes.busy(resource) {
+		id := arm.ID(resource)
+		blind := unread(id) || slices.ContainsFunc(c.sources(id), unread)
+		if !planned[resource] && !blind && !c.k.writes.busy(resource) {
 			delete(c.mem.failing, resource)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 //	a route at the check before, now none     by the next check that reads the same settled table
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
+//	its route leads to another address now    as a lost route, where the interfaces do not agree
 //
 // Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
 // What was reported stays so until the node has its route or is gone.
@@ -91,6 +92,7 @@ type lone struct {
 	addr    netip.Addr
 	lacks   []string // families
 	half    bool
+	led     netip.Addr // where its route leads instead
 }
 
 // nodes compares the nodes with the pod routes, and notes for the next check what it saw.
@@ -109,7 +111,10 @@ func (w *work) nodes(v *view) {
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
 	var reported []lone
-	if nodes := max(v.cluster.Nodes(), w.machines(v.cluster)); len(families) > 0 && nodes > routed {
+	nodes := max(v.cluster.Nodes(), w.machines(v.cluster))
+	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
+		anyLost(before)
+	if len(families) > 0 && suspect {
 		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
 		case nics == nil:
@@ -120,6 +125,7 @@ func (w *work) nodes(v *view) {
 		default:
 			for _, l := range wide.lone(nics, now.Hops, families) {
 				if w.judge(v, table, &now, before, l, full) {
+					l.led = ledTo(now.Hops, l)
 					reported = append(reported, l)
 				}
 			}
@@ -150,6 +156,44 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 		now[r.Hop] = inventory.RouteNode(r.Name)
 	}
 	return now
+}
+
+// moved reports whether a node's route leads to another address than at the check before: the node has
+// another one now, or somebody has bent its route.
+func moved(now, before map[netip.Addr]string) bool {
+	left := map[string]bool{}
+	for hop, node := range before {
+		if _, still := now[hop]; !still {
+			left[node] = true
+		}
+	}
+	for hop, node := range now {
+		if _, had := before[hop]; !had && left[node] {
+			return true
+		}
+	}
+	return false
+}
+
+// anyLost reports whether a node had lost its route at the check before.
+func anyLost(before NodeRoutes) bool {
+	for _, lack := range before.Lacks {
+		if lack.Lost {
+			return true
+		}
+	}
+	return false
+}
+
+// ledTo is the address to which the route leads that is named after a node without a route.
+func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
+	node := inventory.NodeName(l.machine)
+	for hop, of := range hops {
+		if node != "" && strings.EqualFold(of, node) && hop.Is4() == l.addr.Is4() {
+			led = hop
+		}
+	}
+	return led
 }
 
 // judge decides by the rules above whether a node without a route is reported, and notes it.
@@ -211,11 +255,15 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	} {
 		severity, young := finding.Warning, false
 		var of []lone
+		led := routed
 		for _, l := range reported {
 			if l.half != kind.half {
 				continue
 			}
 			of = append(of, l)
+			if l.led.IsValid() {
+				led--
+			}
 			lack := now.Lacks[strings.ToLower(l.machine)]
 			old := lack.Lost || w.s.Taken.Sub(lack.Since) >= joining
 			if young = young || !old; old && l.machine != "" && !busy(v.cluster) {
@@ -233,7 +281,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 		f := finding.New(kind.code, v.name, string(table.ID),
 			"%s in its own table %s: %d nodes, and pod routes to %d",
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
-			table.ID.Short(), nodes, routed).
+			table.ID.Short(), nodes, led).
 			With(lines(of)...).
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table",
 				table.ID)
@@ -303,7 +351,11 @@ func lines(all []lone) []string {
 	var out []string
 	for _, l := range all {
 		if l.machine != "" {
-			out = append(out, fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", ")))
+			line := fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", "))
+			if l.led.IsValid() {
+				line += fmt.Sprintf("; its route leads to %s", l.led)
+			}
+			out = append(out, line)
 		}
 	}
 	return out

@@ -143,6 +143,9 @@ func TestPolicies(t *testing.T) {
 	if len(p.Findings[0].Evidence) != 3 {
 		t.Errorf("evidence %q, want the update, the missing and the stale route", p.Findings[0].Evidence)
 	}
+	if fix := p.Findings[0].Fix; !strings.HasPrefix(fix, "routekeeper promote shop, ") {
+		t.Error(fix)
+	}
 }
 
 func TestSeveralPoolsAndTargets(t *testing.T) {
