@@ -45,7 +45,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())
 	case cluster != nil && !cluster.Kubenet() && c.isNodeSubnet(subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
-			"cluster %s is not kubenet any more: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+			"cluster %s is not kubenet any more: the route table of %s is not put back",
+			id.Short(), subnet.ID.Short())
 		return &f
 	case cluster != nil:
 		return nil
