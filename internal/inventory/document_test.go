@@ -191,14 +191,16 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	}
 	// What a document does not show may be there, and would be gone after a PUT.
 	const network = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/`
-	for _, properties := range []string{`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`} {
+	for _, properties := range []string{
+		`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`,
+	} {
 		if out, err := SetRoutes([]byte(network+`routeTables/rt"`+properties), nil); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}
 	for _, properties := range []string{`}`, `,"properties":null}`} {
 		subnet := network + `virtualNetworks/v/subnets/x"` + properties
-		if out, err := SetRouteTable([]byte(subnet), "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
+		if out, err := SetRouteTable([]byte(subnet), arm.ResourceID("s", "g", arm.TypeRouteTable, "rt")); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}
