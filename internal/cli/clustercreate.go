@@ -361,4 +361,3 @@ func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	}
 	return b
 }
-
