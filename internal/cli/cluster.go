@@ -7,8 +7,11 @@ func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Build, verify and delete AKS clusters with their network",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long:  `Builds AKS clusters with a network of their own, from nothing to clean-up.`,
+		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
+  routekeeper cluster delete shop --subscription <id>`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.newClusterCreate(), a.newClusterDelete())
 	return cmd
