@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // The ARM resource types this program handles, in the case Azure writes them.
@@ -89,6 +90,26 @@ func checkSegment(segment string) error {
 
 // Key returns the form of the ID by which equal IDs are equal strings.
 func (id ID) Key() string { return strings.ToLower(string(id)) }
+
+// Lookup returns what a map has under an ID's Key. It makes the key in place: every check looks up
+// every ID several times.
+func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
+	var place [256]byte
+	key := place[:0]
+	for i := range len(id) {
+		c := id[i]
+		if c >= utf8.RuneSelf {
+			key = []byte(id.Key())
+			break
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		key = append(key, c)
+	}
+	found, there = in[string(key)]
+	return found, there
+}
 
 // Equal reports whether two IDs name the same resource: ARM compares without case.
 func (id ID) Equal(other ID) bool { return strings.EqualFold(string(id), string(other)) }

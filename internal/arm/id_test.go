@@ -94,3 +94,20 @@ func FuzzParseID(f *testing.F) {
 		}
 	})
 }
+
+// TestLookup: what Key finds in a map, Lookup finds, however the ID is spelled.
+func TestLookup(t *testing.T) {
+	long := GroupID("sub", strings.Repeat("Long", 100))
+	for _, id := range []ID{"", "/subscriptions/A/resourceGroups/Shop-RG", "/subscriptions/a/resourceGroups/ÄPFEL-İK", long} {
+		in := map[string]int{id.Key(): 1}
+		for _, spelled := range []ID{id, ID(strings.ToLower(string(id))), ID(strings.ToUpper(string(id)))} {
+			want, wanted := in[spelled.Key()]
+			if got, there := Lookup(in, spelled); got != want || there != wanted {
+				t.Errorf("Lookup of %s finds %d, %t, and its Key %d, %t", spelled, got, there, want, wanted)
+			}
+		}
+		if _, there := Lookup(in, id+"x"); there {
+			t.Errorf("Lookup finds %s by another ID", id)
+		}
+	}
+}

@@ -36,14 +36,16 @@ func (w wanted) ids() []arm.ID {
 type listCost struct {
 	calls int // pages, and GETs of what the list should have shown and did not
 	until time.Time
+	took  time.Duration // the slowest page
 }
 
 // listMemory is for how long it is believed: tables come and go, and rights change.
 const listMemory = time.Hour
 
-// listWithin is how long a list of virtual networks may take before GETs take its place, and
-// hungMemory how long it is left alone then.
-const listWithin, hungMemory = 2 * time.Second, time.Minute
+// listWithin is how long a page of a list of virtual networks may take before GETs take its place, and
+// hungMemory how long the list is left alone then. A list that is only slow is waited for: it is tried
+// beside the GETs, and from then on may take slack times as long as it took.
+const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
 // never is the cost of a list that is refused.
 const never = math.MaxInt32
@@ -145,13 +147,16 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 		missing[w.id.Key()] = w
 	}
 	cost, gaveUp := 0, false
+	var slowest time.Duration
 	next := c.address(scope, "/providers/"+resourceType, version)
 	within := ctx
 	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for it
-		within = withCall(ctx, func(m *manner) { m.answer = listWithin })
+		within = withCall(ctx, func(m *manner) { m.answer = c.patienceOf(scope) })
 	}
 	for next != "" && len(missing) > 0 && !gaveUp {
+		asked := time.Now()
 		page, err := c.get(within, next)
+		slowest = max(slowest, time.Since(asked))
 		fault, fatal := asFault(err)
 		if fatal != nil {
 			return fatal
@@ -161,6 +166,7 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 			// It hangs, or its connection is cut, and GETs may work.
 			if fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0 {
 				c.learnFor(scope, resourceType, never, hungMemory)
+				go c.tryList(context.WithoutCancel(ctx), scope, resourceType, next)
 				return c.readEach(ctx, slices.Collect(maps.Values(missing)), tell)
 			}
 			if fault.Status == 0 || fault.late { // no other way will be answered either
@@ -215,7 +221,33 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 		tell(w, id, body, fault)
 	})
 	c.learn(scope, resourceType, cost)
+	c.learnTime(scope, resourceType, slowest)
 	return err
+}
+
+// tryList finds out whether a list that gave no answer in time hangs, or is slow: then it is used again.
+func (c *Client) tryList(ctx context.Context, scope arm.ID, resourceType, page string) {
+	asked := time.Now()
+	if _, err := c.get(ctx, page); err == nil {
+		c.learn(scope, resourceType, 1)
+		c.learnTime(scope, resourceType, time.Since(asked))
+	}
+}
+
+// patienceOf is how long a page of a scope's list of virtual networks may take.
+func (c *Client) patienceOf(scope arm.ID) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(max(listWithin, slack*c.lists[scope.Key()+" "+arm.TypeVNet].took), answerWithin)
+}
+
+// learnTime notes how long the slowest page of a list took.
+func (c *Client) learnTime(scope arm.ID, resourceType string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.lists[scope.Key()+" "+resourceType]
+	known.took = took
+	c.lists[scope.Key()+" "+resourceType] = known
 }
 
 // readEach reads documents by GETs.
@@ -262,7 +294,8 @@ func (c *Client) learn(scope arm.ID, resourceType string, calls int) {
 func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lists[scope.Key()+" "+resourceType] = listCost{calls: calls, until: time.Now().Add(believed)}
+	key := scope.Key() + " " + resourceType
+	c.lists[key] = listCost{calls: calls, until: time.Now().Add(believed), took: c.lists[key].took}
 }
 
 // maxPages bounds a list that never ends.

@@ -86,6 +86,7 @@ type call struct {
 	sent  chan struct{} // is closed when its turn has come,
 	left  time.Time     // and when that was
 	late  bool          // a caller has waited for it in vain
+	slow  time.Duration // how long it takes where that is known to be long
 	done  chan struct{}
 
 	// set before done is closed
@@ -177,10 +178,10 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.
 		return false, ctx.Err()
 	}
 	r.mu.Lock()
+	deadline := began.Add(max(wait, c.slow))
 	if c.late {
-		wait = min(wait, knownLate)
+		deadline = began.Add(min(wait, knownLate))
 	}
-	deadline := began.Add(wait)
 	if end := c.left.Add(knownLate); deadline.Before(end) {
 		deadline = end
 	}
@@ -305,8 +306,12 @@ func (r *reader) send(b *batch) {
 		r.expect(b, now)
 	}
 	ids := make([]arm.ID, 0, len(b.calls))
+	slow := time.Duration(0)
+	if b.key.kind == subnetDocuments {
+		slow = r.c.patienceOf(arm.ID("/subscriptions/" + b.key.subscription))
+	}
 	for _, c := range b.calls {
-		c.asked = now
+		c.asked, c.slow = now, slow
 		ids = append(ids, c.doc.id)
 	}
 	r.mu.Unlock()

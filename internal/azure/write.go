@@ -34,6 +34,9 @@ const (
 	backoff     = time.Second      // between attempts, doubled each time
 	backoffMax  = 30 * time.Second // and no longer than this
 	undoneLimit = 3                // accepted writes that were gone when read back
+	// busyAttempt is the attempt whose wait is the longest while another operation holds a resource up,
+	// 4 seconds: longer waits would leave the moments between operations to others, time and again.
+	busyAttempt = 2
 )
 
 // A call of a write that hangs is given up soon, and made again: its connection may be dead, and nothing is
@@ -69,7 +72,10 @@ type writing struct {
 }
 
 func (w *writing) run(ctx context.Context) error {
-	for attempt := range attempts {
+	for attempt := 0; attempt < attempts; attempt++ {
+		if w.busy() {
+			attempt = min(attempt, busyAttempt)
+		}
 		// Once something was sent, it has to be known how it went.
 		finish := policy.WithRetryOptions(ctx, firstRead)
 		if w.Sent != nil {
@@ -121,6 +127,12 @@ func (w *writing) run(ctx context.Context) error {
 		}
 	}
 	return w.last
+}
+
+// busy reports whether the last attempt ran into an operation that is running.
+func (w *writing) busy() bool {
+	var fault *Error
+	return errors.As(w.last, &fault) && fault.Code == "AnotherOperationInProgress"
 }
 
 // sent notes a document that may have taken effect.

@@ -92,6 +92,9 @@ var usualSurge = Surge{Percent: 10}
 
 // SurgeOf is the surge of a pool: what its maxSurge says, or what AKS takes where it says none.
 func SurgeOf(maxSurge string) Surge {
+	if maxSurge == "" {
+		return usualSurge
+	}
 	if surge, err := ParseSurge(maxSurge); err == nil {
 		return surge
 	}

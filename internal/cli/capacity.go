@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -139,17 +138,6 @@ func prefixOrLength(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// capacityAnswer is what -o json says (docs/json.md).
-type capacityAnswer struct {
-	Fits  []fitAnswer      `json:"fits,omitempty"`
-	Needs []capacity.Sizes `json:"needs,omitempty"`
-}
-
-type fitAnswer struct {
-	capacity.Fit
-	Enough *bool `json:"enough,omitempty"`
-}
-
 func (a *app) runCapacity(o capacityOptions) error {
 	setups, err := o.setups()
 	if err != nil {
@@ -159,7 +147,7 @@ func (a *app) runCapacity(o capacityOptions) error {
 	if err != nil {
 		return err
 	}
-	var answer capacityAnswer
+	answer := report.Capacity{Formulas: o.formulas}
 	needed, fits := o.need != (capacity.Need{}), false
 	for _, s := range setups {
 		if needed {
@@ -168,7 +156,7 @@ func (a *app) runCapacity(o capacityOptions) error {
 			fits = fits || o.subnet == "" && sizes.TooMuch == ""
 		}
 		if o.subnet != "" {
-			fit := fitAnswer{Fit: s.Fits()}
+			fit := report.Fit{Fit: s.Fits()}
 			enough := fit.Nodes > 0
 			if needed {
 				enough = fit.Meets(o.need)
@@ -178,66 +166,14 @@ func (a *app) runCapacity(o capacityOptions) error {
 			answer.Fits = append(answer.Fits, fit)
 		}
 	}
-	var tables []report.Table
-	if len(answer.Fits) > 0 {
-		table := fitTable(answer.Fits, needed, o.formulas)
-		if o.podSubnet == "" && (o.plugin == "all" || strings.HasPrefix(o.plugin, "pod-subnet")) {
-			table.Lines = append(table.Lines, "Without --pod-subnet, pod-subnet and pod-subnet-static count the nodes' subnet only.")
-		}
-		tables = append(tables, table)
+	if o.podSubnet == "" && (o.plugin == "all" || strings.HasPrefix(o.plugin, "pod-subnet")) {
+		answer.Note = "Without --pod-subnet, pod-subnet and pod-subnet-static count the nodes' subnet only."
 	}
-	if len(answer.Needs) > 0 {
-		tables = append(tables, needTable(answer.Needs))
-	}
-	for i, table := range tables {
-		table.Value = answer
-		if format == report.JSON && i > 0 {
-			break // it is all in one object
-		}
-		if i > 0 && format != report.Short {
-			fmt.Fprintln(w)
-		}
-		if err := table.Write(w, format, style); err != nil {
-			return err
-		}
+	if err := answer.Write(w, format, style); err != nil {
+		return err
 	}
 	if !fits {
 		return attention
 	}
 	return nil
-}
-
-func fitTable(fits []fitAnswer, needed, formulas bool) report.Table {
-	t := report.Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "pods", "limited by"}}
-	if needed {
-		t.Header = append(t.Header, "enough")
-	}
-	for _, f := range fits {
-		row := []string{string(f.Plugin), strconv.Itoa(f.MaxPods), strconv.Itoa(f.Nodes), strconv.Itoa(f.Surge), strconv.Itoa(f.Pods), f.LimitedBy}
-		if f.Enough != nil {
-			row = append(row, map[bool]string{true: "yes", false: "no"}[*f.Enough])
-		}
-		t.Rows = append(t.Rows, row)
-		if formulas {
-			for _, l := range f.Limits {
-				t.Lines = append(t.Lines, fmt.Sprintf("%s: at most %d nodes by %s: %s", f.Plugin, l.Nodes, l.What, l.Formula))
-			}
-		}
-	}
-	return t
-}
-
-func needTable(needs []capacity.Sizes) report.Table {
-	t := report.Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "addresses", "subnet", "pod subnet", "pod CIDR", "too much for"}}
-	length := func(bits int) string {
-		if bits == 0 {
-			return "-"
-		}
-		return "/" + strconv.Itoa(bits)
-	}
-	for _, n := range needs {
-		t.Rows = append(t.Rows, []string{string(n.Plugin), strconv.Itoa(n.MaxPods), strconv.Itoa(n.Nodes), strconv.Itoa(n.Surge),
-			strconv.Itoa(n.SubnetAddresses), length(n.Subnet), length(n.PodSubnet), length(n.PodCIDR), n.TooMuch})
-	}
-	return t
 }

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,8 +57,8 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	start := time.Now()
-	show := demoText{w: w, style: style}
-	scenes, good, elapsed := 0, 0, time.Duration(0)
+	show := &report.Demo{W: w, Format: format, Style: style}
+	elapsed := time.Duration(0)
 	var unwritten error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -76,21 +73,14 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 			}
 			return keeper.New(client, configs, keeper.Options{}), nil
 		},
-		Started: func(info emulator.Info, names emulator.Demo) {
-			if format == report.Text {
-				unwritten = show.started(info, names)
-			}
+		Started: func(info emulator.Info, d emulator.Demo) {
+			unwritten = show.Started(report.Stage{Address: info.HTTPS, Cluster: d.Cluster.Short(), ClusterTable: d.ClusterTable.Short(),
+				NodeSubnet: d.NodeSubnet.Short(), GatewaySubnet: d.GatewaySubnet.Short(), GatewayTable: d.GatewayTable.Short()})
 		},
 		Scene: func(s demo.Scene) {
-			scenes, elapsed = scenes+1, time.Since(start)
-			if s.OK {
-				good++
-			}
-			if format == report.JSON {
-				unwritten = errors.Join(unwritten, writeLine(w, sceneLine{s.Name, s.OK, s.Elapsed.Milliseconds(), s.Reads, s.Writes, s.Polls, s.Detail}))
-			} else {
-				unwritten = errors.Join(unwritten, show.scene(s))
-			}
+			elapsed = time.Since(start)
+			unwritten = errors.Join(unwritten, show.Scene(report.Scene{Name: s.Name, Title: s.Title, OK: s.OK, Changes: s.Changes, Detail: s.Detail,
+				Elapsed: s.Elapsed, ARM: report.Calls{Reads: s.Reads, Writes: s.Writes, Polls: s.Polls}}))
 			if unwritten != nil {
 				stop()
 			}
@@ -103,7 +93,7 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 				_, err := fmt.Fprintln(a.err, line)
 				return err
 			}
-			return show.write("", line)
+			return show.Say(line)
 		})
 		if err != nil {
 			return err
@@ -121,87 +111,11 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 	if err != nil {
 		return err
 	}
-	if format == report.JSON {
-		if err := writeLine(w, summaryLine{"summary", ok, scenes, scenes - good, elapsed.Milliseconds()}); err != nil {
-			return err
-		}
-	} else if err := show.summary(ok, scenes, good, elapsed); err != nil {
+	if err := show.Summary(ok, elapsed); err != nil {
 		return err
 	}
 	if !ok {
 		return exitCode(1)
 	}
 	return nil
-}
-
-// sceneLine and summaryLine are the demo's JSON lines (docs/json.md).
-type sceneLine struct {
-	Scene     string `json:"scene"`
-	OK        bool   `json:"ok"`
-	ElapsedMs int64  `json:"elapsedMs"`
-	ARMReads  int    `json:"armReads"`
-	ARMWrites int    `json:"armWrites"`
-	ARMPolls  int    `json:"armPolls"`
-	Detail    string `json:"detail"`
-}
-
-type summaryLine struct {
-	Scene     string `json:"scene"`
-	OK        bool   `json:"ok"`
-	Scenes    int    `json:"scenes"`
-	Failed    int    `json:"failed"`
-	ElapsedMs int64  `json:"elapsedMs"`
-}
-
-// writeLine writes one JSON object on a line.
-func writeLine(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
-// demoText shows the demo to a person.
-type demoText struct {
-	w     io.Writer
-	style report.Style
-}
-
-func (t demoText) started(info emulator.Info, d emulator.Demo) error {
-	rows := [][]string{
-		{"  cluster", d.Cluster.Short(), "kubenet, 3 nodes, pod CIDR 10.244.0.0/16"},
-		{"  its route table", d.ClusterTable.Short(), "brought; also leads 0.0.0.0/0 to a firewall"},
-		{"  node subnet", d.NodeSubnet.Short(), "brought"},
-		{"  gateway subnet", d.GatewaySubnet.Short(), "an Application Gateway, with a table of its own: " + d.GatewayTable.Short()},
-	}
-	lines := append([]string{"A local Azure listens on " + info.HTTPS + ", and in it are:"}, report.Columns(rows)...)
-	return t.write(lines...)
-}
-
-func (t demoText) scene(s demo.Scene) error {
-	mark, paint := "ok  ", t.style.Green
-	if !s.OK {
-		mark, paint = "FAIL", t.style.Red
-	}
-	lines := []string{"", fmt.Sprintf("%s %s  %s", paint(mark), t.style.Bold(s.Name), s.Title)}
-	for _, line := range report.ChangeLines(s.Changes, t.style) {
-		lines = append(lines, "       "+line)
-	}
-	return t.write(append(lines,
-		"     "+s.Detail,
-		"     "+t.style.Dim(report.Duration(s.Elapsed)+"; ARM: "+report.Calls{Reads: s.Reads, Writes: s.Writes, Polls: s.Polls}.String()))...)
-}
-
-func (t demoText) summary(ok bool, scenes, good int, elapsed time.Duration) error {
-	text := fmt.Sprintf("%d of %d scenes ok in %s.", good, scenes, report.Duration(elapsed))
-	if ok {
-		text = t.style.Green(text)
-	} else {
-		text = t.style.Red(text)
-	}
-	return t.write("", text)
-}
-
-func (t demoText) write(lines ...string) error {
-	_, err := io.WriteString(t.w, strings.Join(lines, "\n")+"\n")
-	return err
 }

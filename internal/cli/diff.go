@@ -98,9 +98,9 @@ func (a *app) runDiff(o diffOptions) error {
 		}
 		cluster.PodCIDRs = append(cluster.PodCIDRs, p)
 	}
-	s := inventory.NewSnapshot()
-	known := s.Learn(cluster.ID)
-	known.AnyHop = len(o.nodeSubnets) == 0
+	known := &plan.Remembered{Settled: map[netip.Prefix]netip.Addr{}}
+	s := plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{cluster.ID.Key(): known},
+		AnyHop: len(o.nodeSubnets) == 0}
 	for _, text := range o.nodeSubnets {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -119,10 +119,10 @@ func (a *app) runDiff(o diffOptions) error {
 		Targets:      []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
-	known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
-	known.Settled = map[netip.Prefix]netip.Addr{}
+	nics := &inventory.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
+	s.Learn(cluster.ID).NICs = nics
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
-		known.NICs.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
+		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
 	if !plan.Carries(s, &doc, source) {
 		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n", source.ID.Short(), strings.Join(o.podCIDRs, " or "))

@@ -109,10 +109,7 @@ func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d 
 		if whole {
 			return nil
 		}
-		if _, err := io.WriteString(w, "\n"); err != nil {
-			return err
-		}
-		return r.Write(w, format, style)
+		return r.WriteBelow(w, format, style)
 	})
 	if err != nil {
 		return d, err
@@ -127,7 +124,7 @@ func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d 
 		return left, report.Fixed{Diagnosis: d, Fixes: made, Left: left.Findings}.Write(w)
 	}
 	if made != nil {
-		_, err = fmt.Fprintf(w, "\nNow: %s.\n", left.Sentence())
+		err = left.WriteBelow(w)
 	}
 	return left, err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,19 +38,13 @@ func (a *app) newExplain() *cobra.Command {
 }
 
 func (a *app) listCodes() error {
-	t := report.Table{Header: []string{"code", "severity", "what"}}
-	for _, d := range finding.All() {
-		t.Rows = append(t.Rows, []string{string(d.Code), d.Severity.String(), d.Title})
-	}
-	return t.Write(a.out, report.Text, report.Style{Color: colour(a.out)})
+	return report.WriteCodes(a.out, finding.All(), report.Style{Color: colour(a.out)})
 }
 
 func (a *app) explain(code finding.Code) error {
 	for _, d := range finding.All() {
 		if d.Code == code {
-			style := report.Style{Color: colour(a.out)}
-			_, err := io.WriteString(a.out, fmt.Sprintf("%s (%s): %s\n\n%s\n\nWhat to do: %s\n", style.Bold(string(d.Code)), d.Severity, d.Title, d.Meaning, d.Remedy))
-			return err
+			return report.WriteCode(a.out, d, report.Style{Color: colour(a.out)})
 		}
 	}
 	return fmt.Errorf("no finding has the code %q: routekeeper explain lists them", code)

@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -31,20 +31,11 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 		return err
 	}
 	growth := capacity.Grow(pools)
-	t := report.Table{Header: []string{"pool", "nodes", "at most", "for upgrades", "limited by", "autoscaler", "enough"}, Lines: unseen, Value: map[string]any{"pools": growth}}
-	short := false
-	for _, g := range growth {
-		row := []string{g.Pool, strconv.Itoa(g.Nodes), strconv.Itoa(g.Most), strconv.Itoa(g.Surge), g.LimitedBy, "-", "-"}
-		if g.Enough != nil {
-			row[5], row[6] = strconv.Itoa(g.Autoscaler), map[bool]string{true: "yes", false: "no"}[*g.Enough]
-			short = short || !*g.Enough
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	if err := t.Write(w, format, style); err != nil {
+	if err := (report.Growth{Pools: growth, Unseen: unseen}).Write(w, format, style); err != nil {
 		return err
 	}
-	if short {
+	short := func(g capacity.Growth) bool { return g.Enough != nil && !*g.Enough }
+	if slices.ContainsFunc(growth, short) {
 		return attention
 	}
 	return nil

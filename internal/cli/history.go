@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -105,22 +104,15 @@ func (a *app) runHistory(o historyOptions) error {
 		return err
 	}
 	entries := []history.Entry{}
+	shown := report.History{Limit: o.limit}
 	if err := o.each(q, func(e history.Entry) error {
-		entries = append(entries, e)
+		entries, shown.Checks = append(entries, e), append(shown.Checks, pastReport(e))
 		return nil
 	}); err != nil {
 		return err
 	}
-	table := report.Table{Header: []string{"id", "when", "woken by", "clusters", "what"}, Value: map[string]any{"rounds": entries}}
-	for _, e := range entries {
-		table.Rows = append(table.Rows, []string{strconv.FormatInt(e.ID, 10), when(e.Started), wokenBy(e), strings.Join(clustersOf(e), ", "), summary(e)})
-	}
-	if len(entries) == 0 {
-		table.Lines = []string{"No such round is recorded."}
-	} else if len(entries) == o.limit {
-		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.", o.limit)}
-	}
-	return table.Write(w, format, style)
+	shown.Value = map[string]any{"rounds": entries}
+	return shown.Write(w, format, style)
 }
 
 func (a *app) runHistoryShow(o historyOptions, number string) error {
@@ -136,9 +128,9 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 	if err := o.each(history.Query{ID: id}, func(e history.Entry) error {
 		found = true
 		if format == report.JSON {
-			return report.Table{Value: e}.Write(w, format, style)
+			return report.WriteJSON(w, e)
 		}
-		return pastRound(e).Write(w, format, style)
+		return pastReport(e).Write(w, format, style)
 	}); err != nil {
 		return err
 	}
@@ -157,9 +149,8 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(report.Safe(w, report.JSON, report.Style{}))
-	e.SetEscapeHTML(false)
-	return o.each(q, func(entry history.Entry) error { return e.Encode(entry) })
+	w = report.Safe(w, report.JSON, report.Style{})
+	return o.each(q, func(e history.Entry) error { return report.WriteJSON(w, e) })
 }
 
 // query is what the flags ask for.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -94,33 +93,13 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if _, err := source.Apply(edits); err != nil {
 		return fmt.Errorf("nothing is changed, because the repair would break the code: %w", err)
 	}
-	left := 0
+	told := report.Repairs{Found: len(findings), Files: len(edits), Written: write, Next: "run terraform plan again, and check it"}
 	for i, f := range findings {
 		if why[i] != "" {
-			left++
-			fmt.Fprintf(a.err, "left: %s: %s\n", report.FindingLine(f), report.Plain(why[i]))
-			if f.Fix != "" {
-				fmt.Fprintf(a.err, "  next: %s\n", report.Plain(f.Fix))
-			}
+			told.Left = append(told.Left, report.LeftFinding(f, why[i]))
 		}
 	}
-	for _, e := range edits {
-		if err := a.show(e, write); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(findings) == 0:
-		fmt.Fprintln(a.err, "nothing to repair")
-	case len(edits) > 0 && !write:
-		fmt.Fprintf(a.err, "%s to change: --write changes them\n", report.Count(len(edits), "file"))
-	case len(edits) > 0:
-		fmt.Fprintf(a.err, "%s changed: run terraform plan again, and check it\n", report.Count(len(edits), "file"))
-	}
-	if left > 0 || len(edits) > 0 && !write {
-		return attention
-	}
-	return nil
+	return a.showRepairs(told, edits)
 }
 
 // fixTemplate repairs an ARM template.
@@ -168,28 +147,30 @@ func wholeFile(name string) (iac.File, error) {
 	return iac.File{Name: inside, Data: data}, nil
 }
 
-// showFix says what was repaired and what was left, and shows or writes it.
+// showFix says what was repaired in a template and what was left, and shows or writes it.
 func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
+	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true, Written: write, Next: next}
 	for _, line := range fix.Left {
-		fmt.Fprintf(a.err, "left: %s\n", report.Plain(line))
+		told.Left = append(told.Left, report.Plain(line))
 	}
+	var edits []iac.Edit
 	if len(fix.Done) > 0 {
-		if err := a.show(fix.Edit, write); err != nil {
+		edits = []iac.Edit{fix.Edit}
+	}
+	told.Files = len(edits)
+	return a.showRepairs(told, edits)
+}
+
+// showRepairs says what is repaired and what is left, and shows or writes it.
+func (a *app) showRepairs(told report.Repairs, edits []iac.Edit) error {
+	fmt.Fprint(a.err, told.Before())
+	for _, e := range edits {
+		if err := a.show(e, told.Written); err != nil {
 			return err
 		}
 	}
-	for _, line := range fix.Done {
-		fmt.Fprintf(a.err, "repaired: %s\n", report.Plain(line))
-	}
-	switch {
-	case len(fix.Done)+len(fix.Left) == 0:
-		fmt.Fprintln(a.err, "nothing to repair")
-	case len(fix.Done) > 0 && !write:
-		fmt.Fprintln(a.err, "a file to change: --write changes it")
-	case len(fix.Done) > 0:
-		fmt.Fprintf(a.err, "a file changed: %s\n", next)
-	}
-	if len(fix.Left) > 0 || len(fix.Done) > 0 && !write {
+	fmt.Fprint(a.err, told.After())
+	if told.Pending() {
 		return attention
 	}
 	return nil
@@ -204,7 +185,7 @@ func (a *app) show(e iac.Edit, write bool) error {
 	root, _ := rootOf(here)
 	path := filepath.Join(root, filepath.FromSlash(e.File))
 	name := relativeTo(here, path)
-	if _, err := a.out.Write(diff.Diff(name, e.Before, name, e.After)); err != nil || !write {
+	if _, err := a.out.Write(report.Diff(name, e.Before, e.After)); err != nil || !write {
 		return err
 	}
 	info, err := os.Stat(path)

@@ -111,7 +111,7 @@ func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, co
 	if err := read(ctx, inventory.Wanted{Subnets: observe.Untried(s, subnets), Tables: observe.Tables(s, configs, nil)}); err != nil {
 		return err
 	}
-	sources, err := observe.Sources(ctx, s, configs, plan.TakenBy(configs), read)
+	sources, err := observe.Sources(ctx, plan.Facts{Snapshot: s}, configs, plan.TakenBy(configs), read)
 	if err != nil {
 		return err
 	}

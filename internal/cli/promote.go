@@ -79,14 +79,9 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	if err != nil {
 		return err
 	}
-	told := report.Promotion{Cluster: p.config.Metadata.Name, Edits: p.edits}
+	told := report.Promotion{Cluster: p.config.Metadata.Name, Edits: p.edits, AsItIs: p.asItIs(o)}
 	if len(p.edits) == 0 {
-		told.Edits = []config.Edit{}
-		if format == report.JSON {
-			return told.WriteJSON(w)
-		}
-		_, err := fmt.Fprintf(w, "Nothing to promote: %s.\n", p.asItIs(o))
-		return err
+		return told.Write(w, format, style)
 	}
 	progress := a.progress(ctx, "checking what enforcing would do now")
 	defer progress.stop()
@@ -102,10 +97,7 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	}
 	told.Plan = roundReport(ofCluster(round, told.Cluster), 1)
 	if format == report.Text {
-		if err := told.Plan.Write(w, format, style); err != nil {
-			return err
-		}
-		if err := told.WriteEdits(w, style); err != nil {
+		if err := told.Write(w, format, style); err != nil {
 			return err
 		}
 	}
@@ -118,7 +110,7 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 		told.Written = err == nil
 	}
 	if format == report.JSON {
-		err = errors.Join(told.WriteJSON(w), err)
+		err = errors.Join(told.Write(w, format, style), err)
 	}
 	switch {
 	case err != nil:
@@ -219,8 +211,7 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 }
 
 // asItIs says of a config that has nothing to promote what it says.
-func (p *promotion) asItIs(o promoteOptions) string {
-	var says []string
+func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	if len(o.targets) == 0 {
 		c := p.config
 		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name, c.Spec.Guard.Mode))
@@ -231,7 +222,7 @@ func (p *promotion) asItIs(o promoteOptions) string {
 			says = append(says, fmt.Sprintf("the policy of %s is %s", table, t.Policy))
 		}
 	}
-	return strings.Join(says, ", ")
+	return says
 }
 
 // ofCluster is what a round says of one cluster, and of none in particular.

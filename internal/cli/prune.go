@@ -106,7 +106,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return plan.New(s, configs).Prune(tables), nil
+		return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), nil
 	})
 	progress.stop()
 	if err != nil && len(round.Changes) == 0 {

@@ -2,17 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -69,14 +65,6 @@ Exit code 0: delivered, or out of sight; 1: an error; 2: dropped, in one directi
 	return cmd
 }
 
-// traceAnswer is what -o json says (docs/json.md).
-type traceAnswer struct {
-	From  trace.Endpoint `json:"from"`
-	To    trace.Endpoint `json:"to"`
-	There trace.Way      `json:"there"`
-	Back  trace.Way      `json:"back"`
-}
-
 func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error {
 	options, err := a.packets(o)
 	if err != nil {
@@ -101,9 +89,22 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	progress.stop()
 	t := trace.New(e.Snapshot, options)
 	if o.all {
-		return traceAll(t.All(e.Clusters...), w, format, style)
+		m := report.Matrix{Matrix: t.All(e.Clusters...)}
+		return dropped(m.Dropped > 0, m.Write(w, format, style))
 	}
-	return traceWays(t, args[0], args[1], w, format, style)
+	ways, err := waysBetween(t, args[0], args[1])
+	if err != nil {
+		return err
+	}
+	return dropped(ways.Dropped(), ways.Write(w, format, style))
+}
+
+// dropped is the exit code of a trace that was written, or could not be.
+func dropped(any bool, err error) error {
+	if err == nil && any {
+		return attention
+	}
+	return err
 }
 
 // packets are the options of package trace.
@@ -132,112 +133,14 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	return out, nil
 }
 
-// traceWays shows the ways between two ends.
-func traceWays(t *trace.Tracer, fromText, toText string, w io.Writer, format report.Format, style report.Style) error {
-	var answer traceAnswer
-	var err error
-	if answer.From, err = t.Resolve(fromText); err != nil {
-		return fmt.Errorf("FROM: %w", err)
+// waysBetween follows a packet between two ends, and its answer.
+func waysBetween(t *trace.Tracer, from, to string) (ways report.Ways, err error) {
+	if ways.From, err = t.Resolve(from); err != nil {
+		return ways, fmt.Errorf("FROM: %w", err)
 	}
-	if answer.To, err = t.Resolve(toText); err != nil {
-		return fmt.Errorf("TO: %w", err)
+	if ways.To, err = t.Resolve(to); err != nil {
+		return ways, fmt.Errorf("TO: %w", err)
 	}
-	answer.There, answer.Back = t.Ways(answer.From, answer.To)
-	if format == report.JSON {
-		err = encodeLine(w, answer)
-	} else {
-		_, err = io.WriteString(w, wayText("there", answer.There, answer.From, answer.To, style)+"\n"+wayText("back", answer.Back, answer.To, answer.From, style))
-	}
-	if err != nil {
-		return err
-	}
-	if answer.There.Verdict == trace.Dropped || answer.Back.Verdict == trace.Dropped {
-		return attention
-	}
-	return nil
-}
-
-func encodeLine(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
-// traceAll shows what is broken among all pairs.
-func traceAll(m trace.Matrix, w io.Writer, format report.Format, style report.Style) error {
-	var err error
-	if format == report.JSON {
-		err = encodeLine(w, m)
-	} else {
-		_, err = io.WriteString(w, matrixText(m, style))
-	}
-	if err == nil && m.Dropped > 0 {
-		return attention
-	}
-	return err
-}
-
-// matrixText is a sentence and then the causes, worst first, with the ends as far as they fit a line.
-func matrixText(m trace.Matrix, style report.Style) string {
-	text, paint := fmt.Sprintf("all of %s are delivered", report.Count(m.Pairs, "pair")), style.Green
-	if m.Delivered < m.Pairs {
-		text, paint = fmt.Sprintf("of %s %d are delivered, %d dropped, %d unknown", report.Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold
-	}
-	if m.Pairs == 0 {
-		text, paint = "no node's pods are known: there is nothing to trace", style.Bold
-	}
-	text = paint(text) + "\n"
-	for _, b := range m.Broken {
-		direction := ""
-		if b.Answer {
-			direction = ", the answer"
-		}
-		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)), report.Count(b.Pairs, "pair"), b.Kind, direction, report.Plain(b.Why))
-		text += fmt.Sprintf("  from %s to the pods of %s\n", report.Plain(some(b.From)), report.Plain(some(b.To)))
-		text += style.Dim("  see: "+finding.Command("routekeeper trace %s %s", b.Example[0], b.Example[1]).String()) + "\n"
-	}
-	for _, u := range m.Unseen {
-		text += style.Dim("not seen: "+u) + "\n"
-	}
-	return text
-}
-
-// some lists a few names, and how many more there are.
-func some(names []string) string {
-	if len(names) <= 4 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
-}
-
-func verdictPaint(v trace.Verdict, style report.Style) func(string) string {
-	return map[trace.Verdict]func(string) string{trace.Delivered: style.Green, trace.Dropped: style.Red, trace.Leaves: style.Yellow, trace.Unknown: style.Yellow}[v]
-}
-
-func wayText(direction string, way trace.Way, from, to trace.Endpoint, style report.Style) string {
-	named := func(a netip.Addr, e trace.Endpoint) string {
-		if e.What == "" || a != e.Addr {
-			return a.String()
-		}
-		return a.String() + " (" + e.What + ")"
-	}
-	text := style.Bold(fmt.Sprintf("%s: %s -> %s", direction, named(way.From, from), named(way.To, to))) + "\n"
-	rows := make([][]string, len(way.Hops))
-	for i, h := range way.Hops {
-		rows[i] = []string{fmt.Sprintf("  %d. %s", i+1, h.At), h.What, style.Dim(h.Route)}
-	}
-	for i, line := range report.Columns(rows) {
-		text += line + "\n"
-		if h := way.Hops[i]; h.Because != "" {
-			text += style.Dim("     route: "+h.Because) + "\n"
-		}
-		for _, r := range way.Hops[i].Filters {
-			text += style.Dim("     "+map[bool]string{true: "in", false: "out"}[r.Inbound]+": "+r.Why) + "\n"
-		}
-	}
-	text += "  " + verdictPaint(way.Verdict, style)(string(way.Verdict)) + ": " + report.Plain(way.Why) + "\n"
-	for _, u := range way.Unseen {
-		text += style.Dim("  not seen: "+u) + "\n"
-	}
-	return text
+	ways.There, ways.Back = t.Ways(ways.From, ways.To)
+	return ways, nil
 }

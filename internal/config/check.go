@@ -131,20 +131,25 @@ func PodCIDR(text string) (netip.Prefix, error) {
 	if err != nil {
 		return p, fmt.Errorf("%s is not a prefix, expected one such as 10.244.0.0/16", quoted(text))
 	}
+	return p, CheckPodCIDR(p)
+}
+
+// CheckPodCIDR reports why a prefix cannot be meant as a pod CIDR; nil where it can.
+func CheckPodCIDR(p netip.Prefix) error {
 	if p != p.Masked() {
-		return p, fmt.Errorf("%s has bits set behind its mask, expected %s", p, p.Masked())
+		return fmt.Errorf("%s has bits set behind its mask, expected %s", p, p.Masked())
 	}
 	widest := widestPodCIDR4
 	if p.Addr().Is6() {
 		widest = widestPodCIDR6
 	}
 	if p.Bits() < widest {
-		return p, fmt.Errorf("%s is too wide for a pod CIDR, expected /%d or longer", p, widest)
+		return fmt.Errorf("%s is too wide for a pod CIDR, expected /%d or longer", p, widest)
 	}
 	if p.Addr().Is4() && p.Bits() > 24 {
-		return p, fmt.Errorf("%s is smaller than the pod CIDR of one node, expected /24 or shorter", p)
+		return fmt.Errorf("%s is smaller than the pod CIDR of one node, expected /24 or shorter", p)
 	}
-	return p, nil
+	return nil
 }
 
 func (d *document) checkGuard() error {

@@ -19,14 +19,14 @@ const nearly = 90
 // says counts as well.
 func addresses(p *patient) []finding.Finding {
 	found, full := p.subnetsRunOut()
-	pools, _, err := Pools(p.s, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
+	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
 	if err != nil {
 		return found
 	}
 	for i, g := range capacity.GrowAtMaximum(pools) {
 		pool := p.cluster.Pools[i]
 		most := max(g.Autoscaler, g.Nodes)
-		subnets := []arm.ID{nodeSubnet(p.s, p.cluster, pool), pool.PodSubnet}
+		subnets := []arm.ID{nodeSubnet(p.s.Snapshot, p.cluster, pool), pool.PodSubnet}
 		if g.Most >= most || !strings.Contains(g.LimitedBy, "subnet") && !strings.Contains(g.LimitedBy, "pod CIDR") || full[subnets[0].Key()] || full[subnets[1].Key()] {
 			continue
 		}
@@ -46,7 +46,7 @@ func addresses(p *patient) []finding.Finding {
 func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
-		ids = append(ids, nodeSubnet(p.s, p.cluster, pool), pool.PodSubnet)
+		ids = append(ids, nodeSubnet(p.s.Snapshot, p.cluster, pool), pool.PodSubnet)
 	}
 	full = map[string]bool{}
 	for _, id := range inventory.SortIDs(ids) {

@@ -40,7 +40,7 @@ func TestPoolWithoutTable(t *testing.T) {
 
 	healthy(t).secondPool(object{"routeTable": link(shopTable)}).finds()
 	// The subnet of all pools has lost it: that is another thing.
-	healthy(t).unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	healthy(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 	// A guarded subnet that shares the table is no pool's.
 	w := healthy(t).unset(appgw, "routeTable")
 	w.c.Configs[0].Spec.Guard.Subnets[0].RouteTableID = string(shopTable)

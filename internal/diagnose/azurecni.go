@@ -33,7 +33,7 @@ func subnetRoles(p *patient) []finding.Finding {
 		return subnet
 	}
 	for _, pool := range p.cluster.Pools {
-		if subnet := once(nodeSubnet(p.s, p.cluster, pool), "nodes"); subnet != nil {
+		if subnet := once(nodeSubnet(p.s.Snapshot, p.cluster, pool), "nodes"); subnet != nil {
 			for _, service := range subnet.Delegations {
 				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) { // it is used twice then, which is said below
 					found = append(found, p.delegated(subnet, "node", service))

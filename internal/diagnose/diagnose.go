@@ -43,7 +43,7 @@ type Case struct {
 // patient is one cluster under diagnosis, with what the checks ask about first.
 type patient struct {
 	*Case
-	s       *inventory.Snapshot
+	s       plan.Facts // nothing is remembered
 	cluster *inventory.Cluster
 	config  *v1alpha1.ClusterRoutes // nil for clusters that keep no pod routes in a table
 	name    string                  // the config's, or the cluster's own
@@ -100,7 +100,7 @@ func Check(c Case) []finding.Finding {
 		c.File = finding.Command("routes.yaml")
 	}
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
-	found := append(c.keeping(), plan.New(c.Snapshot, c.Configs).Orphans()...)
+	found := append(c.keeping(), plan.New(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Orphans()...)
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {
@@ -119,15 +119,16 @@ func Check(c Case) []finding.Finding {
 
 // keeping finds what is not as the configs want it, and says how it is put right.
 func (c *Case) keeping() []finding.Finding {
-	found := slices.Clone(plan.Watch(c.Snapshot, c.Configs).Findings)
+	found := slices.Clone(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings)
 	for i, f := range found {
-		if f.Code != finding.TargetDrift || !plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)) {
-			continue
-		}
-		if c.Proposed {
+		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
+		case f.Code != finding.TargetDrift:
+		case kept && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
-		} else {
+		case kept:
 			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
+		case !c.Proposed:
+			found[i] = f.WithFix("routekeeper promote %s -f %s", f.Cluster, c.File)
 		}
 	}
 	return found
@@ -148,11 +149,11 @@ func (c *Case) patient(id arm.ID) *patient {
 	if cluster == nil {
 		return nil
 	}
-	p := &patient{Case: c, s: c.Snapshot, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster), nics: c.nicsOf[cluster.NodeGroup().Key()]}
+	p := &patient{Case: c, s: plan.Facts{Snapshot: c.Snapshot}, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster), nics: c.nicsOf[cluster.NodeGroup().Key()]}
 	for i := range c.Configs {
 		if id.Equal(arm.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
-			p.source = plan.Discover(c.Snapshot, p.config, plan.TakenBy(c.Configs))
+			p.source = plan.Discover(p.s, p.config, plan.TakenBy(c.Configs))
 			p.table = c.Snapshot.Table(p.source.Table)
 		}
 	}

@@ -31,7 +31,7 @@ func checkFilters(p *patient) []finding.Finding {
 	at := func(e end) *trace.Filters {
 		key := e.subnet.ID.Key()
 		if filters[key] == nil {
-			filters[key] = trace.FiltersOf(p.s, e.subnet.ID, nil)
+			filters[key] = trace.FiltersOf(p.s.Snapshot, e.subnet.ID, nil)
 		}
 		return filters[key]
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // rule is one of a network security group: allow or deny.
@@ -63,7 +62,7 @@ func TestFilterBlocksPods(t *testing.T) {
 	alone.set(nodes, "ipConfigurations", list{link(nicID(0) + "/ipConfigurations/ipconfig1")}).finds()
 
 	// Where the table is lost the default rules deny pods as well: that follows.
-	healthy(t).unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	healthy(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 }
 
 func TestFilterOfGateway(t *testing.T) {

@@ -116,7 +116,7 @@ func TestEgress(t *testing.T) {
 	udr().routes(shopTable, append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds(finding.EgressRouteMissing)
 	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing), "the subnet has none", "--route-table TABLE")
 	// Where the association is known to be lost, that is the cause.
-	udr().unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost)
+	udr().unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 
 	// A gateway may have learned one.
 	withGateway := func() *world {

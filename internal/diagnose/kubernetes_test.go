@@ -21,8 +21,7 @@ func TestNetworkUnavailable(t *testing.T) {
 	unread := func() *world {
 		return lone(t).without(shopTable).also(func(s *inventory.Snapshot) {
 			s.Unread[shopTable.Key()] = inventory.Unread{ID: shopTable, Status: 403, Code: "AuthorizationFailed"}
-			s.Learn(shop).LastTable = shopTable
-		})
+		}).names(shopTable)
 	}
 	f = unread().kubernetes().node(1, marked).finds(finding.NetworkUnavailable, finding.ReadFailed)
 	is(t, f, finding.Error)

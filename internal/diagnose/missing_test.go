@@ -29,10 +29,10 @@ func TestNodeWithoutRoute(t *testing.T) {
 	says(t, f, "10.244.2.0/24", "NetworkUnavailable is true (NoRouteCreated)")
 	lacking(t).kubernetes().node(2, func(n *inventory.Node) { n.NetworkUnavailable = nil }).finds(finding.NodeWithoutRoute)
 	// A table without any is the same, and says more than that it reads empty.
-	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
+	lone(t).routes(shopTable).names(shopTable).finds(finding.NodeWithoutRoute)
 
 	// Nor is it the targets' fault.
-	healthy(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.NodeWithoutRoute)
+	healthy(t).routes(shopTable).names(shopTable).finds(finding.NodeWithoutRoute)
 
 	// A surge node, or one that is being made: nothing shows its age.
 	surge := nicID(3)
@@ -57,7 +57,7 @@ func TestNodeWithoutRoute(t *testing.T) {
 	// Where the table is not the cluster's for certain, nothing is said of what it lacks.
 	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true }).finds(finding.SourceEmpty)
 	// That the subnet has lost the table is another thing, and neither hides the other.
-	lacking(t).unset(nodes, "routeTable").also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.AssociationLost, finding.NodeWithoutRoute)
+	lacking(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost, finding.NodeWithoutRoute)
 	// Without the table nothing is said of its routes.
 	w := lacking(t).absent(shopTable).kubernetes().node(2, marked).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
@@ -87,7 +87,7 @@ func TestRouteUnnoticed(t *testing.T) {
 	f := lacking(t).kubernetes().finds(finding.RouteUnnoticed)
 	is(t, f, finding.Error)
 	says(t, f, nodeName(2), "10.244.2.0/24", "NetworkUnavailable is false (RouteCreated)")
-	lone(t).kubernetes().routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LastTable = shopTable }).finds(finding.RouteUnnoticed)
+	lone(t).kubernetes().routes(shopTable).names(shopTable).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
 
 	// The node's age does not matter: Kubernetes says that the route is there, and the table was read after that.

@@ -23,7 +23,7 @@ func (p *patient) nodeNetworks() []arm.ID {
 // routed reports whether a gateway's way to the nodes is a matter of somebody's own routes, by way of an appliance: then no peering has
 // to be there; or is not known.
 func (p *patient) routed(g *gatewaySubnet) bool {
-	routes, err := trace.Effective(p.s, g.ID, nil)
+	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
 		return true
 	}

@@ -46,7 +46,7 @@ func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 
 // nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet was not read.
 func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
-	return p.subnetPlace("node subnet", nodeSubnet(p.s, p.cluster, pool))
+	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }
 
 func (p *patient) podPlace(pool inventory.Pool) (place, bool) {

@@ -122,7 +122,7 @@ func TestRoutesLeftByMigration(t *testing.T) {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)
 	}
 	// Of the two only the one whose node is gone would be removed.
-	changes := plan.New(migrated(podRoute(0), gone).snapshot(), nil).Prune([]arm.ID{gwTable}).Plan().Changes
+	changes := plan.New(plan.Facts{Snapshot: migrated(podRoute(0), gone).snapshot()}, nil).Prune([]arm.ID{gwTable}).Plan().Changes
 	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete || changes[0].Cluster != "shop" {
 		t.Errorf("would change %+v, want by-hand deleted", changes)
 	}

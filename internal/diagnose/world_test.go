@@ -160,6 +160,12 @@ func (w *world) absent(id arm.ID) *world {
 	return w.without(id).also(func(s *inventory.Snapshot) { s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true, Status: 404} })
 }
 
+// names has the config name the cluster's own table; the activity log shows nothing against it.
+func (w *world) names(table arm.ID) *world {
+	w.c.Configs[0].Spec.RouteTableID = string(table)
+	return w.also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
+}
+
 // also changes the snapshot itself.
 func (w *world) also(change func(*inventory.Snapshot)) *world {
 	w.change = append(w.change, change)

@@ -125,7 +125,7 @@ var keeping = []Description{
 		"Remove the target."},
 	{TargetDrift, Warning, "A target differs, and is only watched",
 		"Pod routes are missing, stale or wrong in the target: from its subnets, packets to those pods are dropped or go to the wrong node.",
-		"Let routekeeper sync or run keep it; where the target's policy is Observe, set it to Sync or UpsertOnly."},
+		"Let routekeeper sync or run keep it; where the target's policy is Observe, routekeeper promote sets it to Sync."},
 	{TargetFull, Error, "A target route table has no room",
 		"The routes to add do not all fit under the table's limit. As many as fit are added, in the order of their prefixes; the pods of the other nodes are not reachable through this target.",
 		"Remove routes, aggregate the unmanaged ones, or, where Azure Virtual Network Manager raised the limit, set maxRoutes."},

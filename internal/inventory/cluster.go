@@ -68,12 +68,20 @@ type Pool struct {
 // Holds reports whether a machine is one of the pool's, by its name or its NIC's: AKS names scale sets, machines and NICs
 // aks-<pool>-…, and those of Windows pools aks<pool>….
 func (p Pool) Holds(machine string) bool {
-	name := strings.ToLower(machine)
-	if strings.HasPrefix(name, "aks-"+strings.ToLower(p.Name)+"-") {
+	if _, linux := cutPrefixFold(machine, "aks-"+p.Name+"-"); linux {
 		return true
 	}
-	rest, windows := strings.CutPrefix(name, "aks"+strings.ToLower(p.Name))
-	return windows && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
+	rest, windows := cutPrefixFold(machine, "aks"+p.Name)
+	letter := rest != "" && (rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z')
+	return windows && !letter
+}
+
+// cutPrefixFold is strings.CutPrefix without regard to case.
+func cutPrefixFold(s, prefix string) (rest string, found bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }
 
 // PoolOf is the name of the pool that a machine is of, or "". Names of Windows pools can be the
@@ -151,7 +159,7 @@ func (c *Cluster) MakesOwnVNet() bool {
 func (c *Cluster) BroughtSubnets() []arm.ID {
 	var out []arm.ID
 	for _, p := range c.Pools {
-		if p.Subnet != "" {
+		if p.Subnet != "" && !slices.ContainsFunc(out, p.Subnet.Equal) {
 			out = append(out, p.Subnet)
 		}
 	}
@@ -160,6 +168,9 @@ func (c *Cluster) BroughtSubnets() []arm.ID {
 
 // SortIDs returns the IDs in order, each once.
 func SortIDs(ids []arm.ID) []arm.ID {
+	if len(ids) < 2 {
+		return ids
+	}
 	type keyed struct {
 		key string
 		id  arm.ID

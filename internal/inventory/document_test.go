@@ -189,6 +189,19 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	if out, err := SetRoutes([]byte(doubled), nil); err == nil {
 		t.Errorf("edited to %s", out)
 	}
+	// What a document does not show may be there, and would be gone after a PUT.
+	const network = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/`
+	for _, properties := range []string{`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`} {
+		if out, err := SetRoutes([]byte(network+`routeTables/rt"`+properties), nil); err == nil {
+			t.Errorf("edited to %s", out)
+		}
+	}
+	for _, properties := range []string{`}`, `,"properties":null}`} {
+		subnet := network + `virtualNetworks/v/subnets/x"` + properties
+		if out, err := SetRouteTable([]byte(subnet), "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
+			t.Errorf("edited to %s", out)
+		}
+	}
 }
 
 func TestDifferences(t *testing.T) {

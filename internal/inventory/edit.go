@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,7 +16,12 @@ import (
 
 // SetRouteTable returns a copy of a subnet's document with its association changed to the given table and every other
 // byte as it was: a subnet has no PATCH, and what a PUT leaves out is dropped.
+//
+// A document without properties is not what Azure answers: what it does not show would be dropped.
 func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
+	if !gjson.GetBytes(subnet, "properties").IsObject() {
+		return nil, errors.New("the document of the subnet cannot be edited safely: it has no properties")
+	}
 	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]arm.ID{"id": table})
 	if err != nil {
 		return nil, fmt.Errorf("setting properties.routeTable: %w", err)
@@ -33,7 +39,13 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 
 // SetRoutes returns a copy of a route table's document with its routes replaced by the given ones, each as its own Raw
 // says it, and every other byte as it was.
+//
+// A document without a list of routes is not what Azure answers, also for an empty table: the routes
+// that it does not show would be deleted.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
+	if !gjson.GetBytes(table, "properties.routes").IsArray() {
+		return nil, errors.New("the document of the table cannot be edited safely: it lists no routes")
+	}
 	var list bytes.Buffer
 	list.WriteByte('[')
 	for i, r := range routes {
@@ -59,7 +71,7 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 
 // same reports whether two routes say the same in all the fields this program reads.
 func (r Route) same(other Route) bool {
-	return r.Name == other.Name && r.Destination() == other.Destination() && r.SameHop(other)
+	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag && r.SameHop(other)
 }
 
 // NewRoute makes a route to an appliance address, as the cloud provider makes them.

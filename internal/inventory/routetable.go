@@ -21,6 +21,17 @@ const (
 	HopNone      = "None"
 )
 
+// hopType returns a next hop type as it is written: where Azure's spelling is used, in the one copy
+// that all routes share.
+func hopType(written string) string {
+	for _, known := range []string{HopAppliance, HopGateway, HopVNet, HopInternet, HopNone} {
+		if written == known {
+			return known
+		}
+	}
+	return written
+}
+
 // managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the group
 // AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
 var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
@@ -95,7 +106,7 @@ func (r Route) NextHop() string {
 
 // SameHop reports whether both routes send traffic the same way.
 func (r Route) SameHop(other Route) bool {
-	return strings.EqualFold(r.HopType, other.HopType) && r.Hop == other.Hop
+	return r.Hop == other.Hop && strings.EqualFold(r.HopType, other.HopType)
 }
 
 // DecodeRouteTable reads a route table in the shape ARM returns, or in the flattened one of `az network route-table
@@ -172,7 +183,7 @@ func DecodeRoute(raw []byte) (Route, error) {
 	if doc.Name == "" || p.AddressPrefix == "" {
 		return Route{}, fmt.Errorf("a route needs a name and an addressPrefix")
 	}
-	r := Route{Name: doc.Name, Prefix: arm.ParsePrefix(p.AddressPrefix), HopType: p.NextHopType, Raw: raw}
+	r := Route{Name: doc.Name, Prefix: arm.ParsePrefix(p.AddressPrefix), HopType: hopType(p.NextHopType), Raw: raw}
 	if !r.Prefix.IsValid() {
 		r.Tag = p.AddressPrefix
 	}

@@ -12,7 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Snapshot is what was read in one round: all that a decision may rest on. Maps are keyed by ID.Key().
+// Snapshot is what was read, and nothing else: what is remembered is plan.Memory. Maps are keyed by
+// ID.Key().
 type Snapshot struct {
 	Clusters map[string]*Cluster
 	Subnets  map[string]*Subnet
@@ -76,32 +77,10 @@ type Writer struct {
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// Known is what a keeper remembers of a cluster, or read beside it for one decision.
+// Known is what was read of a cluster besides its own document.
 type Known struct {
-	// LastTable is the table that the cluster's node subnets were last seen associated with, when it was beyond doubt.
-	LastTable arm.ID
-	// LastProven is set where what the cluster itself did spoke for that table, and not only an association.
-	LastProven bool
-	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since removed: a route to a
-	// node that was there is still the cluster's.
-	Subnets []netip.Prefix
 	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked for.
 	OwnSubnets []arm.ID
-	// AnyHop is set where the node subnets cannot be known (saved files): any appliance address is taken for a node's.
-	AnyHop bool
-	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as the cluster's own table had them, and
-	// that has had them at every look since. What of them a target lacks, somebody changed there.
-	True map[string]map[netip.Prefix]netip.Addr
-	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
-	// believed: no other prefix has led to the same next hop for longer than the cloud provider takes
-	// to repair its table.
-	Settled map[netip.Prefix]netip.Addr
-	// Had are pod routes that the cluster's own table has or had: what of them is in a target is the
-	// cluster's, whatever its name.
-	Had map[Pair]bool `json:"-"`
-
-	// Nodes are the nodes and their routes as the check before this one left them.
-	Nodes NodeRoutes
 
 	// Written are the tables the cluster's identity wrote, by the activity log, as far as it was read. LogNext are the links
 	// at which it goes on; LogCut is set where it was too long to be read to its end.
@@ -117,41 +96,12 @@ type Known struct {
 	NICs *NICs
 }
 
-// NodeRoutes is what one check of a cluster's nodes and their routes leaves to the next.
-type NodeRoutes struct {
-	// ETag is that of the cluster's route table.
-	ETag string
-	// Hops are the next hops of the pod routes, with the node that each route names; nil where there
-	// was no check yet.
-	Hops map[netip.Addr]string
-	// Lacks are the nodes without a route, by their machine as NICs name it.
-	Lacks map[string]Lack
-}
-
-// Lack is a node without a route.
-type Lack struct {
-	// Since is when the first check saw it so. Lost is set where the check before that saw its route.
-	Since time.Time
-	Lost  bool
-	// Reported is set once it has been reported: it stays so until the node has its route or is gone.
-	Reported bool
-}
-
-// Pair is a pod route without its name.
-type Pair struct {
-	Prefix netip.Prefix
-	Hop    netip.Addr
-}
-
 // NICs are the addresses held by the network interfaces of a cluster's nodes, and by which. Failed says why they could
 // not be read. Read is when the reading began.
 type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
 	Read   time.Time
-	// Asked is nil where they were read in this check. What is remembered of them can withhold a
-	// change, but proves none, and counts only for the addresses that were asked about then.
-	Asked map[netip.Addr]bool `json:"-"`
 }
 
 // Of counts the nodes of a pool of which an address was seen, of the family of another address.
@@ -219,23 +169,32 @@ func NewSnapshot() *Snapshot {
 }
 
 // Table returns a table, or nil.
-func (s *Snapshot) Table(id arm.ID) *RouteTable { return s.Tables[id.Key()] }
+func (s *Snapshot) Table(id arm.ID) *RouteTable {
+	table, _ := arm.Lookup(s.Tables, id)
+	return table
+}
 
 // Subnet returns a subnet, or nil.
-func (s *Snapshot) Subnet(id arm.ID) *Subnet { return s.Subnets[id.Key()] }
+func (s *Snapshot) Subnet(id arm.ID) *Subnet {
+	subnet, _ := arm.Lookup(s.Subnets, id)
+	return subnet
+}
 
 // Cluster returns a cluster, or nil.
-func (s *Snapshot) Cluster(id arm.ID) *Cluster { return s.Clusters[id.Key()] }
+func (s *Snapshot) Cluster(id arm.ID) *Cluster {
+	cluster, _ := arm.Lookup(s.Clusters, id)
+	return cluster
+}
 
-// Known returns what is known of a cluster beyond its own document.
+// Known returns what was read of a cluster besides its own document.
 func (s *Snapshot) Known(cluster arm.ID) Known {
-	if k := s.known[cluster.Key()]; k != nil {
+	if k, _ := arm.Lookup(s.known, cluster); k != nil {
 		return *k
 	}
 	return Known{}
 }
 
-// Learn returns what is known of a cluster, to be added to.
+// Learn returns what was read of a cluster besides its own document, to be added to.
 func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {
@@ -315,9 +274,9 @@ func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	return SortIDs(ids)
 }
 
-// NodePrefixes returns the address prefixes of the cluster's node subnets, present and remembered, sorted.
+// NodePrefixes returns the address prefixes of the cluster's node subnets, sorted.
 func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
-	prefixes := slices.Clone(s.Known(c.ID).Subnets)
+	var prefixes []netip.Prefix
 	for _, id := range s.NodeSubnetIDs(c) {
 		if subnet := s.Subnet(id); subnet != nil {
 			prefixes = append(prefixes, subnet.Prefixes...)

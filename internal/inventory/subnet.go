@@ -28,6 +28,36 @@ type Subnet struct {
 	Failed bool
 	// Gateways are the Application Gateways that sit in it.
 	Gateways []arm.ID
+
+	machines []Machine // of Machines
+}
+
+// Machine is what has IP configurations in a subnet.
+type Machine struct {
+	Group string // the ID.Key() of its resource group
+	Name  string // as HolderName says it
+}
+
+// Machines returns what has Configurations in the subnet, each once. That is worked out once, when the
+// subnet is decoded: every check counts the machines of its clusters.
+func (s *Subnet) Machines() []Machine {
+	if s.machines == nil {
+		return machinesOf(s.Configurations)
+	}
+	return s.machines
+}
+
+func machinesOf(configurations []arm.ID) []Machine {
+	var machines []Machine
+	seen := make(map[Machine]bool, len(configurations))
+	for _, c := range configurations {
+		m := Machine{c.Group().Key(), HolderName(c.Parent())}
+		if !seen[m] {
+			seen[m] = true
+			machines = append(machines, m)
+		}
+	}
+	return machines
 }
 
 type subnetProperties struct {
@@ -65,6 +95,7 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	for _, c := range p.IPConfigurations {
 		s.Configurations = append(s.Configurations, arm.Clean(c.ID))
 	}
+	s.machines = machinesOf(s.Configurations)
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
@@ -106,6 +137,9 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
+	if !strings.Contains(configuration.Key(), "/applicationgateways/") {
+		return "" // a subnet can have thousands, and nearly all are of machines
+	}
 	for id := configuration; id != ""; id = id.Parent() {
 		if id.Is(arm.TypeGateway) {
 			return id

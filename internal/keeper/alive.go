@@ -17,7 +17,8 @@ import (
 const aliveFor = time.Second
 
 // notGuarded says why a subnet is not associated: the table does not exist, or the cluster is gone, or
-// being deleted, and who does that takes the table off the subnets first. Where AKS does not answer in time, or not with the
+// being deleted, and who does that takes the table off the subnets first; or it has left kubenet since
+// its document was read. Where AKS does not answer in time, or not with the
 // cluster, the IP configurations of its nodes in a node subnet are proof enough that it exists.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name, table := change.Cluster, change.New.RouteTable
@@ -42,6 +43,10 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		return &f
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+	case cluster != nil && !cluster.Kubenet() && c.isNodeSubnet(subnet.ID):
+		f := finding.New(finding.ClusterNotKubenet, name, string(id),
+			"cluster %s is not kubenet any more: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+		return &f
 	case cluster != nil:
 		return nil
 	case err == nil && s.Unread[id.Key()].Absent:
@@ -49,8 +54,11 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case hasNodes(seen, id, subnet):
 		return nil
 	}
-	f := finding.New(finding.ReadFailed, name, string(id), "the route table of %s is not put back: cluster %s could not be read (%s), and no subnet shows its nodes",
-		subnet.ID.Short(), id.Short(), s.Unread[id.Key()].Reason())
+	f := finding.New(finding.AssociationLost, name, string(subnet.ID),
+		"%s has lost its route table %s, which is not put back: cluster %s could not be read (%s), and no "+
+			"subnet shows its nodes", subnet.ID.Short(), table.Short(), id.Short(),
+		s.Unread[id.Key()].Reason()).
+		WithFix("az network vnet subnet update --ids %s --route-table %s", subnet.ID, table)
 	return &f
 }
 

@@ -153,8 +153,8 @@ func (c *check) started(id arm.ID) bool {
 }
 
 // start writes resources.
-func (c *check) start(ctx context.Context, s *inventory.Snapshot, changes []plan.Change, again replan) {
-	if changes = c.withinLimit(s, changes); len(changes) == 0 {
+func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, again replan) {
+	if changes = c.withinLimit(s.Snapshot, changes); len(changes) == 0 {
 		return
 	}
 	if c.k.opts.Planned != nil {
@@ -172,7 +172,7 @@ func (c *check) start(ctx context.Context, s *inventory.Snapshot, changes []plan
 		i := slices.IndexFunc(all, func(x *write) bool { return x.id.Equal(change.Resource) })
 		if i < 0 {
 			i = len(all)
-			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s, replan: again, seen: s.Taken}}
+			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s.Snapshot, replan: again, seen: s.Taken}}
 			all, harm[x] = append(all, x), 9
 			c.order = append(c.order, x.id)
 		}
@@ -184,7 +184,7 @@ func (c *check) start(ctx context.Context, s *inventory.Snapshot, changes []plan
 	c.name(&intend)
 	for _, x := range all {
 		before := c.mem.refused[x.id.Key()]
-		if done, found, stands := before.stand(x.planned, etagOf(s, x.id)); stands {
+		if done, found, stands := before.stand(x.planned, etagOf(s.Snapshot, x.id)); stands {
 			c.outcomes[x.id.Key()] = done
 			c.keepFailure(x.id, found)
 			continue
@@ -249,10 +249,10 @@ func (w *worker) wrote(x *write) {
 	c.outcomes[x.id.Key()] = x.outcomes
 	w.askFabric(x)
 	if x.now.Raw != nil {
-		if c.after == nil {
+		if c.after.Snapshot == nil {
 			c.after = c.s.Fork()
 		}
-		x.addTo(c.after)
+		x.addTo(c.after.Snapshot)
 	}
 	c.open--
 	c.end(w)
@@ -337,7 +337,7 @@ func (e *editor) sight(written azure.Written) func(plan.Change) bool {
 		}
 	} else if written.Sent != nil {
 		if table, err := e.decode(doc); err == nil && !table.Failed {
-			return func(c plan.Change) bool { return c.SeenInTable(table) }
+			return plan.SeenIn(table)
 		}
 	}
 	return func(plan.Change) bool { return false }

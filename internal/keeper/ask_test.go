@@ -156,7 +156,7 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
-			if r, err := k.Ask(context.Background(), Request{}); err != nil || !slices.Equal(r.Of, []string{"shop"}) && r.Of != nil || r.Seen == nil {
+			if r, err := k.Ask(context.Background(), Request{}); err != nil || !slices.Equal(r.Of, []string{"shop"}) && r.Of != nil || r.Seen.Snapshot == nil {
 				t.Errorf("of %v: %v", r.Of, err)
 			}
 		}()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
 // attacked is a keeper of one cluster, checked every 10 seconds, with a second target in a hub's
@@ -201,4 +203,51 @@ func TestListsFail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowed delays calls whose path ends so.
+type slowed struct {
+	http.RoundTripper
+	ending string
+	by     time.Duration
+}
+
+func (s slowed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, s.ending) {
+		select {
+		case <-time.After(s.by):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// TestSlowLists: a list of networks that always takes four seconds is no list that hangs. It is waited
+// for: no GET of each network takes its place, nothing is reported, and a strip is repaired.
+func TestSlowLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		configs := []v1alpha1.ClusterRoutes{w.demoConfig()}
+		for i := range 4 {
+			c := w.addCluster(fmt.Sprintf("c%d", i), fmt.Sprint(12+i))
+			configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
+		}
+		over := slowed{emulatortest.Transport(t, w.e), "/virtualNetworks", 4 * time.Second}
+		k := w.runOver(emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), Options{}, 10*time.Second, configs...)
+		k.since(2 * time.Minute)
+		asked := w.mark()
+		for _, r := range k.since(2 * time.Minute) {
+			for _, f := range r.Findings {
+				t.Errorf("%s: %s", f.Code, f.Message)
+			}
+		}
+		for _, r := range asked() {
+			if strings.Contains(r.Path, "/virtualNetworks/") {
+				t.Errorf("%s %s", r.Method, r.Path)
+			}
+		}
+		w.strip(w.demo.NodeSubnet)
+		w.repaired("a list takes 4 s", k, 16*time.Second+operation)
+	})
 }

@@ -48,16 +48,16 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 }
 
 // unbelieved is what of the evidence that a plan needs has to be read, and whether some is
-// recalled. NICs that were read a moment ago go into the snapshot as they were; a network that was
+// recalled. NICs that were read a moment ago go into the memory; a network that was
 // is not read again, so that a route whose node cannot be proven gone costs little.
 func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted, recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.NICs {
 		m := c.mem.clusters[id.Key()]
-		if s.Known(id).NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
-			remembered := *m.nics
-			remembered.Asked = m.looked
-			s.Learn(id).NICs, recalled = &remembered, true
+		known := c.s.Memory.Of(id)
+		if s.Known(id).NICs == nil && known.NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
+			known.NICs, known.Asked = m.nics, m.looked
+			c.s.Memory[id.Key()], recalled = &known, true
 		} else {
 			read.NICs = append(read.NICs, id)
 		}

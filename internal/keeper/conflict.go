@@ -123,7 +123,7 @@ func (c *check) standing(changes []plan.Change) {
 		switch {
 		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has stood for long
 			delete(c.mem.conflicts, at)
-		case !again[at] && f.stands(c.s): // where that was not seen, it waits no longer for it
+		case !again[at] && f.stands(c.s.Snapshot): // where that was not seen, it waits no longer for it
 			f.seen = time.Time{}
 		}
 	}

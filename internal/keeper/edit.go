@@ -135,7 +135,7 @@ func (e *editor) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
 }
 
 // replanned plans by what the clusters' own tables say.
-func (c *check) replanned(s *inventory.Snapshot, planner *plan.Planner) replan {
+func (c *check) replanned(s plan.Facts, planner *plan.Planner) replan {
 	return replan{planner.Again, planner.AgainSubnet, func(ctx context.Context, target arm.ID) (replan, error) {
 		s := s.Fork()
 		s.VNets = map[string]*inventory.VNet{} // what was in them is old: it proves nothing now
@@ -143,7 +143,7 @@ func (c *check) replanned(s *inventory.Snapshot, planner *plan.Planner) replan {
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := c.k.azure.Read(ctx, s, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
+		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return replan{}, err
 		}
 		for _, id := range sources { // without it nothing would seem to be wanted

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -90,6 +92,7 @@ type member struct {
 	body    object // with which it is made again
 
 	gone    time.Time // since when it is deleted; zero while it is there
+	moved   time.Time // when its nodes last went to another subnet
 	left    time.Time // since when it is not configured; zero while it is
 	excused time.Time // until when its associations may stay lost
 	excuse  string
@@ -124,7 +127,10 @@ type fault struct {
 	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
 	excuses []*member
 	grace   time.Duration
-	what    string
+	// late is for how long after it calls can still be put off, or hang: the document of a cluster that
+	// no keeper knows comes that much later.
+	late time.Duration
+	what string
 }
 
 // life is a keeper from its start to its end.
@@ -283,7 +289,7 @@ func (l *life) hear(r Round) {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
 				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown, finding.ClusterMissing}, f.Code)
 		})
-		if r.Seen != nil && !blind {
+		if r.Seen.Snapshot != nil && !blind {
 			l.knows[name] = true
 		}
 	}
@@ -401,7 +407,7 @@ func (d *everything) calm() {
 	d.tell("calm")
 	d.pass(30 * time.Minute)
 	for target, want := range d.wanted() {
-		d.expectRoutes(target, want...)
+		d.expectRoutes(target, d.proven(target, want)...)
 	}
 	for _, m := range d.members {
 		for subnet, table := range m.subnets() {
@@ -410,6 +416,65 @@ func (d *everything) calm() {
 			}
 		}
 	}
+}
+
+// proven is what a target holds in the end: what it should, but for changes that no keeper may make,
+// because they cannot be proven. A finding has to say so of each. They are left where a cluster was made
+// again with its old table: a cloud provider leaves a route as it is that has the name and the prefix
+// of a new node, and the address of an old one. And they are left where a pool went to another subnet
+// just before a keeper ended: the next one does not know the former node subnet.
+func (d *everything) proven(target arm.ID, want []string) []string {
+	want = slices.Clone(want)
+	expect := func(code finding.Code, route string) {
+		if !d.says(code, target) {
+			d.t.Errorf("%s keeps %s, and nothing says so", target.Short(), route)
+		}
+	}
+	for prefix, hop := range nodeRoutes(d.raw(target)) {
+		route := fmt.Sprintf("%s>%s", prefix, hop)
+		if slices.Contains(want, route) {
+			continue
+		}
+		m := d.living(prefix, hop)
+		i := slices.IndexFunc(want, func(r string) bool { return strings.HasPrefix(r, prefix.String()+">") })
+		if d.forgotten(prefix) && m == nil {
+			expect(finding.ForeignOverlap, route)
+			if want = append(want, route); i >= 0 {
+				want = slices.Delete(want, i, i+1)
+			}
+			continue
+		}
+		if i < 0 { // a node has the address, and its cluster's table no other route to it
+			if m != nil && d.needs(m, prefix, hop) {
+				expect(finding.DeletesWithheld, route)
+				want = append(want, route)
+			}
+			continue
+		}
+		_, text, _ := strings.Cut(want[i], ">")
+		if next, err := netip.ParseAddr(text); err == nil && d.living(prefix, next) == nil {
+			expect(finding.UpdatesWithheld, route) // no node has the address that it should get
+			want[i] = route
+		}
+	}
+	return want
+}
+
+// forgotten reports whether the cluster of a prefix has moved its nodes before the first keeper began.
+func (d *everything) forgotten(prefix netip.Prefix) bool {
+	return slices.ContainsFunc(d.members, func(m *member) bool {
+		return m.owns(prefix) && !m.moved.IsZero() && d.lives[0].started.After(m.moved)
+	})
+}
+
+// says reports whether the first keeper has a finding of a resource.
+func (d *everything) says(code finding.Code, resource arm.ID) bool {
+	l := d.lives[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.said, func(f finding.Finding) bool {
+		return f.Code == code && resource.Equal(arm.ID(f.Resource))
+	})
 }
 
 // raw is an object as JSON.

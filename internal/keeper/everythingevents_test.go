@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,13 +118,15 @@ func (d *everything) redeploy(m *member) {
 
 // readdress brings a node back with another address.
 func (d *everything) readdress(m *member) {
-	for name := range routesIn(d.raw(m.table)) {
-		if strings.Contains(name, "____") && m.gone.IsZero() {
-			d.tell("readdress %s", inventory.RouteNode(name))
-			_ = d.e.Readdress(m.cluster, inventory.RouteNode(name)) // it can be gone already
-			return
-		}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(routesIn(d.raw(m.table)))), func(name string) bool {
+		return !strings.Contains(name, "____")
+	})
+	if len(names) == 0 || !m.gone.IsZero() {
+		return
 	}
+	name := inventory.RouteNode(names[d.n%len(names)])
+	d.tell("readdress %s", name)
+	_ = d.e.Readdress(m.cluster, name) // it can be gone already
 }
 
 // foreigner adds, changes or removes a route of his own, and writes the table twice.
@@ -225,7 +228,7 @@ func (d *everything) replacePool(m *member) {
 	if m.kind != madeByAKS {
 		d.back(m, m.nodes[0])
 		delete(d.lost, m.nodes[0])
-		m.spare, m.nodes = m.nodes[0], m.nodes[1:]
+		m.spare, m.nodes, m.moved = m.nodes[0], m.nodes[1:], time.Now()
 		m.publish()
 	}
 	d.excuse(m, settle, "another pool")
@@ -244,16 +247,15 @@ func (d *everything) deleteCluster(m *member) {
 	d.tell("delete %s", m.name)
 	m.gone = time.Now()
 	m.publish()
+	for _, subnet := range m.nodes {
+		delete(d.lost, subnet) // the network that AKS made goes with the cluster
+	}
 	d.pass(20 * time.Second)
 	if m.kind == madeByAKS {
-		for _, subnet := range m.nodes {
-			delete(d.lost, subnet)
-		}
 		m.nodes = nil
 		m.publish()
 	}
 	for _, subnet := range m.nodes {
-		delete(d.lost, subnet)
 		d.strip(subnet)
 	}
 	d.pass(time.Duration(1+d.by.IntN(20)) * time.Minute)
@@ -295,10 +297,10 @@ func (d *everything) fault(m *member) {
 	}[area]
 	kind := one(d, "hold before", "hold after", "cut before", "cut after", "503", "500", "429 busy",
 		"429 arm", "429 provider", "403", "409", "412", "slow", "failing", "stale")
-	grace := time.Duration(0)
+	grace, late := time.Duration(0), time.Duration(0)
 	switch kind {
 	case "hold before", "hold after":
-		f.Hold, grace = kind[5:], time.Minute
+		f.Hold, grace, late = kind[5:], time.Minute, graceMost
 	case "cut before", "cut after":
 		f.Cut = kind[4:]
 	case "503":
@@ -309,8 +311,10 @@ func (d *everything) fault(m *member) {
 		f.Status, f.Code, f.RetryAfter = 429, "RetryableError", d.by.IntN(40)
 	case "429 arm":
 		f.Status, f.Code, f.RetryAfter = 429, "SubscriptionRequestsThrottled", one(d, 17, 86400)
+		late = graceMost
 	case "429 provider":
 		f.Status, f.Code, f.RetryAfter = 429, "TooManyRequests", one(d, 17, 86400)
+		late = graceMost
 	case "403":
 		f.Status, f.Code, grace = 403, "AuthorizationFailed", time.Minute
 	case "409":
@@ -339,7 +343,8 @@ func (d *everything) fault(m *member) {
 	}
 	until := time.Now().Add(time.Duration(1+d.by.IntN(600)) * time.Second)
 	d.tell("fault %s of %s: %s %s until %s", kind, m.name, f.Method, area, until.Format("15:04:05"))
-	d.faults = append(d.faults, &fault{until, d.inject(f), excuses, graceMost + grace, kind + " " + area})
+	d.faults = append(d.faults, &fault{until: until, mend: d.inject(f), excuses: excuses,
+		grace: graceMost + grace, late: late, what: kind + " " + area})
 	if d.by.IntN(2) == 0 {
 		d.takeAway(m)
 	}

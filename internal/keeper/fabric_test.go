@@ -221,3 +221,25 @@ func TestFabricOfTarget(t *testing.T) {
 			" 10.244.4.0/24 -> 10.42.1.8)")
 	})
 }
+
+// TestFabricNotAsked: a single check, as sync makes it, ends when its writes were read back. It does not
+// wait for the fabric, whose answers cannot change what it reports.
+func TestFabricNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+			"Microsoft.Network/networkWatchers", "watcher"), object{})
+		w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		since, began := w.mark(), time.Now()
+		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+		if took := time.Since(began); took > 12*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := asks(since()); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}

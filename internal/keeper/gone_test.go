@@ -97,6 +97,24 @@ func TestDeleting(t *testing.T) {
 	})
 }
 
+// TestGoneBeforeItsNodes: AKS says that the cluster does not exist, while the subnet still shows IP
+// configurations of its nodes. They prove nothing then, and nothing is put back.
+func TestGoneBeforeItsNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		defer w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/shop$", Status: 404,
+			Code: "ResourceNotFound", Count: -1})()
+		w.strip(w.demo.NodeSubnet)
+		w.expectNotPutBack(w.demo.NodeSubnet, 3*time.Minute)
+		r := k.since(10 * time.Second)
+		if of(r[len(r)-1], finding.ClusterMissing) == nil {
+			t.Errorf("findings %v", codes(r[len(r)-1]))
+		}
+	})
+}
+
 // TestAssociationUnderDoubt: AKS gives no answer, or refuses one. The IP configurations in the node
 // subnet prove that the cluster's nodes are there; without any nothing is put back.
 func TestAssociationUnderDoubt(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -224,12 +223,12 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 
 // seenUses are the resources that a cluster was seen to use: its node subnets, the tables on them and on
 // the subnets that are guarded, and what may be its own table.
-func seenUses(s *inventory.Snapshot, c v1alpha1.ClusterRoutes) []string {
+func seenUses(s plan.Facts, c v1alpha1.ClusterRoutes) []string {
 	id := arm.ID(c.Spec.ClusterID)
 	known := s.Known(id)
 	ids := slices.Concat(known.Written, known.Managed)
-	if known.LastTable != "" {
-		ids = append(ids, known.LastTable)
+	if last := s.Memory.Of(id).LastTable; last != "" {
+		ids = append(ids, last)
 	}
 	var subnets []arm.ID
 	if cluster := s.Cluster(id); cluster != nil {

@@ -39,23 +39,28 @@ func (k *Keeper) lasting() map[string]Lasting {
 // recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
 // lost them on all their subnets, and the activity log does not go back far enough. Deletes that
 // rest on such a table have to be proven by the NICs, all of them.
-func (c *check) recallTables(ctx context.Context, s *inventory.Snapshot) (recalled bool, err error) {
+func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
+	s := c.s
 	for i := range c.configs {
 		config := &c.configs[i]
 		id := idOf(*config)
 		m, cluster := c.mem.clusters[id.Key()], s.Cluster(id)
-		if m.laid.Table == "" || cluster == nil || !allSeen(s, s.NodeSubnetIDs(cluster)) {
+		if m.laid.Table == "" || cluster == nil || !allSeen(s.Snapshot, s.NodeSubnetIDs(cluster)) {
 			continue
 		}
 		was := m.laid
 		m.laid = Lasting{} // it is looked at once: what this keeper sees itself is newer
-		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful || !was.of(s, cluster) {
+		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful || !was.of(s.Snapshot, cluster) {
 			continue
 		}
 		if s.Table(was.Table) == nil {
-			if err := c.read(ctx, s, inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
+			if err := c.read(ctx, s.Snapshot, inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
 				return false, err
 			}
+		}
+		if u, failed := s.Unread[was.Table.Key()]; failed && passes(u) {
+			m.laid = was // the next check looks
+			continue
 		}
 		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
 			continue

@@ -24,7 +24,7 @@ type memory struct {
 	lastProven bool           // by what the cluster did
 	subnets    []netip.Prefix // of all node subnets ever seen
 	ownSubnets []arm.ID
-	right      map[string]map[netip.Prefix]netip.Addr // as inventory.Known.True
+	right      map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.True
 	laid       Lasting                                // from before the restart, and not checked yet
 	recalled   bool                                   // lastTable is from before the restart, and nothing has shown since that it is right
 
@@ -32,9 +32,9 @@ type memory struct {
 	asked time.Time
 	found inventory.Known
 
-	hops  map[netip.Addr]ledBy    // the next hops in its own table, and since when these prefixes lead to them
-	had   map[inventory.Pair]bool // as inventory.Known.Had
-	nodes inventory.NodeRoutes    // as the last check left them
+	hops  map[netip.Addr]ledBy // the next hops in its own table, and since when these prefixes lead to them
+	had   map[plan.Pair]bool   // as plan.Remembered.Had
+	nodes plan.NodeRoutes      // as the last check left them
 
 	nics     *inventory.NICs
 	nicsRead time.Time
@@ -52,21 +52,31 @@ const (
 	steadyAfter = 5 * time.Minute
 )
 
-// recall puts what is remembered of a cluster into a snapshot.
-func (m *memory) recall(s *inventory.Snapshot, id arm.ID) {
+// recall puts what is remembered of a cluster into a check's facts.
+func (m *memory) recall(s plan.Facts, id arm.ID) {
 	if m.cluster != nil {
 		s.Clusters[id.Key()] = m.cluster
 	}
 	if m.unread != nil {
 		s.Unread[id.Key()] = *m.unread
 	}
+	s.Memory[id.Key()] = &plan.Remembered{LastTable: m.lastTable, LastProven: m.lastProven,
+		Subnets: m.subnets, True: m.right, Had: m.had, Nodes: m.nodes}
 	known := s.Learn(id)
-	known.LastTable, known.LastProven, known.Subnets, known.OwnSubnets = m.lastTable, m.lastProven, m.subnets, m.ownSubnets
-	known.True, known.Had, known.Nodes = m.right, m.had, m.nodes
+	known.OwnSubnets = m.ownSubnets
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
 	}
+}
+
+// subnetsMissed reports whether it is not known which node subnets a cluster has, because its document,
+// or the network that AKS made for it, could not be read.
+func (m *memory) subnetsMissed() bool {
+	if m.cluster == nil {
+		return m.unread != nil && !m.unread.Absent
+	}
+	return m.incomplete && len(m.ownSubnets) == 0
 }
 
 // forgetNetwork is for a cluster that is another one now, under the same name.
@@ -83,16 +93,17 @@ type ledBy struct {
 
 // timeSources notes since when each next hop in the clusters' own tables has been reached as it is,
 // and which routes these tables had.
-func (c *check) timeSources(s *inventory.Snapshot, planner *plan.Planner) {
+func (c *check) timeSources(planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
-		m, known := c.mem.clusters[id.Key()], s.Learn(id)
+		m, known := c.mem.clusters[id.Key()], c.s.Memory.Of(id)
 		if routes := planner.Source(id); routes != nil {
 			m.noteSource(routes, time.Now())
 			m.had = planner.Had(id)
 			known.Had = m.had
 		}
 		known.Settled = m.settled(time.Now())
+		c.s.Memory[id.Key()] = &known
 	}
 }
 
@@ -113,7 +124,7 @@ func (m *memory) noteSource(routes map[netip.Prefix]inventory.Route, now time.Ti
 	m.hops = hops
 }
 
-// settled is inventory.Known.Settled. A table that is known only from before a restart settles
+// settled is plan.Remembered.Settled. A table that is known only from before a restart settles
 // nothing.
 func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
 	if m.recalled {
@@ -140,7 +151,8 @@ func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 
 // remember keeps what the next check has to know: which table each cluster was seen with, all node
 // subnets it ever had, and its nodes.
-func (c *check) remember(s *inventory.Snapshot, p plan.Plan) {
+func (c *check) remember(p plan.Plan) {
+	s := c.s
 	for i := range c.configs {
 		id := idOf(c.configs[i])
 		m := c.mem.clusters[id.Key()]
@@ -151,7 +163,7 @@ func (c *check) remember(s *inventory.Snapshot, p plan.Plan) {
 		if cluster == nil {
 			continue
 		}
-		m.subnets = s.NodePrefixes(cluster)
+		m.subnets = s.NodePrefixesEver(cluster)
 		d := plan.Discover(s, &c.configs[i], c.taken)
 		m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table)
 		switch table := s.Table(d.Table); {
@@ -187,8 +199,8 @@ func newGroupMemory() groupMemory {
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
 }
 
-// complement is a snapshot with the tables of the last check that it lacks.
-func (m *groupMemory) complement(s *inventory.Snapshot) *inventory.Snapshot {
+// complement is facts with the tables of the last check that they lack.
+func (m *groupMemory) complement(s plan.Facts) plan.Facts {
 	s = s.Fork()
 	if m.last != nil {
 		for key, table := range m.last.Tables {

@@ -20,18 +20,32 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 	if w.Empty() {
 		return nil
 	}
-	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll, Calls: c.calls, Life: c.life}
+	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll && !c.urgent, Calls: c.calls, Life: c.life}
 	if !c.patient {
 		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
 	return c.k.azure.Read(ctx, s, w, o)
 }
 
+// missed reports whether a repair may wait for what earlier checks have asked for in vain: which node
+// subnets a cluster has, or which table is its own.
+func (c *check) missed() bool {
+	for _, config := range c.configs {
+		m := c.mem.clusters[keyOf(config)]
+		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() && m.lastTable == ""
+		if m.subnetsMissed() || sourceMissed {
+			return true
+		}
+	}
+	return false
+}
+
 // observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
 // have lost. Where all clusters are known from before, their documents are read beside that.
 func (c *check) observeSubnets(ctx context.Context) error {
-	c.s = inventory.NewSnapshot()
+	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
+	c.urgent = c.missed()
 	due, known := c.due()
 	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
@@ -71,6 +85,9 @@ func (c *check) due() (due []arm.ID, known bool) {
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
 		}
+		if m.subnetsMissed() {
+			age = 0
+		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
 			due = append(due, id)
 		}
@@ -79,7 +96,7 @@ func (c *check) due() (due []arm.ID, known bool) {
 	return due, known
 }
 
-// recall puts what is remembered into the snapshot.
+// recall puts what is remembered into the facts.
 func (c *check) recall() {
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -90,8 +107,8 @@ func (c *check) recall() {
 // readSubnets reads node subnets and guarded subnets that are not read yet. Where other clusters are seen
 // to use the same as these, the error says that the group is another one now.
 func (c *check) readSubnets(ctx context.Context) error {
-	subnets := observe.Subnets(c.s, c.configs)
-	if err := c.read(ctx, c.s, inventory.Wanted{Subnets: subnets}); err != nil {
+	subnets := observe.Subnets(c.s.Snapshot, c.configs)
+	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{Subnets: subnets}); err != nil {
 		return err
 	}
 	return c.share()
@@ -161,7 +178,7 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 		return nil
 	}
 	c.recall()
-	if err := c.read(ctx, c.s, inventory.Wanted{OwnSubnets: ownSubnets}); err != nil {
+	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{OwnSubnets: ownSubnets}); err != nil {
 		return err
 	}
 	for _, id := range ownSubnets {
@@ -202,7 +219,7 @@ func (c *check) observeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	recalled, err := c.recallTables(ctx, c.s)
+	recalled, err := c.recallTables(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,7 +228,7 @@ func (c *check) observeTables(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.read(ctx, c.s, inventory.Wanted{Tables: observe.Tables(c.s, c.configs, sources)}); err != nil {
+	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{Tables: observe.Tables(c.s.Snapshot, c.configs, sources)}); err != nil {
 		return err
 	}
 	return c.share()
@@ -221,7 +238,7 @@ func (c *check) observeTables(ctx context.Context) error {
 // lists have shown.
 func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
 	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want inventory.Wanted) error {
-		err := c.read(ctx, c.s, want)
+		err := c.read(ctx, c.s.Snapshot, want)
 		for _, id := range slices.Concat(want.Written, want.Managed) {
 			if err == nil && !c.unanswered(id) {
 				m := c.mem.clusters[id.Key()]

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -232,14 +231,19 @@ func withoutRoutes(table []byte) (doc object) {
 // living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks that
 // AKS made have the same addresses.
 func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
-	for i, m := range d.members {
-		its := strings.HasPrefix(prefix.String(), fmt.Sprintf("10.1%d.", 50+i)) ||
-			strings.HasPrefix(prefix.String(), fmt.Sprintf("fd12:3456:789%d:", i))
-		if its && m.published.Load().gone.IsZero() && d.addresses(m)[address] {
+	for _, m := range d.members {
+		if m.owns(prefix) && m.published.Load().gone.IsZero() && d.addresses(m)[address] {
 			return m
 		}
 	}
 	return nil
+}
+
+// owns reports whether a prefix is one of a cluster's nodes.
+func (m *member) owns(prefix netip.Prefix) bool {
+	n := m.name[1:]
+	return strings.HasPrefix(prefix.String(), "10.15"+n+".") ||
+		strings.HasPrefix(prefix.String(), "fd12:3456:789"+n+":")
 }
 
 // addresses are those of a cluster's nodes: what the network interfaces of its scale sets have.

@@ -47,6 +47,11 @@ func (d *everything) look() {
 		for _, m := range f.excuses {
 			d.excuse(m, f.grace, f.what)
 		}
+		for _, m := range d.members {
+			if f.late > 0 && !d.known(m) {
+				d.excuse(m, f.late, "not known since the start")
+			}
+		}
 		return over
 	})
 	d.lookAtLost(now)
@@ -71,8 +76,9 @@ func (d *everything) excuse(m *member, grace time.Duration, what string) {
 // the operation takes.
 const quick = 2*time.Second + 4*time.Second
 
-// unsaidFor is how long something may be broken before a finding says so: a write that hangs is told
-// of when it is given up, after four calls of a minute each.
+// unsaidFor is how long beyond an interval something may be broken before a finding says so. From then
+// on one has to stand at every moment. It is long enough for a write that is refused at first, and goes
+// through in the end.
 const unsaidFor = 3 * time.Minute
 
 func (d *everything) lookAtLost(now time.Time) {
@@ -112,6 +118,8 @@ func (d *everything) excused(m *member, now time.Time) string {
 		return m.excuse
 	case len(d.faults) > 0 && !d.known(m):
 		return "not known since the start"
+	case !d.known(m) && len(nodeRoutes(d.raw(m.table))) == 0:
+		return "nothing shows which table is its own" // it holds no route to its nodes
 	}
 	return ""
 }

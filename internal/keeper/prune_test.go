@@ -29,7 +29,7 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
 		for _, t := range s.Tables {
 			tables = append(tables, t.ID)
 		}
-		return plan.New(s, configs).Prune(tables), client.Examine(ctx, s)
+		return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), client.Examine(ctx, s)
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -47,7 +47,7 @@ func (x *write) question() *question {
 	q.table = q.changes[0].New.RouteTable
 	for _, config := range c.configs {
 		if cluster := c.s.Cluster(idOf(config)); cluster != nil && keyOf(config) == x.cluster {
-			q.nodes, q.hops = cluster.NodeGroup(), c.s.NodePrefixes(cluster)
+			q.nodes, q.hops = cluster.NodeGroup(), c.s.NodePrefixesEver(cluster)
 		}
 	}
 	return q

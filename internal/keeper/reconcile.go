@@ -9,7 +9,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -27,6 +26,7 @@ type check struct {
 	request *request  // what a person wants of it; nil for a tick or an event
 	poll    bool      // no event or person waits for it
 	patient bool      // reads take as long as they take
+	urgent  bool      // a repair may wait for what it reads: a poll does not back off then
 	serial  int64
 	began   time.Time
 	calls   *azure.Calls
@@ -36,8 +36,8 @@ type check struct {
 	fresh time.Time // no answer to a call before this is used
 	until time.Time // when reading ends
 
-	s        *inventory.Snapshot // what was read
-	after    *inventory.Snapshot // with what was written since; nil where nothing was
+	s        plan.Facts // what was read, and is remembered
+	after    plan.Facts // with what was written since; empty where nothing was
 	sources  func(target arm.ID) []arm.ID
 	changes  []plan.Change             // all that is planned
 	observed []plan.Change             // what would be, if the configs did not say Observe
@@ -115,9 +115,9 @@ func (c *check) reconcile(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.sources = planner.Sources
-	c.remember(c.s, p)
+	c.remember(p)
 	c.rememberTrue(planner, p)
-	c.shelve(c.s)
+	c.shelve(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)
@@ -129,14 +129,14 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.forgetFailures()
 	c.mem.planned = append(c.mem.planned, c.unfinished(p.Changes)...)
 	c.write(ctx, p, chosen, c.s, planner)
-	c.whole, c.mem.last = true, c.s
+	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
 }
 
 // plan plans, and reads what the plan still wants.
 func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	planner := plan.Among(c.s, c.configs, c.taken)
-	c.timeSources(c.s, planner)
+	c.timeSources(planner)
 	p := planner.Plan()
 	if again := c.doubted(p); len(again) > 0 {
 		c.forget(again)
@@ -147,10 +147,10 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 			return nil, p, err
 		}
 		planner = plan.Among(c.s, c.configs, c.taken)
-		c.timeSources(c.s, planner)
+		c.timeSources(planner)
 		p = planner.Plan()
 	}
-	p, err := c.confirm(ctx, c.s, planner, p)
+	p, err := c.confirm(ctx, c.s.Snapshot, planner, p)
 	return planner, p, err
 }
 
@@ -168,7 +168,7 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 }
 
 // write starts the writes of a plan's chosen changes, but for what is being written already.
-func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s *inventory.Snapshot, planner *plan.Planner) {
+func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts, planner *plan.Planner) {
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
 	}
@@ -183,14 +183,21 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 	c.start(ctx, s, wanted, again)
 }
 
-// forgetFailures forgets what writes ran into of which nothing is planned any more.
+// forgetFailures forgets what writes ran into of which nothing is planned any more. Where a resource, or
+// what it is planned by, could not be read, nothing is planned either: what was found stands.
 func (c *check) forgetFailures() {
 	planned := map[string]bool{}
 	for _, change := range c.changes {
 		planned[change.Resource.Key()] = true
 	}
+	unread := func(id arm.ID) bool {
+		u, failed := c.s.Unread[id.Key()]
+		return failed && !u.Absent
+	}
 	for resource := range c.mem.failing {
-		if !planned[resource] && !c.k.writes.busy(resource) {
+		id := arm.ID(resource)
+		blind := unread(id) || slices.ContainsFunc(c.sources(id), unread)
+		if !planned[resource] && !blind && !c.k.writes.busy(resource) {
 			delete(c.mem.failing, resource)
 		}
 	}
@@ -233,8 +240,8 @@ func (c *check) end(w *worker) {
 	c.ended = true
 	r := c.round()
 	r.Complete = c.whole && len(c.s.Unread) == 0
-	r.Tables = c.fill(c.s)
-	if r.Seen = c.s; c.after != nil {
+	r.Tables = c.fill(c.s.Snapshot)
+	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
 	r.Changes = c.told()

@@ -55,8 +55,8 @@ func (c *check) record(round *Round) {
 	if c.k.opts.DryRun && (c.request == nil || len(c.request.Verbs) == 0) {
 		return
 	}
-	round.Observed = observed(*round, c.s, c.sources)
-	if found := c.k.opts.Recorder.Record(*round, c.s); len(found) > 0 {
+	round.Observed = observed(*round, c.s.Snapshot, c.sources)
+	if found := c.k.opts.Recorder.Record(*round, c.s.Snapshot); len(found) > 0 {
 		round.Findings = finding.Sort(slices.Concat(round.Findings, found))
 	}
 }

@@ -87,7 +87,7 @@ func (w *worker) remove() {
 // planRemoval reads the targets, and the subnets that tell whether one is a cluster's own table.
 func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, error) {
 	config := c.configs[0]
-	c.s = inventory.NewSnapshot()
+	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
 	c.recall()
 	delete(c.s.Unread, keyOf(config)) // that it does not exist, or could not be read, does not matter
@@ -98,11 +98,11 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 	if cluster := c.s.Cluster(idOf(config)); cluster != nil {
 		want.Subnets = c.s.NodeSubnetIDs(cluster)
 	}
-	if err := c.read(ctx, c.s, want); err != nil {
+	if err := c.read(ctx, c.s.Snapshot, want); err != nil {
 		return plan.Plan{}, nil, err
 	}
 	planner := plan.Removal(c.s, config, c.taken)
-	p, err := c.confirm(ctx, c.s, planner, planner.Plan())
+	p, err := c.confirm(ctx, c.s.Snapshot, planner, planner.Plan())
 	return p, planner, err
 }
 

@@ -35,8 +35,8 @@ type Round struct {
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
-	// Seen is what was read, with what was written since as it read then. It is large, and not to be kept.
-	Seen *inventory.Snapshot
+	// Seen is what was read, with what was written since as it read then, and what was remembered. It is large, and not to be kept.
+	Seen plan.Facts
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
@@ -205,8 +205,8 @@ func planned(all, chosen []plan.Change) []plan.Outcome {
 
 // and is this round and a later one of other clusters, told as one.
 func (r Round) and(o Round) Round {
-	both := o          // what stands, and by which configs, is what the later says
-	if o.Seen == nil { // it failed
+	both := o                   // what stands, and by which configs, is what the later says
+	if o.Seen.Snapshot == nil { // it failed
 		both = r
 	}
 	both.Serial, both.Started, both.Elapsed = r.Serial, r.Started, max(r.Elapsed, o.Started.Add(o.Elapsed).Sub(r.Started))
@@ -228,7 +228,7 @@ func (r Round) and(o Round) Round {
 	both.Tables = slices.Concat(r.Tables, o.Tables)
 	both.Reads, both.Writes, both.Polls = r.Reads+o.Reads, r.Writes+o.Writes, r.Polls+o.Polls
 	both.Complete = r.Complete && o.Complete
-	if r.Seen != nil && o.Seen != nil {
+	if r.Seen.Snapshot != nil && o.Seen.Snapshot != nil {
 		both.Seen = o.Seen.Fork()
 		maps.Copy(both.Seen.Tables, r.Seen.Tables)
 		maps.Copy(both.Seen.Subnets, r.Seen.Subnets)

@@ -61,7 +61,7 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		for _, subnet := range s.NodeSubnetIDs(cluster) {
 			ids = append(ids, subnet.Parent())
 		}
-		switch d := plan.Discover(s, c, taken); {
+		switch d := plan.Discover(plan.Facts{Snapshot: s}, c, taken); {
 		case d.Table != "":
 			ids = append(ids, d.Table)
 		case cluster.Kubenet():

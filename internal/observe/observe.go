@@ -30,7 +30,7 @@ func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error
 // Sources finds the clusters' own tables, reading what that takes, and returns those that were found.
 // Where tables have to be read for it, those that the configs name are read with them: one list may
 // show them all.
-func Sources(ctx context.Context, s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
+func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
 	var sources []arm.ID
 	err := Until(ctx, read, func() inventory.Wanted {
 		var want inventory.Wanted
@@ -43,7 +43,7 @@ func Sources(ctx context.Context, s *inventory.Snapshot, configs []v1alpha1.Clus
 			}
 		}
 		if len(want.Tables) > 0 {
-			want.Tables = Tables(s, configs, append(slices.Clone(sources), want.Tables...))
+			want.Tables = Tables(s.Snapshot, configs, append(slices.Clone(sources), want.Tables...))
 		}
 		return want
 	})

@@ -96,9 +96,9 @@ const (
 )
 
 // Of draws up the picture of one of the clusters that are kept, as it was read.
-func Of(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
 	id := arm.ID(config.Spec.ClusterID)
-	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s, id)}
+	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s.Snapshot, id)}
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
 		c.ID, c.Plugin, c.Nodes, c.PodCIDRs, c.Unread = cluster.ID, cluster.PluginName(), cluster.Nodes(), cluster.PodCIDRs, ""
@@ -107,11 +107,11 @@ func Of(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, all []v1alpha1.Cl
 			if own.Doubtful || !cluster.Kubenet() {
 				wanted = ""
 			}
-			c.Subnets = append(c.Subnets, subnetOf(s, subnet, RoleNodes, wanted))
+			c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, subnet, RoleNodes, wanted))
 		}
 	}
 	for _, g := range config.Spec.Guard.Subnets {
-		c.Subnets = append(c.Subnets, subnetOf(s, arm.ID(g.SubnetID), RoleGuarded, arm.ID(g.RouteTableID)))
+		c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded, arm.ID(g.RouteTableID)))
 	}
 	c.onTargets(s, config)
 	c.addTables(s, config, own, all, taken)
@@ -145,7 +145,7 @@ func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subn
 }
 
 // onTargets adds the subnets that targets say they are on.
-func (c *Cluster) onTargets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
+func (c *Cluster) onTargets(s plan.Facts, config *v1alpha1.ClusterRoutes) {
 	for _, t := range config.Spec.Targets {
 		table := s.Table(arm.ID(t.RouteTableID))
 		if table == nil {
@@ -153,7 +153,7 @@ func (c *Cluster) onTargets(s *inventory.Snapshot, config *v1alpha1.ClusterRoute
 		}
 		for _, id := range table.Subnets {
 			if c.subnet(id) == nil && (s.Subnet(id) == nil || s.Subnet(id).RouteTable.Equal(table.ID)) {
-				subnet := subnetOf(s, id, RoleTarget, "")
+				subnet := subnetOf(s.Snapshot, id, RoleTarget, "")
 				subnet.Table = table.ID
 				c.Subnets = append(c.Subnets, subnet)
 			}
@@ -169,7 +169,7 @@ func (c *Cluster) subnet(id arm.ID) *Subnet {
 }
 
 // addTables adds the cluster's own table and its targets.
-func (c *Cluster) addTables(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
+func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]inventory.Route
 	var owner *plan.Ownership // nil: it is not known what is whose
@@ -181,7 +181,7 @@ func (c *Cluster) addTables(s *inventory.Snapshot, config *v1alpha1.ClusterRoute
 		}
 	}
 	if own.Table != "" {
-		t := tableOf(s, own.Table, RoleOwn, 0)
+		t := tableOf(s.Snapshot, own.Table, RoleOwn, 0)
 		if source != nil {
 			for _, r := range source.Routes {
 				state := Foreign
@@ -195,7 +195,7 @@ func (c *Cluster) addTables(s *inventory.Snapshot, config *v1alpha1.ClusterRoute
 	}
 	for _, target := range config.Spec.Targets {
 		id := arm.ID(target.RouteTableID)
-		t := tableOf(s, id, RoleTarget, target.MaxRoutes)
+		t := tableOf(s.Snapshot, id, RoleTarget, target.MaxRoutes)
 		if table := s.Table(id); table != nil {
 			t.Idle = len(table.Subnets) == 0 && !c.on(table.ID)
 			there := map[netip.Prefix]bool{}
@@ -237,7 +237,7 @@ func (c *Cluster) addTables(s *inventory.Snapshot, config *v1alpha1.ClusterRoute
 // neighbours are the other clusters whose pod routes are in a target. Where they have the same addresses as this one, a route can look like
 // either's.
 type neighbours struct {
-	s      *inventory.Snapshot
+	s      plan.Facts
 	except string // the name of this one
 	target arm.ID
 	all    []v1alpha1.ClusterRoutes

@@ -25,13 +25,13 @@ const (
 
 // world is a snapshot and a config that go together: a cluster with three nodes, and a gateway's table with one route of its own.
 type world struct {
-	s      *inventory.Snapshot
+	s      plan.Facts
 	config v1alpha1.ClusterRoutes
 	others []v1alpha1.ClusterRoutes
 }
 
 func newWorld() *world {
-	w := &world{s: inventory.NewSnapshot()}
+	w := &world{s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}}
 	w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":3,"vnetSubnetID":%q}]}}`, cluster, nodes)
 	w.subnet(nodes, "10.240.0.0/24", own)
 	w.subnet(gateway, "10.240.9.0/24", target)
@@ -42,7 +42,7 @@ func newWorld() *world {
 	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
 	w.config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
 	w.config.SetDefaults()
-	w.s.Learn(cluster).LastTable, w.s.Learn(cluster).LastProven = own, true
+	w.s.Memory[cluster.Key()] = &plan.Remembered{LastTable: own, LastProven: true}
 	return w
 }
 
@@ -127,8 +127,8 @@ func TestPicture(t *testing.T) {
 			w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC2","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":1,"vnetSubnetID":%q}]}}`, play, subnet)
 			w.subnet(subnet, "10.241.0.0/24", table)
 			w.table(table, "m 10.244.9.0/24 10.241.0.4")
-			w.s.Learn(play).LastTable, w.s.Learn(play).LastProven = table, true
-			w.s.Learn(cluster).Subnets = []netip.Prefix{netip.MustParsePrefix("10.241.0.0/24")}
+			w.s.Memory[play.Key()] = &plan.Remembered{LastTable: table, LastProven: true}
+			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{netip.MustParsePrefix("10.241.0.0/24")}
 			other := w.config
 			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets = "play", string(play), nil
 			w.others = append(w.others, other)
@@ -140,7 +140,7 @@ func TestPicture(t *testing.T) {
 			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
 		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
 		{"it cannot be told which table is the cluster's own", func(w *world) {
-			w.s.Learn(cluster).LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
+			w.s.Memory[cluster.Key()].LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
 			w.subnet(nodes, "10.240.0.0/24", "")
 		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
 		{"a route that no node needs stays by the config", func(w *world) {
@@ -157,7 +157,7 @@ func TestPicture(t *testing.T) {
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
 			w.s.Unread[nodes.Key()] = inventory.Unread{ID: nodes, Status: 503}
-			w.s.Learn(cluster).Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24")}
+			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24")}
 		}, "nodes nodes unknown\ngw guarded right\nshop-rt own: unknown unknown unknown foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 0},
 		{"the cluster cannot be read", func(w *world) {
 			delete(w.s.Clusters, cluster.Key())

@@ -2,21 +2,24 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// fleet makes clusters with as many nodes each, every one with a table and a target of its own. In the target are the
-// routes of the nodes from missing on, and one foreign route.
+// fleet makes clusters with as many nodes each, every one with a table and a target of its own. In
+// the target are the routes of the nodes from missing on, and one unmanaged route. The node subnets
+// show the machines.
 func fleet(tb testing.TB, clusters, nodes, missing int) *world {
-	w := &world{t: tb, s: inventory.NewSnapshot()}
+	w := &world{t: tb, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	for c := range clusters {
 		id := arm.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
 		own, target := arm.ID(fmt.Sprintf("%s/own%d", tables, c)), arm.ID(fmt.Sprintf("%s/target%d", tables, c))
 		subnet := arm.ID(fmt.Sprintf("%s/subnets/n%d", vnet, c))
-		w.cluster(id, "10.128.0.0/9", subnet).subnet(subnet, "10.0.0.0/16", own)
+		w.cluster(id, "10.128.0.0/9", subnet)
+		w.nodeSubnet(subnet, "10.0.0.0/16", own, w.s.Cluster(id).NodeGroup(), nodes)
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
 		for n := range nodes {
 			routes = append(routes, fmt.Sprintf("aks-np-%08d-vmss%06d____x%d 10.%d.%d.0/24 10.0.%d.%d", c, n, n, 128+n/256, n%256, n/250, n%250+4))
@@ -30,6 +33,23 @@ func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 	return w
 }
 
+// nodeSubnet adds a subnet that shows the machines of a cluster's first pool, as Azure shows them.
+func (w *world) nodeSubnet(id arm.ID, prefix string, table, group arm.ID, machines int) *world {
+	var configurations []string
+	for n := range machines {
+		configurations = append(configurations, fmt.Sprintf(`{"id":"%s/providers/Microsoft.Compute/`+
+			`virtualMachineScaleSets/aks-pool0-1-vmss/virtualMachines/%d/networkInterfaces/nic/ipConfigurations/ip"}`, group, n))
+	}
+	subnet, err := inventory.DecodeSubnet(fmt.Appendf(nil,
+		`{"id":%q,"properties":{"addressPrefix":%q,"routeTable":{"id":%q},"ipConfigurations":[%s]}}`,
+		id, prefix, table, strings.Join(configurations, ",")))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Subnets[subnet.ID.Key()] = subnet
+	return w
+}
+
 // BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 of them: with nothing to do, and with all routes to
 // add. Beside it stands what the runbooks do: comparing the names in two tables, which sees no next hop, no owner and no
 // limit.
@@ -40,7 +60,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Run(run, func(b *testing.B) {
 				w := fleet(b, size.clusters, size.nodes, missing)
 				for id, routes := range Make(w.s, w.configs).Nodes { // as the keeper remembers them
-					w.s.Learn(arm.ID(id)).Nodes = routes
+					w.remembered(arm.ID(id)).Nodes = routes
 				}
 				b.Run("plan", func(b *testing.B) {
 					b.ReportAllocs()
@@ -60,6 +80,22 @@ func BenchmarkPlan(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// TestNothingToDoAllocates: where nothing has to be done, no allocation is for a route or a machine. So
+// a check of 400 nodes stays as cheap as one of 20.
+func TestNothingToDoAllocates(t *testing.T) {
+	of := func(nodes int) float64 {
+		w := fleet(t, 1, nodes, 0)
+		for id, routes := range Make(w.s, w.configs).Nodes {
+			w.remembered(arm.ID(id)).Nodes = routes
+		}
+		return testing.AllocsPerRun(20, func() { Make(w.s, w.configs) })
+	}
+	few, many := of(20), of(400)
+	if many > few || many > 80 {
+		t.Errorf("%v allocations with 20 nodes, %v with 400", few, many)
 	}
 }
 

@@ -88,12 +88,29 @@ const (
 
 // SeenInTable reports whether a change of a route is true of a table as it was read.
 func (c Change) SeenInTable(table *inventory.RouteTable) bool {
-	for _, r := range table.Routes {
-		if strings.EqualFold(r.Name, c.Route) {
-			return c.New != nil && *valueOf(r) == *c.New
+	for i := range table.Routes {
+		if strings.EqualFold(table.Routes[i].Name, c.Route) {
+			return c.seenAs(&table.Routes[i])
 		}
 	}
-	return c.New == nil
+	return c.seenAs(nil)
+}
+
+// SeenIn is SeenInTable for many changes of one table.
+func SeenIn(table *inventory.RouteTable) func(Change) bool {
+	routes := make(map[string]*inventory.Route, len(table.Routes))
+	for i := range table.Routes {
+		routes[strings.ToLower(table.Routes[i].Name)] = &table.Routes[i]
+	}
+	return func(c Change) bool { return c.seenAs(routes[strings.ToLower(c.Route)]) }
+}
+
+// seenAs reports whether a change is true where its route reads as r; nil where there is none.
+func (c Change) seenAs(r *inventory.Route) bool {
+	if r == nil || c.New == nil {
+		return r == nil && c.New == nil
+	}
+	return *valueOf(*r) == *c.New
 }
 
 // SeenInSubnet reports whether an association is true of a subnet as it was read.
@@ -103,20 +120,34 @@ func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
 
 // sortChanges orders by resource, then by what a person looks for: prefix, then name.
 func sortChanges(changes []Change) {
-	destination := func(c Change) string {
-		switch {
-		case c.New != nil && c.New.AddressPrefix != "":
-			return c.New.AddressPrefix
-		case c.Old != nil:
-			return c.Old.AddressPrefix
-		}
-		return ""
+	type keyed struct {
+		Change
+		resource    string
+		destination destination
 	}
-	slices.SortStableFunc(changes, func(a, b Change) int {
+	sorted := make([]keyed, len(changes))
+	for i, c := range changes {
+		sorted[i] = keyed{c, c.Resource.Key(), readDestination(c.destination())}
+	}
+	slices.SortStableFunc(sorted, func(a, b keyed) int {
 		return cmp.Or(
-			strings.Compare(a.Resource.Key(), b.Resource.Key()),
-			CompareDestinations(destination(a), destination(b)),
+			strings.Compare(a.resource, b.resource),
+			a.destination.compare(b.destination),
 			strings.Compare(a.Route, b.Route),
 		)
 	})
+	for i, k := range sorted {
+		changes[i] = k.Change
+	}
+}
+
+// destination is the address prefix of a route that is changed, "" for an association.
+func (c Change) destination() string {
+	switch {
+	case c.New != nil && c.New.AddressPrefix != "":
+		return c.New.AddressPrefix
+	case c.Old != nil:
+		return c.Old.AddressPrefix
+	}
+	return ""
 }

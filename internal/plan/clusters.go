@@ -38,16 +38,15 @@ func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 // checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
 func (p *Planner) checkCluster(v *view) bool {
 	id := arm.ID(v.config.Spec.ClusterID)
-	if !p.vanished(v) { // see work.reportVanished
+	if p.unread(id) && !p.vanished(v) { // see work.reportVanished
 		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.CommandLine{})
 	}
 	if v.cluster == nil {
 		return false
 	}
-	short := id.Short()
 	if !v.cluster.Kubenet() {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
-			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod routes", short, v.cluster.PluginName())
+			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod routes", id.Short(), v.cluster.PluginName())
 		if left := p.leftBehind(v); len(left) > 0 {
 			p.add(f.With(left...).WithFix("remove the routes that were left behind, and then %s from the config", v.name))
 		} else {
@@ -57,19 +56,21 @@ func (p *Planner) checkCluster(v *view) bool {
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
-			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", short, v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
+			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
 	subnets := p.s.NodeSubnetIDs(v.cluster)
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
-		p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+		if p.unread(subnet) {
+			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+		}
 	}
 	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
 		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", finding.Command("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
-		if _, tried := p.s.Unread[v.cluster.NodeGroup().Key()]; !tried {
+		if !p.unread(v.cluster.NodeGroup()) {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
-				short, v.cluster.NodeResourceGroup))
+				id.Short(), v.cluster.NodeResourceGroup))
 		}
 	}
 	return true
@@ -149,23 +150,25 @@ type ownTable struct {
 // noteOwnTables notes the tables that are not to be written because of a cluster: the one pod routes are read from, and
 // what may be its own instead. A config that names another is no proof: it may have mixed the two up.
 func (p *Planner) noteOwnTables(v *view) {
-	note := func(id arm.ID, how string) {
-		if _, known := p.ownTables[id.Key()]; !known && id != "" {
-			p.ownTables[id.Key()] = ownTable{v, how}
+	note := func(id arm.ID, how func() string) {
+		if _, known := arm.Lookup(p.ownTables, id); !known && id != "" {
+			p.ownTables[id.Key()] = ownTable{v, how()}
 		}
 	}
-	note(v.source, "pod routes are read from it")
+	note(v.source, func() string { return "pod routes are read from it" })
 	if v.cluster == nil || v.proven {
 		return
 	}
 	for _, id := range p.s.NodeSubnetIDs(v.cluster) {
 		if subnet := p.s.Subnet(id); subnet != nil {
-			note(subnet.RouteTable, "the node subnet "+id.Short()+" is associated with it")
+			note(subnet.RouteTable, func() string {
+				return "the node subnet " + id.Short() + " is associated with it"
+			})
 		}
 	}
 	if len(v.wanted) == 0 {
 		for _, id := range p.s.Known(v.cluster.ID).Written {
-			note(id, "the cluster's identity wrote it")
+			note(id, func() string { return "the cluster's identity wrote it" })
 		}
 	}
 }
@@ -178,6 +181,12 @@ func (p *Planner) Source(cluster arm.ID) map[netip.Prefix]inventory.Route {
 		}
 	}
 	return nil
+}
+
+// unread reports whether a resource was asked for and could not be read.
+func (p *Planner) unread(id arm.ID) bool {
+	_, tried := arm.Lookup(p.s.Unread, id)
+	return tried
 }
 
 // reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a

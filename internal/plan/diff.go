@@ -71,16 +71,30 @@ func valueOf(r inventory.Route) *Value {
 }
 
 // CompareDestinations orders prefixes by address, and everything else behind them as text.
-func CompareDestinations(a, b string) int {
-	p, errP := netip.ParsePrefix(a)
-	q, errQ := netip.ParsePrefix(b)
+func CompareDestinations(a, b string) int { return readDestination(a).compare(readDestination(b)) }
+
+// destination is where a route leads: a prefix, or something else as it is written.
+type destination struct {
+	prefix netip.Prefix // zero where it is something else
+	text   string
+}
+
+func readDestination(text string) destination {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return destination{text: text}
+	}
+	return destination{prefix, text}
+}
+
+func (d destination) compare(o destination) int {
 	switch {
-	case errP == nil && errQ == nil:
-		return p.Compare(q)
-	case errP == nil:
+	case d.prefix.IsValid() && o.prefix.IsValid():
+		return d.prefix.Compare(o.prefix)
+	case d.prefix.IsValid():
 		return -1
-	case errQ == nil:
+	case o.prefix.IsValid():
 		return 1
 	}
-	return strings.Compare(a, b)
+	return strings.Compare(d.text, o.text)
 }

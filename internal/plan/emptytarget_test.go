@@ -31,7 +31,7 @@ func TestStrangeNode(t *testing.T) {
 	} {
 		shop := &inventory.Cluster{Document: arm.Document{ID: clusterA}, NodeResourceGroup: "MC_shop-rg_shop_westeurope"}
 		for _, routes := range [][]inventory.Route{nil, {inventory.NewRoute("vpn", netip.MustParsePrefix("10.60.0.0/16"), netip.MustParseAddr("10.42.9.9"))}} {
-			s := inventory.NewSnapshot()
+			s := Facts{Snapshot: inventory.NewSnapshot()}
 			s.Clusters[clusterA.Key()] = shop
 			table := &inventory.RouteTable{Document: arm.Document{ID: gateway}, Subnets: []arm.ID{gatewayIn}, Routes: routes}
 			s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn}, RouteTable: gateway, Configurations: []arm.ID{arm.ID(configuration)}}
@@ -40,7 +40,7 @@ func TestStrangeNode(t *testing.T) {
 			}
 		}
 		// A target that holds copies already is in use as one.
-		s := inventory.NewSnapshot()
+		s := Facts{Snapshot: inventory.NewSnapshot()}
 		s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn}, RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},
 			Configurations: []arm.ID{arm.ID(configuration)}}
 		table := &inventory.RouteTable{Document: arm.Document{ID: gateway}, Subnets: []arm.ID{gatewayIn}, Routes: []inventory.Route{

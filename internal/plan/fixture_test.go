@@ -32,7 +32,7 @@ const (
 // world is a snapshot in the making, and the config that goes with it.
 type world struct {
 	t       testing.TB
-	s       *inventory.Snapshot
+	s       Facts
 	configs []v1alpha1.ClusterRoutes
 }
 
@@ -47,6 +47,23 @@ func full(name string) string {
 }
 
 func short(text string) string { return longNode.ReplaceAllString(text, "$1$2") }
+
+// remembered is what is remembered of a cluster, to be added to.
+func (w *world) remembered(cluster arm.ID) *Remembered {
+	if w.s.Memory[cluster.Key()] == nil {
+		w.s.Memory[cluster.Key()] = &Remembered{}
+	}
+	return w.s.Memory[cluster.Key()]
+}
+
+// remembersNICs has the NICs of clusterA not be read, but remembered, and what was looked for among
+// them.
+func (w *world) remembersNICs(looked map[netip.Addr]bool) {
+	if read := w.s.Learn(clusterA); read.NICs != nil {
+		w.remembered(clusterA).NICs, read.NICs = read.NICs, nil
+	}
+	w.remembered(clusterA).Asked = looked
+}
 
 // route is "name prefix hop", the hop an address or a type.
 func routeDoc(text string) string {
@@ -111,7 +128,7 @@ func (w *world) cluster(id arm.ID, podCIDRs string, subnets ...arm.ID) *world {
 	}
 	w.s.Clusters[c.ID.Key()] = c
 	// Nodes are not what most tests are about: a check before this one saw none of them.
-	w.s.Learn(id).Nodes.Hops = map[netip.Addr]string{}
+	w.remembered(id).Nodes.Hops = map[netip.Addr]string{}
 	return w
 }
 
@@ -142,7 +159,7 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 // shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node subnet, and a gateway's
 // table with one route of its own.
 func shop(t testing.TB) *world {
-	w := &world{t: t, s: inventory.NewSnapshot()}
+	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).
 		subnet(nodesA, "10.240.0.0/24", tableA).
 		subnet(gatewayIn, "10.240.9.0/24", gateway).

@@ -56,7 +56,8 @@ func (p *Planner) gone(v *view) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
 	}
-	return p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
+	cluster, _ := arm.Lookup(p.s.Unread, arm.ID(v.config.Spec.ClusterID))
+	return cluster.Absent
 }
 
 // associations returns the associations that have to be made. Two configs that want different tables on one subnet would

@@ -23,7 +23,7 @@ func TestGuardNodeSubnets(t *testing.T) {
 	w.expect("associate vnet/shop-nodes2 - shop-rt", "") // its sister names the table
 
 	w.subnet(nodesA, "10.240.0.0/24", "") // both stripped: the keeper remembers
-	w.s.Learn(clusterA).LastTable = tableA
+	w.remembered(clusterA).LastTable = tableA
 	w.expect("associate vnet/shop-nodes - shop-rt\nassociate vnet/shop-nodes2 - shop-rt", "")
 
 	guard := &w.configs[0].Spec.Guard
@@ -38,7 +38,7 @@ func TestGuardNodeSubnets(t *testing.T) {
 
 func TestGuardOtherTable(t *testing.T) {
 	w := quiet(t)
-	w.s.Learn(clusterA).LastTable = tableA
+	w.remembered(clusterA).LastTable = tableA
 	w.table(hub).subnet(nodesA, "10.240.0.0/24", hub)
 	p := w.expect("", "association-other-table")
 	for _, side := range []string{"hub-rt", "shop-rt"} {
@@ -78,7 +78,7 @@ func TestGuardDisagreement(t *testing.T) {
 	w.configs[1].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 	w.expect("", "association-other-table")
 	// Also while the cluster's own table cannot be read.
-	w.s.Learn(clusterA).LastTable = tableA
+	w.remembered(clusterA).LastTable = tableA
 	delete(w.s.Tables, tableA.Key())
 	w.s.Unread[tableA.Key()] = inventory.Unread{ID: tableA, Status: 403, Code: "AuthorizationFailed"}
 	w.expect("", "association-other-table\nread-failed")
@@ -129,7 +129,7 @@ func TestDiscover(t *testing.T) {
 	names := func(id arm.ID) func(*world) {
 		return func(w *world) { w.configs[0].Spec.RouteTableID = string(id) }
 	}
-	remembers := func(id arm.ID) func(*world) { return func(w *world) { w.s.Learn(clusterA).LastTable = id } }
+	remembers := func(id arm.ID) func(*world) { return func(w *world) { w.remembered(clusterA).LastTable = id } }
 	steps := func(s ...func(*world)) []func(*world) { return s }
 	tests := []struct {
 		name     string
@@ -148,7 +148,7 @@ func TestDiscover(t *testing.T) {
 		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "", false, "written"},
 		{"memory against an association that carries, the log knows", steps(remembers(tableB), log(tableA)), tableA, false, ""},
 		{"memory against an association that carries, the log does not know", steps(remembers(tableB), log()), "", false, "seen with several tables that hold routes to its nodes: play-rt, shop-rt"},
-		{"proven memory before any association", steps(remembers(tableB), func(w *world) { w.s.Learn(clusterA).LastProven = true }), tableB, false, ""},
+		{"proven memory before any association", steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }), tableB, false, ""},
 
 		{"the association", nil, tableA, false, ""},
 		{"the association, its table not read yet", steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},

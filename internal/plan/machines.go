@@ -3,7 +3,6 @@ package plan
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -24,21 +23,15 @@ func (w *work) machines(cluster *inventory.Cluster) int {
 
 // machinesIn counts the machines of each pool of a cluster in a subnet.
 func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string]int {
-	pools, seen := map[string]int{}, map[string]bool{}
-	if subnet == nil {
-		return pools
+	if subnet == nil || len(subnet.Configurations) == 0 {
+		return nil
 	}
-	group := string(cluster.NodeGroup()) + "/"
-	for _, c := range subnet.Configurations {
-		if len(c) < len(group) || !strings.EqualFold(string(c[:len(group)]), group) {
+	pools, group := map[string]int{}, cluster.NodeGroup().Key()
+	for _, machine := range subnet.Machines() {
+		if machine.Group != group {
 			continue
 		}
-		machine := inventory.HolderName(c.Parent())
-		if seen[machine] {
-			continue
-		}
-		seen[machine] = true
-		if pool := cluster.PoolOf(machine); pool != "" {
+		if pool := cluster.PoolOf(machine.Name); pool != "" {
 			pools[pool]++
 		}
 	}

@@ -22,6 +22,7 @@ import (
 //	a route at the check before, now none     by the next check that reads the same settled table
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
+//	its route leads to another address now    as a lost route, where the interfaces do not agree
 //
 // Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
 // What was reported stays so until the node has its route or is gone.
@@ -91,6 +92,7 @@ type lone struct {
 	addr    netip.Addr
 	lacks   []string // families
 	half    bool
+	led     netip.Addr // where its route leads instead
 }
 
 // nodes compares the nodes with the pod routes, and notes for the next check what it saw.
@@ -101,16 +103,19 @@ func (w *work) nodes(v *view) {
 	fresh := *v
 	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again with the network interfaces
 	v = &fresh
-	table, before := w.s.Table(v.source), w.s.Known(v.cluster.ID).Nodes
+	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := inventory.NodeRoutes{ETag: table.ETag, Hops: routes.hops(table, before),
-		Lacks: map[string]inventory.Lack{}}
+	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before),
+		From: routes, Lacks: map[string]Lack{}}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
 	var reported []lone
-	if nodes := max(v.cluster.Nodes(), w.machines(v.cluster)); len(families) > 0 && nodes > routed {
-		nics := w.s.Known(v.cluster.ID).NICs
+	nodes := max(v.cluster.Nodes(), w.machines(v.cluster))
+	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
+		anyLost(before)
+	if len(families) > 0 && suspect {
+		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
 		case nics == nil:
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
@@ -120,6 +125,7 @@ func (w *work) nodes(v *view) {
 		default:
 			for _, l := range wide.lone(nics, now.Hops, families) {
 				if w.judge(v, table, &now, before, l, full) {
+					l.led = ledTo(now.Hops, l)
 					reported = append(reported, l)
 				}
 			}
@@ -139,14 +145,10 @@ func (w *work) nodes(v *view) {
 	}
 }
 
-// hops are the nodes that the routes name, by next hop. Nobody changes what the check before found, so
-// it is used again where the table is the same.
-func (p podRoutes) hops(table *inventory.RouteTable, before inventory.NodeRoutes) map[netip.Addr]string {
-	if before.Hops != nil && before.ETag == table.ETag && len(before.Hops) == len(p) &&
-		!slices.ContainsFunc(p, func(r *inventory.Route) bool {
-			node, known := before.Hops[r.Hop]
-			return !known || node != inventory.RouteNode(r.Name)
-		}) {
+// hops are the nodes that the routes name, by next hop. A table that reads the same is not decoded
+// again, so its routes are the very ones of the check before, and nobody changes what that found.
+func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
+	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
 	}
 	now := make(map[netip.Addr]string, len(p))
@@ -156,9 +158,47 @@ func (p podRoutes) hops(table *inventory.RouteTable, before inventory.NodeRoutes
 	return now
 }
 
+// moved reports whether a node's route leads to another address than at the check before: the node has
+// another one now, or somebody has bent its route.
+func moved(now, before map[netip.Addr]string) bool {
+	left := map[string]bool{}
+	for hop, node := range before {
+		if _, still := now[hop]; !still {
+			left[node] = true
+		}
+	}
+	for hop, node := range now {
+		if _, had := before[hop]; !had && left[node] {
+			return true
+		}
+	}
+	return false
+}
+
+// anyLost reports whether a node had lost its route at the check before.
+func anyLost(before NodeRoutes) bool {
+	for _, lack := range before.Lacks {
+		if lack.Lost {
+			return true
+		}
+	}
+	return false
+}
+
+// ledTo is the address to which the route leads that is named after a node without a route.
+func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
+	node := inventory.NodeName(l.machine)
+	for hop, of := range hops {
+		if node != "" && strings.EqualFold(of, node) && hop.Is4() == l.addr.Is4() {
+			led = hop
+		}
+	}
+	return led
+}
+
 // judge decides by the rules above whether a node without a route is reported, and notes it.
-func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRoutes,
-	before inventory.NodeRoutes, l lone, full bool) bool {
+func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
+	before NodeRoutes, l lone, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
 	if !again {
@@ -171,7 +211,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRo
 		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
 		// What is reported first must be so now: an older list shows nodes that are gone.
-		nics := w.s.Known(v.cluster.ID).NICs
+		nics := w.s.addresses(v.cluster.ID)
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		}
@@ -181,12 +221,12 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *inventory.NodeRo
 }
 
 // uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
-func (w *work) uncertain(v *view, now *inventory.NodeRoutes, before inventory.NodeRoutes,
+func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []lone {
 	if v.cluster.Nodes() <= routed {
 		return nil
 	}
-	lack := inventory.Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
+	lack := Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
 	for _, old := range before.Lacks {
 		if old.Since.Before(lack.Since) {
 			lack.Since = old.Since
@@ -202,7 +242,7 @@ func (w *work) uncertain(v *view, now *inventory.NodeRoutes, before inventory.No
 }
 
 // reportLone reports nodes without a route.
-func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.NodeRoutes,
+func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	reported []lone, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
@@ -215,11 +255,15 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.No
 	} {
 		severity, young := finding.Warning, false
 		var of []lone
+		led := routed
 		for _, l := range reported {
 			if l.half != kind.half {
 				continue
 			}
 			of = append(of, l)
+			if l.led.IsValid() {
+				led--
+			}
 			lack := now.Lacks[strings.ToLower(l.machine)]
 			old := lack.Lost || w.s.Taken.Sub(lack.Since) >= joining
 			if young = young || !old; old && l.machine != "" && !busy(v.cluster) {
@@ -237,13 +281,13 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now inventory.No
 		f := finding.New(kind.code, v.name, string(table.ID),
 			"%s in its own table %s: %d nodes, and pod routes to %d",
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
-			table.ID.Short(), nodes, routed).
+			table.ID.Short(), nodes, led).
 			With(lines(of)...).
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table",
 				table.ID)
 		if of[0].machine == "" {
 			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
-				w.s.Known(v.cluster.ID).NICs.Failed)
+				w.s.addresses(v.cluster.ID).Failed)
 		}
 		if young {
 			f = f.With(NodesMayJoin)
@@ -307,7 +351,11 @@ func lines(all []lone) []string {
 	var out []string
 	for _, l := range all {
 		if l.machine != "" {
-			out = append(out, fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", ")))
+			line := fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", "))
+			if l.led.IsValid() {
+				line += fmt.Sprintf("; its route leads to %s", l.led)
+			}
+			out = append(out, line)
 		}
 	}
 	return out

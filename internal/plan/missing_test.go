@@ -30,7 +30,7 @@ func machine(i int) string { return fmt.Sprintf("aks-pool0-1-vmss instance %d", 
 // watched is a cluster of three nodes with their routes, before its first check.
 func watched(t *testing.T) *watch {
 	w := &watch{shop(t), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), map[string][]string{}}
-	w.s.Learn(clusterA).Nodes = inventory.NodeRoutes{}
+	w.remembered(clusterA).Nodes = NodeRoutes{}
 	w.configs[0].Spec.Targets = nil
 	for i := range 3 {
 		w.nodes[machine(i)] = []string{fmt.Sprintf("10.240.0.%d", 4+i)}
@@ -84,7 +84,7 @@ func (w *watch) check(after time.Duration) Plan {
 			w.t.Errorf("asks for the network interfaces again: %v", p.Need.NICs)
 		}
 	}
-	known.Nodes = p.Nodes[clusterA.Key()]
+	w.remembered(clusterA).Nodes = p.Nodes[clusterA.Key()]
 	return p
 }
 
@@ -297,7 +297,7 @@ func configuration(group, set string, i int) arm.ID {
 func TestHalfARoute(t *testing.T) {
 	w := watched(t)
 	w.cluster(clusterA, "10.244.0.0/16,fd12::/48", nodesA)
-	w.s.Learn(clusterA).Nodes = inventory.NodeRoutes{}
+	w.remembered(clusterA).Nodes = NodeRoutes{}
 	subnet := w.s.Subnet(nodesA)
 	subnet.Prefixes = append(subnet.Prefixes, netip.MustParsePrefix("fd42::/64"))
 	both := []string{nodeRoute(0), nodeRoute(1), nodeRoute(2),
@@ -358,7 +358,7 @@ func TestUnreadNICs(t *testing.T) {
 		w.s.Taken = w.at
 		w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed", Read: w.at}
 		p := Make(w.s, w.configs)
-		w.s.Learn(clusterA).Nodes = p.Nodes[clusterA.Key()]
+		w.remembered(clusterA).Nodes = p.Nodes[clusterA.Key()]
 		return p
 	}
 	failing(0)
@@ -440,7 +440,7 @@ func TestSurgeRoom(t *testing.T) {
 	pools = two.s.Cluster(clusterA).Pools
 	pools[0].MaxSurge = "1"
 	pools[1] = inventory.Pool{Name: "pool1", Subnet: nodesA, MaxSurge: "3", Count: 1}
-	two.s.Learn(clusterA).Nodes.Hops = map[netip.Addr]string{}
+	two.remembered(clusterA).Nodes.Hops = map[netip.Addr]string{}
 	if f := two.sees("surge-does-not-fit"); !strings.Contains(f.Message, "pool pool1 needs 3") {
 		t.Errorf("%+v", f)
 	}
@@ -461,7 +461,7 @@ func TestSurgeRoom(t *testing.T) {
 		t.Errorf("%+v", p.Findings)
 	}
 	w := used(6)
-	rooms := Rooms(w.s, w.configs)
+	rooms := Rooms(w.s.Snapshot, w.configs)
 	if len(rooms) != 1 || !rooms[0].Subnet.Equal(nodesA) || rooms[0].Free != 5 || rooms[0].Surge != 1 {
 		t.Errorf("%+v", rooms)
 	}
@@ -473,10 +473,10 @@ func TestMissingIsPure(t *testing.T) {
 	w.sees("")
 	w.routed(0, 1)
 	w.sees("")
-	before := maps.Clone(w.s.Known(clusterA).Nodes.Lacks)
+	before := maps.Clone(w.s.Memory.Of(clusterA).Nodes.Lacks)
 	w.s.Taken = w.at.Add(joining)
 	Make(w.s, w.configs)
-	if !maps.Equal(before, w.s.Known(clusterA).Nodes.Lacks) {
-		t.Errorf("%v became %v", before, w.s.Known(clusterA).Nodes.Lacks)
+	if !maps.Equal(before, w.s.Memory.Of(clusterA).Nodes.Lacks) {
+		t.Errorf("%v became %v", before, w.s.Memory.Of(clusterA).Nodes.Lacks)
 	}
 }

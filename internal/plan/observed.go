@@ -15,20 +15,31 @@ import (
 
 // enforcing makes configs that enforce what they observe, and reports whether there is anything.
 func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, observing bool) {
+	if !slices.ContainsFunc(configs, observes) {
+		return nil, false
+	}
 	out = slices.Clone(configs)
 	for i := range out {
 		spec := &out[i].Spec
 		if spec.Guard.Mode == v1alpha1.GuardObserve {
-			spec.Guard.Mode, observing = v1alpha1.GuardEnforce, true
+			spec.Guard.Mode = v1alpha1.GuardEnforce
 		}
 		spec.Targets = slices.Clone(spec.Targets)
 		for j := range spec.Targets {
 			if t := &spec.Targets[j]; t.Policy == v1alpha1.PolicyObserve {
-				t.Policy, observing = v1alpha1.PolicySync, true
+				t.Policy = v1alpha1.PolicySync
 			}
 		}
 	}
-	return out, observing
+	return out, true
+}
+
+// observes reports whether a config says Observe anywhere.
+func observes(c v1alpha1.ClusterRoutes) bool {
+	return c.Spec.Guard.Mode == v1alpha1.GuardObserve ||
+		slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
+			return t.Policy == v1alpha1.PolicyObserve
+		})
 }
 
 // observe adds to a plan what Observe withholds, and what has to be read to know it.

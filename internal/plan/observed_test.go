@@ -18,7 +18,7 @@ func observed(p Plan) string { return changes(Plan{Changes: p.OnlyObserved}) }
 func TestObserved(t *testing.T) {
 	w := shop(t)
 	w.subnet(nodesA, "10.240.0.0/24", "")
-	w.s.Learn(clusterA).LastTable = tableA
+	w.remembered(clusterA).LastTable = tableA
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.99", "n1 10.244.1.0/24 10.240.0.5", "n9 10.244.9.0/24 10.240.0.9", "n8 10.244.8.0/24 10.240.0.6")
 	w.configs = Observing(w.configs)
 	p := w.expect("", "association-lost\ntarget-drift")
@@ -40,7 +40,7 @@ associate vnet/shop-nodes - shop-rt`
 	}
 	// What was read some time ago lets nothing go, but it is good enough to show it.
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
-	w.s.Learn(clusterA).NICs.Asked = p.Asked[clusterA.Key()]
+	w.remembersNICs(p.Asked[clusterA.Key()])
 	if p = Make(w.s, w.configs); observed(p) != want || !p.Need.Empty() {
 		t.Errorf("with NICs from before: %s; needs %v", observed(p), p.Need)
 	}
@@ -68,7 +68,7 @@ func TestObservedRepair(t *testing.T) {
 	w.configs = Observing(w.configs)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
 	planner := New(w.s, w.configs)
-	w.s.Learn(clusterA).True = planner.True(clusterA, planner.Plan())
+	w.remembered(clusterA).True = planner.True(clusterA, planner.Plan())
 	w.table(gateway, "n0 10.244.0.0/24 10.1.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
 	for range 3 {
 		planner = New(w.s, w.configs)
@@ -76,7 +76,7 @@ func TestObservedRepair(t *testing.T) {
 		if len(p.OnlyObserved) != 1 || !p.OnlyObserved[0].Repair {
 			t.Fatalf("observed %+v", p.OnlyObserved)
 		}
-		w.s.Learn(clusterA).True = planner.True(clusterA, p)
+		w.remembered(clusterA).True = planner.True(clusterA, p)
 	}
 }
 

@@ -113,7 +113,6 @@ func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 // not be seen: it is on a subnet in which its own next hops are; or, where it has no pod route (yet),
 // on one with the nodes of such a cluster. Subnets that were not read say nothing.
 func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
-	empty := !slices.ContainsFunc(table.Routes, podRouteStyle)
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
@@ -122,7 +121,8 @@ func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 		if slices.ContainsFunc(table.Routes, func(r inventory.Route) bool { return within(subnet.Prefixes, r.Hop) && podRouteStyle(r) }) {
 			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
 		}
-		if node := p.strangeNode(subnet); empty && node != "" {
+		node := p.strangeNode(subnet)
+		if node != "" && !slices.ContainsFunc(table.Routes, podRouteStyle) {
 			return fmt.Sprintf("%s is on %s, where a node of another cluster is (%s): it may be the own table of that cluster, still empty", table.ID.Short(), id.Short(), node)
 		}
 	}
@@ -178,8 +178,8 @@ func inPods(cluster *inventory.Cluster, r inventory.Route) bool {
 	})
 }
 
-func ownsRoute(s *inventory.Snapshot, cluster *inventory.Cluster, r inventory.Route) bool {
-	return inPods(cluster, r) && within(s.NodePrefixes(cluster), r.Hop)
+func ownsRoute(s Facts, cluster *inventory.Cluster, r inventory.Route) bool {
+	return inPods(cluster, r) && within(s.NodePrefixesEver(cluster), r.Hop)
 }
 
 func within(prefixes []netip.Prefix, a netip.Addr) bool {

@@ -1,4 +1,4 @@
-// Package plan decides: from what was read (a inventory.Snapshot) and what is configured (ClusterRoutes) it tells what should
+// Package plan decides: from what was read and is remembered (Facts) and what is configured (ClusterRoutes) it tells what should
 // be, which Changes lead there, and what stands in the way, as Findings.
 //
 // It is pure: no context, clock, logger or network, and the same input gives the same output in the same order. It never
@@ -29,13 +29,13 @@ type Plan struct {
 	// Asked are the addresses that were looked for among the NICs of a cluster, by its ID.Key().
 	Asked map[string]map[netip.Addr]bool `json:"-"`
 	// Nodes is what the next check has to know of the clusters' nodes, by the cluster's ID.Key().
-	Nodes map[string]inventory.NodeRoutes `json:"-"`
+	Nodes map[string]NodeRoutes `json:"-"`
 }
 
 // Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
 // that was read anew. It may be used by several goroutines at once.
 type Planner struct {
-	s        *inventory.Snapshot
+	s        Facts
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
 	taken    Taken                    // what is known of all others
 	views    []*view
@@ -59,13 +59,13 @@ type part struct {
 }
 
 // New looks at the configured clusters.
-func New(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) *Planner {
+func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
 // Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
 // the others still counts where a table may be theirs.
-func Among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
 		p.enforced = among(s, all, taken)
@@ -74,7 +74,7 @@ func Among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken)
 	return p
 }
 
-func among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
@@ -82,7 +82,7 @@ func among(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, taken Taken)
 }
 
 // Make plans for all configs in one step.
-func Make(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
+func Make(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	return New(s, configs).Plan()
 }
 
@@ -100,7 +100,7 @@ func (p *Planner) Plan() Plan {
 		}
 	}
 	w.reportVanished()
-	made := w.plan(state, Diff(p.s, state))
+	made := w.plan(state, Diff(p.s.Snapshot, state))
 	p.observe(&made)
 	return made
 }
@@ -114,7 +114,7 @@ func (p *Planner) Repairs() Plan {
 			state.Associations = append(state.Associations, a)
 		}
 	}
-	return w.plan(state, Diff(p.s, state))
+	return w.plan(state, Diff(p.s.Snapshot, state))
 }
 
 // Again plans for one target that was read anew, under the same rules.
@@ -164,12 +164,12 @@ type work struct {
 	found []finding.Finding
 	need  inventory.Wanted
 	asked map[string]map[netip.Addr]bool
-	noted map[string]inventory.NodeRoutes // as Plan.Nodes
-	left  map[*view][]leftover            // by clusters that do not exist
+	noted map[string]NodeRoutes // as Plan.Nodes
+	left  map[*view][]leftover  // by clusters that do not exist
 }
 
 func (p *Planner) work() work {
-	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]inventory.NodeRoutes{}, left: map[*view][]leftover{}}
+	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]NodeRoutes{}, left: map[*view][]leftover{}}
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }

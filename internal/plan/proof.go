@@ -18,7 +18,7 @@ import (
 //     that was read after the check began. A list shows only what the identity may see.
 //   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
-//     its table (inventory.Known.Settled). A node has one pod CIDR of each family.
+//     its table (Remembered.Settled). A node has one pod CIDR of each family.
 //
 // A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
 // be another cluster's: see target.leftBehind. And a route that is about to lead to another address
@@ -52,7 +52,7 @@ func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 
 func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
-	for prefix, hop := range t.w.s.Known(s.cluster.ID).Settled {
+	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}
@@ -69,16 +69,16 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 // noNIC proves that no node of a cluster has an address.
 func (t *target) noNIC(s *share, hop netip.Addr) proof {
 	nics, p := t.nics(s, hop)
-	if nics == nil {
+	if nics.NICs == nil {
 		return p
 	}
 	if holder, held := nics.Holder[hop]; held {
 		return proof{lacks: fmt.Sprintf("%s is held by %s", hop, holder), there: true}
 	}
-	if hidden := t.hiddenNodes(s, nics, hop); hidden != "" {
+	if hidden := t.hiddenNodes(s, nics.NICs, hop); hidden != "" {
 		return lacking("not all network interfaces of the nodes are seen: %s", hidden)
 	}
-	if nics.Asked != nil && !t.w.shows {
+	if nics.asked != nil && !t.w.shows {
 		return t.readNICs(s)
 	}
 	return proven("no network interface of the cluster's nodes has %s any more", hop)
@@ -87,30 +87,30 @@ func (t *target) noNIC(s *share, hop netip.Addr) proof {
 // hasNIC proves that a node of a cluster has an address.
 func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 	nics, p := t.nics(s, hop)
-	if nics == nil {
+	if nics.NICs == nil {
 		return p
 	}
 	switch _, held := nics.Holder[hop]; {
 	case !held:
 		return lacking("no network interface of the cluster's nodes has %s", hop)
-	case nics.Asked != nil && !t.w.shows:
+	case nics.asked != nil && !t.w.shows:
 		return t.readNICs(s)
 	}
 	return proven("a node has %s", hop)
 }
 
 // nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
-func (t *target) nics(s *share, hop netip.Addr) (*inventory.NICs, proof) {
+func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
 	if t.w.asked[key] == nil {
 		t.w.asked[key] = map[netip.Addr]bool{}
 	}
 	t.w.asked[key][hop] = true
-	switch nics := t.w.s.Known(s.cluster.ID).NICs; {
-	case nics == nil, nics.Asked != nil && !nics.Asked[hop]:
-		return nil, t.readNICs(s)
+	switch nics := t.w.s.addresses(s.cluster.ID); {
+	case nics.NICs == nil, nics.asked != nil && !nics.asked[hop]:
+		return addresses{}, t.readNICs(s)
 	case nics.Failed != "":
-		return nil, lacking("the network interfaces of the nodes could not be read: %s", nics.Failed)
+		return addresses{}, lacking("the network interfaces of the nodes could not be read: %s", nics.Failed)
 	default:
 		return nics, proof{}
 	}

@@ -80,7 +80,7 @@ func TestOneMissingRoute(t *testing.T) {
 // lists that could not be read, prove that a node is gone.
 func TestEmptySourceProvesNothing(t *testing.T) {
 	w := shop(t)
-	w.s.Learn(clusterA).LastTable = tableA // as seen before
+	w.remembered(clusterA).LastTable = tableA // as seen before
 	w.table(tableA, "egress 0.0.0.0/0 10.1.0.4").table(gateway, sixRoutes...)
 	w.s.Learn(clusterA).NICs = nil
 	w.expect("", "deletes-withheld\nsource-empty")
@@ -114,10 +114,11 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 	w.table(gateway, sixRoutes[:5]...)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7")
 	asked := func(addresses ...string) {
-		w.s.Known(clusterA).NICs.Asked = map[netip.Addr]bool{}
+		looked := map[netip.Addr]bool{}
 		for _, a := range addresses {
-			w.s.Known(clusterA).NICs.Asked[netip.MustParseAddr(a)] = true
+			looked[netip.MustParseAddr(a)] = true
 		}
+		w.remembersNICs(looked)
 	}
 	asked("10.240.0.7")
 	if p := w.expect("", "deletes-withheld warning"); len(p.Need.NICs) != 0 {
@@ -156,7 +157,7 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 			f := strings.Fields(r)
 			settled[mustPrefix(f[0])] = netip.MustParseAddr(f[1])
 		}
-		w.s.Learn(clusterA).Settled = settled
+		w.remembered(clusterA).Settled = settled
 	}
 	settle("10.244.7.0/24 10.240.0.5")
 	p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -"+add, "deletes-withheld warning")
@@ -252,9 +253,9 @@ func TestOwnershipByName(t *testing.T) {
 		if p := w.expect("", "foreign-overlap"); len(p.Findings) == 1 && !strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
 			t.Error(p.Findings[0].Message)
 		}
-		w.s.Learn(clusterA).Had = map[inventory.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
+		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
 		w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
-		w.s.Learn(clusterA).Had = map[inventory.Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
+		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
 		w.expect("", "foreign-overlap")
 	}
 }
@@ -266,14 +267,14 @@ func TestBentInTheTarget(t *testing.T) {
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.s.Learn(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
+	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
 	p := w.expect("update gw-rt n1 10.244.1.0/24> 10.244.1.0/24>10.240.0.5", "")
 	if !p.Changes[0].Repair {
 		t.Error("it is no repair")
 	}
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "blackhole 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.s.Learn(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.50")}}
+	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.50")}}
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken") // the cluster's table has changed since
 }

@@ -20,7 +20,7 @@ import (
 // randomWorld draws one or two clusters with their tables, and two targets in any state: correct routes, stale ones, wrong
 // next hops, unmanaged routes that look much like pod routes, taken names.
 func randomWorld(t *rapid.T) *world {
-	w := &world{t: new(testing.T), s: inventory.NewSnapshot()}
+	w := &world{t: new(testing.T), s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	prefix := rapid.Custom(func(t *rapid.T) string {
 		return rapid.OneOf(
 			rapid.Map(rapid.IntRange(0, 9), func(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }),
@@ -75,9 +75,9 @@ func randomWorld(t *rapid.T) *world {
 			}
 			w.nics(arm.ID(spec.ClusterID), held...)
 		}
-		known := w.s.Learn(arm.ID(spec.ClusterID))
-		known.LogRead, known.ManagedRead = true, true
-		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[inventory.Pair]bool{}
+		read, known := w.s.Learn(arm.ID(spec.ClusterID)), w.remembered(arm.ID(spec.ClusterID))
+		read.LogRead, read.ManagedRead = true, true
+		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[Pair]bool{}
 		known.True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
 		for _, id := range []arm.ID{tableA, tableB, gateway} {
 			if w.s.Table(id) == nil {
@@ -89,7 +89,7 @@ func randomWorld(t *rapid.T) *world {
 				}
 				switch id {
 				case gateway:
-					known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
+					known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
 				default:
 					known.Settled[r.Prefix] = r.Hop
 					known.True[gateway.Key()][r.Prefix] = r.Hop
@@ -221,7 +221,7 @@ func mayBeOurs(w *world, r inventory.Route) bool {
 	}
 	known := false
 	for _, c := range w.configs {
-		known = known || w.s.Known(arm.ID(c.Spec.ClusterID)).Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+		known = known || w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 	}
 	for _, id := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(id); table != nil {
@@ -250,7 +250,7 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	}
 	moved := func(r inventory.Route) bool { // a cluster's table leads to the next hop with another prefix
 		for _, c := range w.configs {
-			for prefix, hop := range w.s.Known(arm.ID(c.Spec.ClusterID)).Settled {
+			for prefix, hop := range w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Settled {
 				if hop == r.Hop && prefix != r.Prefix {
 					return true
 				}
@@ -349,7 +349,7 @@ func TestSettled(t *testing.T) {
 
 // TestSettledShared: a route that two clusters want alike is reported, although nothing is to be done.
 func TestSettledShared(t *testing.T) {
-	w := &world{t: t, s: inventory.NewSnapshot()}
+	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	route := "n1 10.244.1.0/24 10.240.0.4"
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA).table(tableA, route)
 	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24", tableB).table(tableB, route)

@@ -54,7 +54,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	c.Metadata.Name = uniqueName(cluster.ID, names)
 	c.Spec.ClusterID = string(cluster.ID)
 	c.SetDefaults()
-	d := Discover(s, c, Taken{})
+	d := Discover(Facts{Snapshot: s}, c, Taken{})
 	c.Spec.RouteTableID, p.Table, p.Want = string(d.Table), d.How, d.Want
 	if d.Finding != nil {
 		p.Notes = append(p.Notes, d.Finding.Message)
@@ -74,7 +74,7 @@ func (p Proposal) Observing() Proposal {
 func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
 	own := arm.ID(spec.RouteTableID)
-	v := newView(s, &p.Config, cluster)
+	v := newView(Facts{Snapshot: s}, &p.Config, cluster)
 	near := nearNetworks(s, cluster)
 	isTarget := map[string]bool{}
 	target := func(id arm.ID, why string) {

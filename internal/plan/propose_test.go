@@ -37,7 +37,7 @@ func TestPropose(t *testing.T) {
 		addGateway(gatewayIn, "shop-agw")
 	w.cluster(clusterB, "10.245.0.0/16", nodesB)
 	w.s.Clusters[clusterB.Key()].Plugin, w.s.Clusters[clusterB.Key()].PluginMode = "azure", "overlay"
-	proposals := Propose(w.s)
+	proposals := Propose(w.s.Snapshot)
 	if len(proposals) != 2 {
 		t.Fatalf("%d proposals", len(proposals))
 	}
@@ -66,7 +66,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	second := vnet + "/subnets/gw2"
 	w.table(other, "x 10.244.0.0/24 10.240.0.4").subnet(second, "10.240.7.0/24", other).addGateway(second, "agw2")
 	delete(w.s.Tables, gateway.Key())
-	p := Propose(w.s)[0]
+	p := Propose(w.s.Snapshot)[0]
 	if len(p.Config.Spec.Targets) != 0 || len(p.Config.Spec.Guard.Subnets) != 0 {
 		t.Errorf("targets %v, guarded %v", p.Config.Spec.Targets, p.Config.Spec.Guard.Subnets)
 	}
@@ -78,7 +78,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	}
 	// Without any table it asks for what would tell.
 	w.subnet(nodesA, "10.240.0.0/24", "")
-	if p := Propose(w.s)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
+	if p := Propose(w.s.Snapshot)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -106,7 +106,7 @@ func TestProposeTwins(t *testing.T) {
 		return w
 	}
 	for _, other := range []bool{false, true} {
-		for _, p := range Propose(twins(other).s) {
+		for _, p := range Propose(twins(other).s.Snapshot) {
 			if got := targetsOf(p); p.Cluster.Equal(clusterA) && len(got) > 0 || p.Cluster.Equal(clusterB) && !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
 				t.Errorf("the other cluster is seen: %v: %s: targets %v", other, p.Cluster.Name(), got)
 			}
@@ -116,12 +116,12 @@ func TestProposeTwins(t *testing.T) {
 	w := twins(false)
 	w.s.VNets[twinHub.Key()].Peerings = []inventory.Peering{{Remote: vnet, Prefixes: []netip.Prefix{same}}}
 	w.s.Table(hub).Subnets = nil
-	if got := targetsOf(Propose(w.s)[0]); !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
+	if got := targetsOf(Propose(w.s.Snapshot)[0]); !slices.Equal(got, []string{"hub-rt", "vms-rt"}) {
 		t.Errorf("targets %v", got)
 	}
 	// One network, and a cluster whose pod CIDR was chosen twice.
 	w = shop(t).cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.1.0/24", tableB).table(tableB, "x 10.244.7.0/24 10.240.0.4")
-	for _, p := range Propose(w.s) {
+	for _, p := range Propose(w.s.Snapshot) {
 		if got := targetsOf(p); len(got) > 0 {
 			t.Errorf("%s: targets %v", p.Cluster.Name(), got)
 		}

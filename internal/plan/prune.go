@@ -70,8 +70,8 @@ func (p *Planner) Prune(tables []arm.ID) *Pruner {
 	return pr
 }
 
-// Seen is the snapshot that the proofs stand on.
-func (pr *Pruner) Seen() *inventory.Snapshot { return pr.p.s }
+// Seen is what the proofs stand on.
+func (pr *Pruner) Seen() Facts { return pr.p.s }
 
 // Plan plans for all the tables.
 func (pr *Pruner) Plan() Plan {

@@ -46,8 +46,8 @@ func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 		if !t.w.vanished(candidate.view) {
 			continue
 		}
-		known := t.w.s.Known(arm.ID(candidate.config.Spec.ClusterID))
-		if known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
+		known := t.w.s.Memory.Of(arm.ID(candidate.config.Spec.ClusterID))
+		if known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 			return candidate, true
 		}
 		looks := podRouteStyle(r) && candidate.allows(r.Prefix) &&
@@ -139,7 +139,7 @@ func (w *work) reportVanished() {
 
 // Removal looks at a cluster whose config a person has removed, by what is remembered of it. Its plan
 // deletes the cluster's routes from the targets that the config names, and does nothing else.
-func Removal(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
+func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
 		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
 	p.makeViews()
@@ -149,8 +149,8 @@ func Removal(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, taken Taken) 
 // placeRemoved leaves out a route of a cluster whose config a person has removed.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.shares[0]
-	known := t.w.s.Known(arm.ID(s.config.Spec.ClusterID))
-	its := known.Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
+	known := t.w.s.Memory.Of(arm.ID(s.config.Spec.ClusterID))
+	its := known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
 	if !its || !s.prunes() {
 		t.put(r, nil)
 		return

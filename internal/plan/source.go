@@ -83,7 +83,7 @@ func (t Taken) from(cluster, table arm.ID) bool {
 // they are associated with, one that the cluster's identity wrote (activity log), or the only managed one of the node
 // resource group, in this order. From the third on a table must hold a route to one of the cluster's nodes: somebody
 // may have put a wrong one on a subnet, and identities that write a table may be shared by clusters.
-func Discover(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
+func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
 		d := Discovery{Table: arm.ID(id), How: "the config names it"}
@@ -96,10 +96,11 @@ func Discover(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, taken Taken
 		return Discovery{}
 	}
 	c := candidates{s, config, cluster, taken}
-	known := s.Known(cluster.ID)
-	if known.LastTable != "" && !taken.from(cluster.ID, known.LastTable) {
-		return c.remembered(known)
+	last := s.Memory.Of(cluster.ID).LastTable
+	if last != "" && !taken.from(cluster.ID, last) {
+		return c.remembered()
 	}
+	known := s.Known(cluster.ID)
 
 	associated, want := c.present(c.associated())
 	if len(want) > 0 {
@@ -154,11 +155,11 @@ func (c candidates) named(d Discovery) Discovery {
 	if len(c.s.NodeSubnetIDs(c.cluster)) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
 		return d
 	}
-	known := c.s.Known(c.cluster.ID)
-	if known.LastTable.Equal(d.Table) { // seen on the node subnets, with routes to the nodes: the two agree
-		d.Proven = known.LastProven
+	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
+		d.Proven = last.LastProven // seen on the node subnets, with routes to the nodes: the two agree
 		return d
 	}
+	known := c.s.Known(c.cluster.ID)
 	if !known.LogRead {
 		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
@@ -199,12 +200,13 @@ func (c candidates) bare() bool {
 // remembered answers with the table that the node subnets were last seen with. What was only seen, and not proven by what
 // the cluster did, is not believed against another table that leads to its nodes: one of the two is somebody's copy, and only
 // the activity log can tell which.
-func (c candidates) remembered(known inventory.Known) Discovery {
-	d := Discovery{Table: known.LastTable, How: "the node subnets were last seen with it", Proven: known.LastProven}
+func (c candidates) remembered() Discovery {
+	last := c.s.Memory.Of(c.cluster.ID)
+	d := Discovery{Table: last.LastTable, How: "the node subnets were last seen with it", Proven: last.LastProven}
 	if d.Proven {
 		return d
 	}
-	others, want := c.present(slices.DeleteFunc(c.associated(), known.LastTable.Equal))
+	others, want := c.present(slices.DeleteFunc(c.associated(), last.LastTable.Equal))
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
@@ -212,10 +214,11 @@ func (c candidates) remembered(known inventory.Known) Discovery {
 	if len(rivals) == 0 {
 		return d
 	}
+	known := c.s.Known(c.cluster.ID)
 	if !known.LogRead {
 		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
-	all := append(rivals, known.LastTable)
+	all := append(rivals, last.LastTable)
 	written := slices.DeleteFunc(slices.Clone(all), func(id arm.ID) bool { return !slices.ContainsFunc(known.Written, id.Equal) })
 	if len(written) == 1 {
 		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
@@ -225,7 +228,7 @@ func (c candidates) remembered(known inventory.Known) Discovery {
 
 // candidates looks for a cluster's own table.
 type candidates struct {
-	s       *inventory.Snapshot
+	s       Facts
 	config  *v1alpha1.ClusterRoutes
 	cluster *inventory.Cluster
 	taken   Taken
@@ -270,17 +273,17 @@ func (c candidates) carrying(ids []arm.ID) []arm.ID {
 }
 
 // Carries reports whether a table holds a route to one of the cluster's nodes.
-func Carries(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
+func Carries(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
 	return len(podRoutesOf(s, config, table)) > 0
 }
 
 // PodRoutes returns the routes of a table that are a cluster's, by prefix: to the pod CIDR of one node, by way of an address in
 // one of its node subnets.
-func PodRoutes(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
+func PodRoutes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
 	return podRoutesOf(s, config, table).byPrefix()
 }
 
-func podRoutesOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) podRoutes {
+func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) podRoutes {
 	return newView(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 

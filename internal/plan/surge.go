@@ -34,10 +34,15 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 		if cluster == nil || !cluster.Kubenet() || cluster.Stopped {
 			continue
 		}
-		for _, pool := range cluster.Pools {
-			for _, id := range s.NodeSubnetIDs(cluster) {
-				if subnet := s.Subnet(id); subnet != nil && (pool.Subnet == "" || pool.Subnet.Equal(id)) {
-					rooms[id.Key()] = rooms[id.Key()].with(subnet, cluster, pool, c)
+		for _, id := range s.NodeSubnetIDs(cluster) {
+			subnet := s.Subnet(id)
+			if subnet == nil {
+				continue
+			}
+			there := machinesIn(subnet, cluster)
+			for _, pool := range cluster.Pools {
+				if pool.Subnet == "" || pool.Subnet.Equal(id) {
+					rooms[id.Key()] = rooms[id.Key()].with(subnet, there[pool.Name], pool, c)
 				}
 			}
 		}
@@ -49,8 +54,8 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	return out
 }
 
-// with is a subnet's room with one more pool in it.
-func (r *Room) with(subnet *inventory.Subnet, cluster *inventory.Cluster, pool inventory.Pool,
+// with is a subnet's room with one more pool in it, of which some machines are there.
+func (r *Room) with(subnet *inventory.Subnet, there int, pool inventory.Pool,
 	c *v1alpha1.ClusterRoutes) *Room {
 	if r == nil {
 		free := 0
@@ -61,8 +66,8 @@ func (r *Room) with(subnet *inventory.Subnet, cluster *inventory.Cluster, pool i
 		}
 		r = &Room{Subnet: subnet.ID, Free: max(0, free-subnet.UsedIPv4())}
 	}
-	there := max(0, machinesIn(subnet, cluster)[pool.Name]-pool.Count)
-	if surge := max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-there); surge > r.Surge {
+	surging := max(0, there-pool.Count)
+	if surge := max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging); surge > r.Surge {
 		r.Surge, r.pool, r.config = surge, pool, c
 	}
 	return r
@@ -70,7 +75,7 @@ func (r *Room) with(subnet *inventory.Subnet, cluster *inventory.Cluster, pool i
 
 // surges reports node subnets that cannot take the next surge.
 func (w *work) surges() {
-	for _, room := range Rooms(w.s, w.configs) {
+	for _, room := range Rooms(w.s.Snapshot, w.configs) {
 		subnet := w.s.Subnet(room.Subnet)
 		v4 := func(p netip.Prefix) bool { return p.Addr().Is4() }
 		if room.Surge <= room.Free || !slices.ContainsFunc(subnet.Prefixes, v4) {

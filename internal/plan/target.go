@@ -87,12 +87,12 @@ type target struct {
 
 // target decides what one target should hold, or nil when it cannot be read (table is nil) or must not be written.
 func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
-	parts := w.parts[id.Key()]
+	parts, _ := arm.Lookup(w.parts, id)
 	if len(parts) == 0 {
 		return nil
 	}
 	first := parts[0].view
-	if own, taken := w.ownTables[id.Key()]; taken {
+	if own, taken := arm.Lookup(w.ownTables, id); taken {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "the target %s is not written: %s, so it is the own table of the cluster of %s, or stands in its place",
 			id.Short(), own.how, own.v.name).WithFix("remove the target from %s, or see to the association and spec.routeTableID of %s", first.name, own.v.name))
 		return nil
@@ -147,6 +147,7 @@ func (t *target) settled() bool {
 				}
 				next[n]++
 				wanted++
+				continue
 			}
 			near = near || s.near(r.Prefix)
 		}
@@ -267,7 +268,7 @@ func (t *target) owns(s *share, r inventory.Route) bool {
 }
 
 func (t *target) had(s *share, r inventory.Route) bool {
-	return t.w.s.Known(s.cluster.ID).Had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}]
+	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's table has for its prefix.

@@ -95,7 +95,7 @@ func TestNodeBackWithAnotherPodCIDR(t *testing.T) {
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5")
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n1____102447024 - 10.244.7.0/24>10.240.0.5", "deletes-withheld warning")
-	w.s.Learn(clusterA).Settled = map[netip.Prefix]netip.Addr{mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
+	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.5 10.244.7.0/24>10.240.0.5", "")
 }
 
@@ -143,6 +143,9 @@ func TestPolicies(t *testing.T) {
 	if len(p.Findings[0].Evidence) != 3 {
 		t.Errorf("evidence %q, want the update, the missing and the stale route", p.Findings[0].Evidence)
 	}
+	if fix := p.Findings[0].Fix; !strings.HasPrefix(fix, "routekeeper promote shop, ") {
+		t.Error(fix)
+	}
 }
 
 func TestSeveralPoolsAndTargets(t *testing.T) {
@@ -166,7 +169,7 @@ func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
 	w.expect("", "foreign-overlap") // no pool in 10.240.5.0/24: for all we know somebody else's
-	w.s.Learn(clusterA).Subnets = append(w.s.Learn(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
+	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
 	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
 }
 
@@ -259,7 +262,7 @@ func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w.expect("", "association-other-table\ntarget-is-source")
 	// A gateway's table on a node subnet, of a cluster whose own table is known beyond doubt: it is only the wrong one.
 	w = shop(t)
-	w.s.Learn(clusterA).LastTable, w.s.Learn(clusterA).LastProven = tableA, true
+	w.remembered(clusterA).LastTable, w.remembered(clusterA).LastProven = tableA, true
 	w.subnet(nodesA, "10.240.0.0/24", gateway).table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6", "association-other-table")
 
@@ -296,7 +299,7 @@ func TestUnreadable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := shop(t)
-			w.s.Learn(clusterA).LastTable = tableA
+			w.remembered(clusterA).LastTable = tableA
 			w.table(gateway, stale...)
 			tt.gone(w)
 			w.s.Unread[tt.unread.ID.Key()] = tt.unread

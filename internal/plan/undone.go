@@ -6,20 +6,19 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // undone reports whether a route was in the target before as it should be now. Its cluster's own table has not changed, so it was changed
 // in the target, and to put it back is a repair.
 func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
-	was, known := t.w.s.Known(s.cluster.ID).True[t.now.ID.Key()][prefix]
+	was, known := t.w.s.Memory.Of(s.cluster.ID).True[t.now.ID.Key()][prefix]
 	return known && was == hop
 }
 
-// True is inventory.Known.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
+// True is Remembered.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
 // plan. What is not, because there is no room for it, is not known to have been changed lately when it is.
 func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
-	before := p.s.Known(cluster).True
+	before := p.s.Memory.Of(cluster).True
 	type place struct{ target, prefix string }
 	back := map[place]bool{}
 	for _, c := range slices.Concat(made.Changes, made.OnlyObserved) {
@@ -56,15 +55,15 @@ func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]ne
 	return now
 }
 
-// Had is inventory.Known.Had of a cluster, for the next check: the pod routes of its table, and of
+// Had is Remembered.Had of a cluster, for the next check: the pod routes of its table, and of
 // those it had before the ones that are in a target still. In a target that was not read all may
 // be.
-func (p *Planner) Had(cluster arm.ID) map[inventory.Pair]bool {
-	had := map[inventory.Pair]bool{}
+func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
+	had := map[Pair]bool{}
 	for prefix, r := range p.Source(cluster) {
-		had[inventory.Pair{Prefix: prefix, Hop: r.Hop}] = true
+		had[Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
-	before := p.s.Known(cluster).Had
+	before := p.s.Memory.Of(cluster).Had
 	for target, parts := range p.parts {
 		if !slices.ContainsFunc(parts, func(part part) bool { return cluster.Equal(arm.ID(part.config.Spec.ClusterID)) }) {
 			continue
@@ -75,7 +74,7 @@ func (p *Planner) Had(cluster arm.ID) map[inventory.Pair]bool {
 			continue
 		}
 		for _, r := range table.Routes {
-			if pair := (inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
+			if pair := (Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
 				had[pair] = true
 			}
 		}

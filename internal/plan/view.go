@@ -31,13 +31,13 @@ type view struct {
 	wanted podRoutes
 }
 
-func newView(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *view {
+func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *view {
 	v := &view{config: c, name: c.Metadata.Name, cluster: cluster}
 	if cluster == nil {
 		return v
 	}
-	v.nodes = s.NodePrefixes(cluster)
-	v.anyHop = s.Known(cluster.ID).AnyHop
+	v.nodes = s.NodePrefixesEver(cluster)
+	v.anyHop = s.AnyHop
 	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
 	for _, cidr := range v.cidrs {
 		v.masks = append(v.masks, inventory.NodeMask(cidr))
@@ -50,7 +50,7 @@ func newView(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes, cluster *inventor
 func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, cidr := range podCIDRs {
-		if _, err := config.PodCIDR(cidr.String()); err != nil {
+		if config.CheckPodCIDR(cidr) != nil {
 			continue
 		}
 		if len(allowed) == 0 {
@@ -152,14 +152,14 @@ func (v *view) learnMasks(table *inventory.RouteTable) {
 // Ownership tells a cluster's routes from other people's, by the rules of keeping.
 type Ownership struct {
 	v   *view
-	had map[inventory.Pair]bool
+	had map[Pair]bool
 }
 
 // Owner looks at a cluster by its config and its own table, which shows how long the prefixes of its nodes are.
-func Owner(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
+func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
 	v := newView(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)
-	return Ownership{v, s.Known(arm.ID(c.Spec.ClusterID)).Had}
+	return Ownership{v, s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had}
 }
 
 // PodCIDRs are the cluster's that can be meant, narrowed by the config.
@@ -168,7 +168,7 @@ func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 // Owns reports whether a route that the cluster's own table has not is the cluster's all the same:
 // by its addresses, and by its name or because that table had it.
 func (o Ownership) Owns(r inventory.Route) bool {
-	return o.v.owns(r) && (nodeNamed(r) || o.had[inventory.Pair{Prefix: r.Prefix, Hop: r.Hop}])
+	return o.v.owns(r) && (nodeNamed(r) || o.had[Pair{Prefix: r.Prefix, Hop: r.Hop}])
 }
 
 // NodePrefix reports whether a prefix can be the pod CIDR of one node.

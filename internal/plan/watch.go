@@ -5,12 +5,11 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
 // reported. It is how a diagnosis looks at what keeping looks at.
-func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Plan {
+func Watch(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	p := New(s, Observing(configs))
 	p.watching, p.enforced = true, nil
 	return p.Plan()

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -85,9 +84,7 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 	var b strings.Builder
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(a)
+		return WriteJSON(w, a)
 	case Short:
 		for _, c := range a.Changes {
 			fmt.Fprintln(&b, plain(strings.TrimSpace(strings.Join([]string{c.State, c.Verb, c.Resource, c.words()}, " "))))

@@ -57,9 +57,7 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(c)
+		return WriteJSON(w, c)
 	case SARIF:
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)

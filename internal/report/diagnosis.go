@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -56,9 +55,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(d)
+		return WriteJSON(w, d)
 	case Short:
 		for _, f := range d.Findings {
 			out += FindingLine(f) + "\n"
@@ -69,6 +66,12 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style)
 	}
 	_, err := io.WriteString(w, out)
+	return err
+}
+
+// WriteBelow says how it stands, below what was done about it.
+func (d Diagnosis) WriteBelow(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "\nNow: %s.\n", d.Sentence())
 	return err
 }
 
@@ -105,7 +108,5 @@ func (f Fixed) Write(w io.Writer) error {
 	if f.Left == nil {
 		f.Left = []finding.Finding{}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(f)
+	return WriteJSON(w, f)
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,10 +17,26 @@ type Promotion struct {
 	Edits []config.Edit `json:"edits"`
 	// Written is set when the config was written.
 	Written bool `json:"written"`
+	// AsItIs says what the config has in place of what would be replaced.
+	AsItIs []string `json:"-"`
 }
 
-// WriteEdits writes the edits for people, one a line.
-func (p Promotion) WriteEdits(w io.Writer, style Style) error {
+// Write writes it as text, before it is done, or as JSON.
+func (p Promotion) Write(w io.Writer, format Format, style Style) error {
+	switch {
+	case format == JSON:
+		p.Plan = p.Plan.complete()
+		if p.Edits == nil {
+			p.Edits = []config.Edit{}
+		}
+		return WriteJSON(w, p)
+	case len(p.Edits) == 0:
+		_, err := fmt.Fprintf(w, "Nothing to promote: %s.\n", strings.Join(p.AsItIs, ", "))
+		return err
+	}
+	if err := p.Plan.Write(w, format, style); err != nil {
+		return err
+	}
 	var rows [][]string
 	for _, e := range p.Edits {
 		place := fmt.Sprintf("%s:%d", plain(e.File), e.Line)
@@ -30,12 +45,4 @@ func (p Promotion) WriteEdits(w io.Writer, style Style) error {
 	lines := strings.Join(Columns(rows), "\n  ")
 	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Bold("The config"), lines)
 	return err
-}
-
-// WriteJSON writes all of it as one line.
-func (p Promotion) WriteJSON(w io.Writer) error {
-	p.Plan = p.Plan.complete()
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(p)
 }

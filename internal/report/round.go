@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -50,9 +49,7 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(r)
+		return WriteJSON(w, r)
 	case Short:
 		out = r.short()
 	case Markdown:
@@ -62,6 +59,14 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	}
 	_, err := io.WriteString(w, out)
 	return err
+}
+
+// WriteBelow writes the round below what led to it.
+func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return r.Write(w, format, style)
 }
 
 // complete is the round without lists that JSON would show as null.

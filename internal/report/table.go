@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,9 +17,7 @@ type Table struct {
 // Write writes the table in the given format.
 func (t Table) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(t.Value)
+		return WriteJSON(w, t.Value)
 	}
 	var b strings.Builder
 	switch format {

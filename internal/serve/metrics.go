@@ -206,8 +206,8 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 			m.limit.DeleteLabelValues(key)
 		}
 	}
-	if r.Seen != nil {
-		for _, room := range plan.Rooms(r.Seen, r.Checked()) {
+	if r.Seen.Snapshot != nil {
+		for _, room := range plan.Rooms(r.Seen.Snapshot, r.Checked()) {
 			key := room.Subnet.Key()
 			m.looked[key] = now
 			m.free.WithLabelValues(key).Set(float64(room.Free))

@@ -77,7 +77,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 	}
 	news = b.configure(r.Configs)
 	checked := r.Checked()
-	if r.Seen == nil {
+	if r.Seen.Snapshot == nil {
 		checked = nil
 	}
 	for i := range checked {

@@ -23,6 +23,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -387,7 +388,7 @@ func TestUnread(t *testing.T) {
 	seen := inventory.NewSnapshot()
 	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403, Code: "AuthorizationFailed"}
 	b := page.NewBoard()
-	b.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Seen: seen})
+	b.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Seen: plan.Facts{Snapshot: seen}})
 	w.serve(b, page.Options{})
 	if o := w.overview(); o.State != page.Unseen || o.Sentence != "shop: cannot be read: AuthorizationFailed" || !o.Clusters[0].Seen.IsZero() {
 		t.Errorf("%+v", o)

@@ -23,7 +23,7 @@ import (
 // seen is what was read of clusters that are made up.
 type seen struct {
 	testing.TB
-	s       *inventory.Snapshot
+	s       plan.Facts
 	configs []v1alpha1.ClusterRoutes
 }
 
@@ -84,8 +84,7 @@ func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) 
 	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
 	c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
 	c.SetDefaults()
-	known := w.s.Learn(clusterID(name))
-	known.LastTable, known.LastProven = own, true
+	w.s.Memory[clusterID(name).Key()] = &plan.Remembered{LastTable: own, LastProven: true}
 	w.configs = append(w.configs, c)
 	return routes
 }
@@ -111,7 +110,9 @@ func (w *seen) round(at time.Time) keeper.Round {
 	return r
 }
 
-func newSeen(t testing.TB) *seen { return &seen{TB: t, s: inventory.NewSnapshot()} }
+func newSeen(t testing.TB) *seen {
+	return &seen{TB: t, s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}}
+}
 
 // pages are those of a board, without a listener.
 func pages(board *page.Board) http.Handler {
@@ -164,11 +165,12 @@ func TestSentence(t *testing.T) {
 			func(w *seen, _ []string) {
 				w.unread(gw, 503)
 				w.unread(nodes, 503)
-				w.s.Learn(clusterID("shop")).AnyHop = true
+				w.s.AnyHop = true
 			}},
 		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable", func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
 		{"the cluster's table is not known", page.Bad, "shop: its own route table is not known; whether 3 pod routes carry is not known", func(w *seen, _ []string) {
-			w.s.Learn(clusterID("shop")).LastTable, w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = "", true, true
+			w.s.Memory[clusterID("shop").Key()].LastTable = ""
+			w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = true, true
 			w.subnet(nodes, "10.0.0.0/16", "")
 		}},
 		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes", func(w *seen, _ []string) { w.table(own, []arm.ID{nodes}); w.table(gw, []arm.ID{gateway}) }},

@@ -1,0 +1,255 @@
+package keeper
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestTargetMadeAgain: somebody deletes a target, with the association that the config guards, and makes
+// it again with other routes. It is filled and associated at the next check; meanwhile findings say so.
+func TestTargetMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(2 * time.Minute)
+		w.strip(w.demo.GatewaySubnet)
+		w.remove(w.demo.GatewayTable)
+		since := w.mark()
+		rounds := k.since(30 * time.Second)
+		last := rounds[len(rounds)-1]
+		if of(last, finding.TargetMissing) == nil || of(last, finding.TableMissing) == nil {
+			t.Errorf("findings %v", codes(last))
+		}
+		w.expectNoWrites("while the table is gone", since())
+		w.putTable(w.demo.GatewayTable, "theirs 10.61.0.0/16 10.42.3.4")
+		k.since(12*time.Second + 2*operation)
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.61.0.0/16>10.42.3.4")...)
+		if !w.tableOf(w.demo.GatewaySubnet).Equal(w.demo.GatewayTable) {
+			t.Error("the gateway subnet is not repaired")
+		}
+	})
+}
+
+// TestClusterTableMadeAgain: somebody deletes the cluster's table and makes it again, empty, under its
+// name. The target keeps the routes to the nodes all the time. An empty table could be anybody's: the
+// node subnet gets it as soon as the cluster's cloud provider has written it.
+func TestClusterTableMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(2 * time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		w.remove(w.demo.ClusterTable)
+		since := w.mark()
+		if r := k.since(15 * time.Second); of(r[len(r)-1], finding.TableMissing) == nil {
+			t.Errorf("findings %v", codes(r[len(r)-1]))
+		}
+		w.expectNoWrites("while the table is gone", since())
+		w.putTable(w.demo.ClusterTable, "egress 0.0.0.0/0 10.42.3.4")
+		for len(w.routes(w.demo.ClusterTable)) == 1 {
+			w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+			k.since(time.Second)
+		}
+		w.repaired("a table with routes", k, 12*time.Second+operation)
+		k.since(5 * time.Minute)
+		w.expectSynced()
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
+}
+
+// TestClusterMadeAgainElsewhere: a cluster is deleted and made again under its name, in another subnet,
+// with another pod CIDR and the same table. The target follows, the new subnet is guarded, and the old
+// one is nobody's. The copies of the old routes are a deleted cluster's: onRemoval says what becomes of
+// them, and those that stay can be pruned.
+func TestClusterMadeAgainElsewhere(t *testing.T) {
+	old, fresh := []string{"10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5"},
+		[]string{"10.151.0.0/24>10.50.3.4", "10.151.1.0/24>10.50.3.5"}
+	for removal, left := range map[v1alpha1.OnRemoval][]string{v1alpha1.RemovalKeep: old, v1alpha1.RemovalPrune: nil} {
+		t.Run(string(removal), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				play := w.addCluster("play", "50")
+				config := onRemoval(configure("play", play.cluster, play.target), removal)
+				w.edit(play.subnet.Parent().Child("subnets", "other"), func(p object) {
+					p["routeTable"] = object{"id": string(play.target)} // so that a proof can be found
+				})
+				k := w.run(10*time.Second, config)
+				k.since(2 * time.Minute)
+				w.expectRoutes(play.target, old...)
+				w.remove(play.cluster)
+				k.since(6 * time.Minute)
+				w.expectRoutes(play.target, left...)
+				w.putTable(play.table)
+				nodes := play.subnet.Parent().Child("subnets", "green")
+				w.put(nodes, object{"properties": object{"addressPrefix": "10.50.3.0/24",
+					"routeTable": object{"id": string(play.table)}}})
+				time.Sleep(10 * time.Second)
+				w.put(play.cluster, object{"properties": object{
+					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.151.0.0/16"},
+					"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(nodes)}}}})
+				k.since(5 * time.Minute)
+				w.expectRoutes(play.target, append(fresh, left...)...)
+				w.strip(nodes, play.subnet)
+				k.since(12*time.Second + operation)
+				if !w.tableOf(nodes).Equal(play.table) {
+					t.Error("the new node subnet is not repaired")
+				}
+				w.expectNotPutBack(play.subnet, 5*time.Minute)
+				w.pruneAll(w.keep(), config)
+				w.expectRoutes(play.target, fresh...)
+			})
+		})
+	}
+}
+
+// TestFleetAtRest: 24 clusters of one subscription, each with its own network. At rest they cost a list
+// of networks and one of tables at each check, and when all lose their tables at once, all are repaired
+// at the next check.
+func TestFleetAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		var all []another
+		var configs []v1alpha1.ClusterRoutes
+		for i := range 24 {
+			name := fmt.Sprintf("c%d", i)
+			c := w.addCluster(name, fmt.Sprint(40+i))
+			all, configs = append(all, c), append(configs, configure(name, c.cluster, c.target))
+		}
+		k := w.run(10*time.Second, configs...)
+		k.since(3 * time.Minute)
+		since := w.mark()
+		k.since(time.Minute)
+		reads := map[string]int{}
+		for _, c := range calls(since()) {
+			reads[c]++
+		}
+		if reads["GET virtualNetworks"] > 7 || reads["GET routeTables"] > 7 || len(since()) > 16 {
+			t.Errorf("%d calls in a minute: %v", len(since()), reads)
+		}
+		for _, c := range all {
+			w.strip(c.subnet)
+		}
+		k.since(12*time.Second + 2*operation)
+		for _, c := range all {
+			if !w.tableOf(c.subnet).Equal(c.table) {
+				t.Errorf("%s is not repaired", c.subnet.Short())
+			}
+		}
+	})
+}
+
+// TestThreeSubscriptions: a cluster, its network and its target are in three subscriptions. Whatever one
+// of them refuses or fails, the node subnet is repaired as long as the network's answers; and a finding
+// says what does not.
+func TestThreeSubscriptions(t *testing.T) {
+	const network, hub = "5ab00000-0000-4000-8000-00000000000b", "5ab00000-0000-4000-8000-00000000000c"
+	for name, c := range map[string]struct {
+		fault emulator.Fault
+		says  []finding.Code
+	}{
+		"the cluster's refuses": {emulator.Fault{Path: "^/subscriptions/" + emulator.DefaultSubscription,
+			Status: 403, Code: "AuthorizationFailed"}, []finding.Code{finding.ReadFailed}},
+		"the target's fails": {emulator.Fault{Path: "^/subscriptions/" + hub,
+			Status: 503, Code: "ServiceUnavailable"}, []finding.Code{finding.ReadFailed, finding.AzureUnreachable}},
+		"the target's hangs": {emulator.Fault{Path: "^/subscriptions/" + hub, Hold: "before"},
+			[]finding.Code{finding.ReadFailed, finding.AzureUnreachable}},
+		"the target's throttles": {emulator.Fault{Path: "^/subscriptions/" + hub, Status: 429,
+			Code: "SubscriptionRequestsThrottled", RetryAfter: 60}, []finding.Code{finding.ReadFailed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := slow
+				opts.Subscriptions = []string{emulator.DefaultSubscription, network, hub}
+				w := emptyWorld(t, opts)
+				cluster := arm.ResourceID(emulator.DefaultSubscription, "shop-rg", arm.TypeCluster, "shop")
+				vnet := arm.ResourceID(network, "net-rg", arm.TypeVNet, "vnet")
+				table, target := arm.ResourceID(network, "net-rg", arm.TypeRouteTable, "rt"), arm.ResourceID(hub, "hub-rg", arm.TypeRouteTable, "hub-rt")
+				nodes := vnet.Child("subnets", "nodes")
+				for _, id := range []arm.ID{cluster, vnet, target} {
+					w.put(id.Group(), object{})
+				}
+				w.putTable(table)
+				w.putTable(target, "theirs 10.99.0.0/16 10.98.0.4")
+				w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
+					"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24",
+						"routeTable": object{"id": string(table)}}}}}})
+				w.put(cluster, object{"properties": object{
+					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
+					"agentPoolProfiles": []any{object{"name": "np", "count": 3, "vnetSubnetID": string(nodes)}}}})
+				time.Sleep(time.Minute)
+				k := w.run(10*time.Second, configure("shop", cluster, target))
+				k.since(2 * time.Minute)
+				w.expectRoutes(target, append(threePods, "10.99.0.0/16>10.98.0.4")...)
+				c.fault.Count = -1
+				mend := w.inject(c.fault)
+				k.since(5 * time.Minute) // until the cluster's document is old
+				for i := range 2 {
+					w.strip(nodes)
+					k.since(12*time.Second + operation)
+					if !w.tableOf(nodes).Equal(table) {
+						t.Errorf("strip %d is not repaired", i)
+					}
+					rounds := k.since(time.Minute)
+					if last := rounds[len(rounds)-1]; !says(last, c.says...) {
+						t.Errorf("findings %+v", last.Findings)
+					}
+				}
+				mend()
+				if err := w.e.Scale(cluster, "np", 4); err != nil {
+					t.Fatal(err)
+				}
+				k.since(4 * time.Minute)
+				w.expectRoutes(target, append(threePods, "10.244.3.0/24>10.42.1.7", "10.99.0.0/16>10.98.0.4")...)
+				if r := k.since(20 * time.Second); len(r[len(r)-1].Findings) > 0 {
+					t.Errorf("afterwards: %+v", r[len(r)-1].Findings)
+				}
+			})
+		})
+	}
+}
+
+// says reports whether a round has a finding of one of the codes.
+func says(r Round, any ...finding.Code) bool {
+	for _, code := range any {
+		if of(r, code) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// TestHangingIsTold: what hangs with the only cluster of a config is told within half a minute, and what
+// hangs is named, not Azure as a whole.
+func TestHangingIsTold(t *testing.T) {
+	for name, c := range map[string]struct{ path, names string }{
+		"a target":            {"hub-rg", "hub-rt"},
+		"the cluster":         {"managedClusters", "shop"},
+		"the cluster's table": {"routeTables/shop-rt$|routeTables$", "shop-rt"},
+		"its network":         {"shop-vnet|virtualNetworks$", "shop-vnet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, k, _ := attacked(t, Options{ClusterInterval: 5 * time.Second})
+				w.inject(emulator.Fault{Method: http.MethodGet, Path: c.path, Hold: "before", Count: -1})
+				rounds := k.since(30 * time.Second)
+				if len(rounds) == 0 {
+					t.Fatal("no check has ended")
+				}
+				last := rounds[len(rounds)-1]
+				f := of(last, finding.ReadFailed)
+				if f == nil || !strings.Contains(f.Message, c.names) {
+					t.Errorf("%+v", last.Findings)
+				}
+			})
+		})
+	}
+}

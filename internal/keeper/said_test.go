@@ -1,0 +1,98 @@
+package keeper
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// TestSaidBetweenWrites: a lost association is seen in the list of networks, and each write of it fails,
+// because its own GET does. A finding says so without a break: also in checks that a write's end
+// triggers, which do not see the subnet, and while the next write is young.
+func TestSaidBetweenWrites(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"busy": {Status: 429, Code: "RetryableError", RetryAfter: 20},
+		"held": {Hold: "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				play := w.addCluster("play", "50") // with two networks a list is read
+				k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+				k.since(time.Minute)
+				fault.Method, fault.Path, fault.Count = "GET", "shop-vnet", -1
+				defer w.inject(fault)()
+				w.strip(w.demo.NodeSubnet)
+				k.since(3 * time.Minute)
+				for _, r := range k.parts(10 * time.Minute) {
+					if len(r.Findings) == 0 {
+						t.Fatalf("the check of %s says nothing", r.Started)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRepairAfterStart: something fails since the keeper started that it needs to know what a cluster's
+// node subnets and its table are. When that works again, the lost association is repaired within an
+// interval, however long it had failed.
+func TestRepairAfterStart(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"cluster, 500":       {Path: "managedClusters(/shop)?$", Status: 500},
+		"cluster, 403":       {Path: "managedClusters(/shop)?$", Status: 403, Code: "AuthorizationFailed"},
+		"activity log":       {Path: "eventtypes", Status: 500},
+		"table":              {Path: "routeTables(/shop-rt)?$", Status: 500},
+		"table of the store": {Path: "routeTables(/shop-rt)?$", Status: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				play := w.addCluster("play", "50") // one check has to work
+				store := paper{}
+				if name == "table of the store" {
+					w.round(w.keepWith(store))
+					w.refuse("eventtypes")
+				}
+				const interval = 10 * time.Second
+				fault.Method, fault.Count = "GET", -1
+				mend := w.inject(fault)
+				w.strip(w.demo.NodeSubnet)
+				k := w.runWith(Options{Shelf: store}, interval, w.demoConfig(),
+					configure("play", play.cluster, play.target))
+				k.since(5*time.Minute + 3*time.Second)
+				if w.tableOf(w.demo.NodeSubnet) != "" {
+					t.Fatal("the table was put back before")
+				}
+				mend()
+				const write = 4 * time.Second // of Azure's operation itself
+				k.since(interval + 2*time.Second + write)
+				if w.tableOf(w.demo.NodeSubnet) == "" {
+					t.Error("the table was not put back within an interval")
+				}
+			})
+		})
+	}
+}
+
+// TestSaidWhyNotPutBack: the keeper has started while AKS does not answer, and nothing proves that the
+// cluster exists. The guarded subnet is not associated, and a finding of its own says so.
+func TestSaidWhyNotPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		play := w.addCluster("play", "50")
+		defer w.inject(emulator.Fault{Method: "GET", Path: "managedClusters(/shop)?$", Status: 500, Count: -1})()
+		w.strip(w.demo.GatewaySubnet)
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+		r := k.since(time.Minute)
+		if !slices.ContainsFunc(r[len(r)-1].Findings, func(f finding.Finding) bool {
+			return f.Code == finding.AssociationLost && f.Resource == string(w.demo.GatewaySubnet)
+		}) {
+			t.Errorf("findings %+v", r[len(r)-1].Findings)
+		}
+	})
+}

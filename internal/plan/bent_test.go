@@ -1,0 +1,37 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestBentRoute: somebody bends a node's route to an address that no node has. It is reported as a lost
+// route until it is right again. A node that has this address now is none.
+func TestBentRoute(t *testing.T) {
+	bent := func(w *watch) {
+		w.table(tableA, nodeRoute(0), nodeRoute(1), "aks-pool0-1-vmss000002____102442024 10.244.2.0/24 10.240.0.250")
+		w.s.Table(tableA).ETag = "bent"
+	}
+	w := watched(t)
+	w.sees("")
+	bent(w)
+	w.sees("")
+	for range 3 {
+		f := w.sees("node-without-route")
+		if !strings.Contains(f.Message, "3 nodes, and pod routes to 2") || len(f.Evidence) != 1 ||
+			f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4; its route leads to 10.240.0.250" {
+			t.Errorf("%+v", f)
+		}
+	}
+	w.routed(0, 1, 2).sees("")
+	w.s.Learn(clusterA).NICs = nil
+	if p := Make(w.s, w.configs); len(p.Need.NICs) > 0 {
+		t.Error("the network interfaces are read although all is right")
+	}
+
+	w.nodes[machine(2)] = []string{"10.240.0.250"}
+	bent(w)
+	for range 3 {
+		w.sees("")
+	}
+}

@@ -1,0 +1,276 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Past is one check of the history: its input, its output and the difference between them.
+type Past struct {
+	ID      int64
+	Started time.Time
+	// By is what started it; Caller is where an event came from, "" for everything else.
+	By, Caller string
+	// Elapsed is how long it took; nil where it did not come to its end.
+	Elapsed  *time.Duration
+	ARM      Calls
+	Observed []PastReading
+	Changes  []PastChange
+	Findings []PastFinding
+}
+
+// PastReading is how a resource read before.
+type PastReading struct{ Resource, Read string }
+
+// PastChange is a change, and what became of it.
+type PastChange struct {
+	plan.Outcome
+	// Open is set where no outcome was seen; Lost where its program ended before it was made.
+	Open, Lost bool
+	// Settled is when the outcome was seen; zero where none was.
+	Settled time.Time
+	// Note says what else is known of the outcome.
+	Note string
+	// ChangedBy says who made the change that this one repaired; "" where that is not known.
+	ChangedBy string
+}
+
+// PastFinding is a finding that came (New) or went.
+type PastFinding struct {
+	News string
+	New  bool
+	finding.Finding
+}
+
+// History lists checks of the past. Value is what JSON says in its place.
+type History struct {
+	Checks []Past
+	// Limit is how many were asked for at most; 0 for all.
+	Limit int
+	Value any
+}
+
+// Write writes the list in the given format.
+func (h History) Write(w io.Writer, format Format, style Style) error {
+	table := Table{Header: []string{"id", "when", "woken by", "clusters", "what"}, Value: h.Value}
+	for _, p := range h.Checks {
+		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started), p.wokenBy(),
+			strings.Join(p.clusters(), ", "), p.summary()})
+	}
+	if len(h.Checks) == 0 {
+		table.Lines = []string{"No such round is recorded."}
+	} else if len(h.Checks) == h.Limit {
+		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.", h.Limit)}
+	}
+	return table.Write(w, format, style)
+}
+
+// when writes a time as a person reads it, where the person is.
+func when(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+func (p Past) wokenBy() string {
+	if p.Caller != "" {
+		return p.By + " from " + plain(p.Caller)
+	}
+	return p.By
+}
+
+// clusters lists the clusters that the check had something to do with.
+func (p Past) clusters() []string {
+	var names []string
+	for _, c := range p.Changes {
+		names = append(names, c.Cluster)
+	}
+	for _, f := range p.Findings {
+		if f.Cluster != "" {
+			names = append(names, f.Cluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// summary says in one line what the check did.
+func (p Past) summary() string {
+	var parts []string
+	var settled []plan.Outcome
+	open, lost := 0, 0
+	for _, c := range p.Changes {
+		switch {
+		case c.Open:
+			open++
+		case c.Lost:
+			lost++
+		default:
+			settled = append(settled, c.Outcome)
+		}
+	}
+	if len(settled) > 0 {
+		parts = append(parts, Round{Changes: settled}.Summary())
+	}
+	if open > 0 {
+		parts = append(parts, Count(open, "change")+" under way, or interrupted: outcome unknown")
+	}
+	if lost > 0 {
+		parts = append(parts, Count(lost, "change")+" interrupted and not made")
+	}
+	for _, f := range p.Findings {
+		parts = append(parts, string(f.Code)+" "+f.News)
+	}
+	if p.Elapsed == nil && open+lost == 0 {
+		parts = append(parts, "interrupted")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Write writes the check for people.
+func (p Past) Write(w io.Writer, format Format, style Style) error {
+	var out string
+	switch format {
+	case Short:
+		for _, rows := range [][][]string{p.changeRows(), p.findingRows(false)} {
+			if err := (Table{Rows: rows}).Write(w, format, style); err != nil {
+				return err
+			}
+		}
+		return nil
+	case Markdown:
+		out = p.markdown()
+	default:
+		out = p.text(style)
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// head is what the check was, and took.
+func (p Past) head() (what, took string) {
+	took = "did not come to its end"
+	if p.Elapsed != nil {
+		took = fmt.Sprintf("%s; ARM: %s", Duration(*p.Elapsed), p.ARM)
+	}
+	return fmt.Sprintf("Round %d, %s, woken by %s", p.ID, when(p.Started), p.wokenBy()), took
+}
+
+func (p Past) readingRows() (rows [][]string) {
+	for _, o := range p.Observed {
+		rows = append(rows, []string{o.Resource, plain(o.Read)})
+	}
+	return rows
+}
+
+func (p Past) changeRows() (rows [][]string) {
+	for _, c := range p.Changes {
+		rows = append(rows, []string{c.Resource.Short(), string(c.Verb), plain(c.Route), orNothing(c.Old),
+			orNothing(c.New), c.became(), plain(c.Why), plain(c.ChangedBy)})
+	}
+	return rows
+}
+
+// findingRows are the findings that came and went, or only those that went.
+func (p Past) findingRows(gone bool) (rows [][]string) {
+	for _, f := range p.Findings {
+		if !gone || !f.New {
+			rows = append(rows, []string{f.News, string(f.Code), f.Cluster, plain(f.Message)})
+		}
+	}
+	return rows
+}
+
+func (p Past) markdown() string {
+	var b strings.Builder
+	what, took := p.head()
+	fmt.Fprintf(&b, "**%s** (%s)\n", what, took)
+	section := func(title string, rows [][]string, header ...string) {
+		if len(rows) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n\n%s", title, MarkdownTable(header, rows))
+		}
+	}
+	section("Seen before", p.readingRows(), "resource", "read")
+	section("Changes", p.changeRows(),
+		"resource", "change", "route", "before", "after", "outcome", "why", "changed before by")
+	section("Findings", p.findingRows(false), "news", "code", "cluster", "message")
+	return b.String()
+}
+
+func (p Past) text(style Style) string {
+	var b strings.Builder
+	what, took := p.head()
+	fmt.Fprintf(&b, "%s\n%s\n", style.Bold(what), style.Dim(took))
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&b, "\n%s\n", style.Bold(title))
+			for _, line := range lines {
+				fmt.Fprintln(&b, "  "+line)
+			}
+		}
+	}
+	section("Seen before", Columns(p.readingRows()))
+	section("Changes", p.diff(style))
+	section("Findings that are gone", Columns(p.findingRows(true)))
+	var came []finding.Finding
+	for _, f := range p.Findings {
+		if f.New {
+			came = append(came, f.Finding)
+		}
+	}
+	b.WriteString(FindingsText(came, style))
+	return b.String()
+}
+
+// diff shows the changes, before and after, by resource.
+func (p Past) diff(style Style) (lines []string) {
+	for i, c := range p.Changes {
+		if i == 0 || !c.Resource.Equal(p.Changes[i-1].Resource) {
+			lines = append(lines, plain(c.Resource.Short())+"  "+style.Dim(string(c.Resource)))
+		}
+		what := plain(c.Route)
+		if c.Verb == plan.Associate {
+			what = "route table"
+		}
+		if c.Old != nil {
+			lines = append(lines, "  "+style.Red("- "+what+"  "+orNothing(c.Old)))
+		}
+		if c.New != nil {
+			lines = append(lines, "  "+style.Green("+ "+what+"  "+orNothing(c.New)))
+		}
+		lines = append(lines, "    "+c.became()+": "+plain(c.Why))
+		if c.Note != "" && c.State == plan.Done { // what Azure's network said afterwards
+			lines = append(lines, "    "+plain(c.Note))
+		}
+		if c.ChangedBy != "" {
+			lines = append(lines, "    changed before by: "+plain(c.ChangedBy))
+		}
+		if c.Error != "" {
+			lines = append(lines, "    "+style.Red(plain(c.Error)))
+		}
+	}
+	return lines
+}
+
+func orNothing(v *plan.Value) string {
+	if v == nil {
+		return "nothing"
+	}
+	return plain(v.String())
+}
+
+// became says what became of a change.
+func (c PastChange) became() string {
+	switch {
+	case c.Note != "" && c.State != plan.Done:
+		return fmt.Sprintf("%s (%s)", c.State, c.Note)
+	case c.Open:
+		return "under way, or interrupted: outcome unknown"
+	case !c.Settled.IsZero():
+		return fmt.Sprintf("%s at %s", c.State, c.Settled.Local().Format(time.TimeOnly))
+	}
+	return string(c.State)
+}
