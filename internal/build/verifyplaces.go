@@ -157,7 +157,12 @@ func (v *verifier) addresses() {
 		if left == 0 {
 			state = ClaimWrong
 		}
-		v.claim(topicAddresses, "addresses of "+place.Subnet.Short(), place.Subnet, state, fmt.Sprintf("%d of %d are left", left, place.Usable),
+		detail := fmt.Sprintf("%d of %d are left", left, place.Usable)
+		if place.Kind == "pod subnet" {
+			// Whether Azure shows all that nodes hold there is not documented.
+			detail = fmt.Sprintf("at most %s: nodes hold 16 at a time", detail)
+		}
+		v.claim(topicAddresses, "addresses of "+place.Subnet.Short(), place.Subnet, state, detail,
 			v.wrong(place.Subnet, finding.AddressesNearly, finding.AddressesExhausted, finding.SurgeShort))
 	}
 }

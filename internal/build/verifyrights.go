@@ -146,7 +146,8 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 		wrong = append(wrong, v.wrong("", finding.PeeringMissing, finding.PeeringForwarding)...)
 	}
 	if place.Table != "" {
-		wrong = append(wrong, v.wrong(place.Table, finding.GatewayDefaultRoute, finding.GatewayRoutesMissing, finding.NextHopUnreachable, finding.RoutesUnkept)...)
+		wrong = append(wrong, v.wrong(place.Table, finding.GatewayDefaultRoute, finding.GatewayRoutesMissing,
+			finding.NextHopUnreachable, finding.RoutesUnkept, finding.TargetDrift, finding.TargetFull, finding.PrefixTaken)...)
 	}
 	if !place.Drives {
 		v.claim(topicGateway, what, resource, ClaimRight, "it is in "+place.Subnet.Short()+v.by(place), wrong)
