@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,10 +13,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// How verification works: a claim is one thing that has to be right about a cluster, with what was counted
-// as its detail. Package diagnose decides what is wrong: a claim is wrong where one of its findings concerns
-// it. A claim is right only where what it says was seen. In all other cases it was not checked, and its
-// detail says for want of what.
+// How verification works: a claim is one thing that has to be right about a cluster, with what was
+// counted as its detail. Package diagnose decides what is wrong: a claim is wrong where one of its
+// findings concerns it. A claim is right only where what it says was seen. In all other cases it was
+// not checked, and its detail says for want of what.
 
 // ClaimState says how a claim stands.
 type ClaimState string
@@ -73,11 +74,16 @@ func Verify(c diagnose.Case, findings []finding.Finding) Verification {
 	for _, id := range c.Clusters {
 		counts, read := c.Count(id)
 		if !read {
-			out.Claims = append(out.Claims, Claim{Cluster: id.Name(), Topic: topicNodes, Claim: "cluster",
-				State: ClaimUnchecked, Detail: "it could not be read: " + unreadReason(c.Snapshot, id), Resource: string(id)})
+			out.Claims = append(out.Claims, Claim{
+				Cluster: id.Name(), Topic: topicNodes, Claim: "cluster", State: ClaimUnchecked,
+				Detail: "it could not be read: " + unreadReason(c.Snapshot, id), Resource: string(id),
+			})
 			continue
 		}
-		v := &verifier{s: c.Snapshot, Counts: counts, proposed: c.Proposed, told: map[string]bool{}, limit: c.RouteLimit}
+		v := &verifier{
+			s: c.Snapshot, Counts: counts, proposed: c.Proposed, told: map[string]bool{},
+			limit: cmp.Or(c.RouteLimit, inventory.DefaultRouteLimit),
+		}
 		for _, f := range findings {
 			if f.Cluster == counts.Name || f.Cluster == "" {
 				v.found = append(v.found, f)
@@ -86,13 +92,12 @@ func Verify(c diagnose.Case, findings []finding.Finding) Verification {
 		v.verify(tracer)
 		out.Claims = append(out.Claims, v.claims...)
 		for _, f := range v.found {
-			known := slices.ContainsFunc(out.Wrong, func(o finding.Finding) bool { return o.Key() == f.Key() })
-			if v.told[f.Key()] && !known {
+			if v.told[f.Key()] {
 				out.Wrong = append(out.Wrong, f)
 			}
 		}
 	}
-	out.Wrong = finding.Sort(out.Wrong)
+	out.Wrong = finding.Sort(out.Wrong) // each once
 	return out
 }
 
@@ -125,35 +130,47 @@ func (v *verifier) verify(tracer *trace.Tracer) {
 	v.other()
 }
 
-// claim adds a claim. Findings make it wrong, whatever was counted.
-func (v *verifier) claim(topic, what string, resource arm.ID, state ClaimState, detail string, wrong []finding.Finding) {
-	c := Claim{Cluster: v.Name, Topic: topic, Claim: what, State: state, Detail: detail, Resource: string(resource)}
-	if len(wrong) > 0 {
-		c.State, c.Detail = ClaimWrong, wrong[0].Message
-		if len(wrong) > 1 {
-			c.Detail += fmt.Sprintf(" (and %d more)", len(wrong)-1)
-		}
-		for _, f := range wrong {
-			v.told[f.Key()] = true
-			if !slices.Contains(c.Findings, f.Code) {
-				c.Findings = append(c.Findings, f.Code)
-			}
-		}
-	}
-	v.claims = append(v.claims, c)
+// draft is a claim before it is known how it stands. Findings make it wrong, whatever was counted.
+type draft struct {
+	v *verifier
+	Claim
+	found []finding.Finding
 }
 
-// unchecked adds a claim that could not be checked; what was found makes it wrong all the same.
-func (v *verifier) unchecked(topic, what string, resource arm.ID, wrong []finding.Finding, format string, args ...any) {
-	v.claim(topic, what, resource, ClaimUnchecked, fmt.Sprintf(format, args...), wrong)
+// about begins a claim about a resource; right, wrong or unchecked ends it.
+func (v *verifier) about(topic, what string, resource arm.ID, found []finding.Finding) draft {
+	return draft{v, Claim{Cluster: v.Name, Topic: topic, Claim: what, Resource: string(resource)}, found}
+}
+
+func (d draft) right(format string, args ...any)     { d.end(ClaimRight, format, args) }
+func (d draft) wrong(format string, args ...any)     { d.end(ClaimWrong, format, args) }
+func (d draft) unchecked(format string, args ...any) { d.end(ClaimUnchecked, format, args) }
+
+func (d draft) end(state ClaimState, format string, args []any) {
+	d.State, d.Detail = state, fmt.Sprintf(format, args...)
+	if len(d.found) > 0 {
+		d.State, d.Detail = ClaimWrong, d.found[0].Message
+	}
+	if more := len(d.found) - 1; more > 0 {
+		d.Detail += fmt.Sprintf(" (and %d more)", more)
+	}
+	for _, f := range d.found {
+		d.v.told[f.Key()] = true
+		if !slices.Contains(d.Findings, f.Code) {
+			d.Findings = append(d.Findings, f.Code)
+		}
+	}
+	d.v.claims = append(d.v.claims, d.Claim)
 }
 
 // blind are findings that say that something was not read: they make nothing wrong.
-var blind = []finding.Code{finding.ReadFailed, finding.AzureUnreachable, finding.RightsUnread, finding.KubernetesUnread}
+var blind = []finding.Code{
+	finding.ReadFailed, finding.AzureUnreachable, finding.RightsUnread, finding.KubernetesUnread,
+}
 
-// wrong returns the findings with one of the codes, of a resource where one is given. What is only
-// for information makes nothing wrong.
-func (v *verifier) wrong(resource arm.ID, codes ...finding.Code) (out []finding.Finding) {
+// against returns the findings with one of the codes, of a resource where one is given. What is only
+// for information speaks against nothing.
+func (v *verifier) against(resource arm.ID, codes ...finding.Code) (out []finding.Finding) {
 	for _, f := range v.found {
 		here := resource == "" || resource.Equal(arm.ID(f.Resource))
 		if f.Severity > finding.Info && here && slices.Contains(codes, f.Code) {
@@ -191,34 +208,31 @@ func (v *verifier) kubernetes(pods bool) string {
 	return ""
 }
 
-// notHere are findings that verify leaves to doctor: what a move away from kubenet would meet is no fault of
-// the cluster as it is, and routes of clusters that are gone are not this one's.
+// notHere are findings that verify leaves to doctor: what a move away from kubenet would meet is no
+// fault of the cluster as it is, and routes of clusters that are gone are not this one's.
 func notHere(code finding.Code) bool {
-	return code == finding.KubenetRetired || code == finding.RoutesOrphaned || strings.HasPrefix(string(code), "migration-")
+	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||
+		strings.HasPrefix(string(code), "migration-")
 }
 
 // other claims that doctor finds nothing else.
 func (v *verifier) other() {
-	var wrong []finding.Finding
-	unread, first := 0, ""
+	var wrong, unread []finding.Finding
 	for _, f := range v.found {
 		switch {
 		case f.Severity == finding.Info || v.told[f.Key()] || notHere(f.Code):
 		case slices.Contains(blind, f.Code):
-			unread++
-			if first == "" {
-				first = f.Message
-			}
+			unread = append(unread, f)
 		default:
 			wrong = append(wrong, f)
 		}
 	}
-	const what = "everything else that doctor checks"
-	if unread > 0 {
-		v.unchecked(topicOther, what, v.Cluster.ID, wrong, "%s", first)
+	c := v.about(topicOther, "everything else that doctor checks", v.Cluster.ID, wrong)
+	if len(unread) > 0 {
+		c.unchecked("%s", unread[0].Message)
 		return
 	}
-	v.claim(topicOther, what, v.Cluster.ID, ClaimRight, "nothing found", wrong)
+	c.right("nothing found")
 }
 
 // quantity writes a number with its noun: 1 node, 3 nodes.

@@ -13,9 +13,8 @@ import (
 
 // nodes claims that the nodes are there and Ready.
 func (v *verifier) nodes() {
-	const what = "nodes"
-	wrong := v.wrong("", finding.NodeNotReady, finding.NodesDisagree, finding.NetworkUnavailable)
-	pools := v.Cluster.Nodes()
+	c := v.about(topicNodes, "nodes", v.Cluster.ID,
+		v.against("", finding.NodeNotReady, finding.NodesDisagree, finding.NetworkUnavailable))
 	state := inventory.ProvisioningState(v.Cluster.Raw)
 	ready := 0
 	for _, n := range v.Nodes {
@@ -23,53 +22,59 @@ func (v *verifier) nodes() {
 			ready++
 		}
 	}
+	all, pools := quantity(len(v.Nodes), "node"), v.Cluster.Nodes()
 	switch why := v.kubernetes(false); {
 	case why != "":
-		v.unchecked(topicNodes, what, v.Cluster.ID, wrong, "%s", why)
+		c.unchecked("%s", why)
 	case state != "" && !strings.EqualFold(state, "Succeeded"):
-		v.unchecked(topicNodes, what, v.Cluster.ID, wrong, "the provisioning state of the cluster is %s: verify it again when it has settled", state)
+		c.unchecked("the cluster's provisioning state is %s: verify it again when it has settled", state)
 	case len(v.Nodes) != pools:
-		v.unchecked(topicNodes, what, v.Cluster.ID, wrong, "%s in Kubernetes, and the pools count %d: verify it again when nodes have joined or left", quantity(len(v.Nodes), "node"), pools)
+		c.unchecked("%s in Kubernetes, and the pools count %d: verify it again when nodes have "+
+			"joined or left", all, pools)
 	case ready < len(v.Nodes):
-		v.unchecked(topicNodes, what, v.Cluster.ID, wrong, "%d of %s are Ready: a node counts as not Ready after three minutes, and where Kubernetes says so", ready, quantity(pools, "node"))
+		c.unchecked("%d of %s are Ready: verify it again after three minutes", ready, all)
 	default:
-		v.claim(topicNodes, what, v.Cluster.ID, ClaimRight, fmt.Sprintf("%s, as the pools count, all Ready", quantity(pools, "node")), wrong)
+		c.right("%s, as the pools count, all Ready", all)
 	}
 }
 
 // places claims that nodes and pods have their addresses where they should.
 func (v *verifier) places() {
 	if len(v.Places) == 0 {
-		v.unchecked(topicPods, "addresses of nodes and pods", v.Cluster.ID, nil,
-			"the cluster has a network plugin of its own (%s): where pods have addresses is not known", v.Cluster.PluginName())
+		v.about(topicPods, "addresses of nodes and pods", v.Cluster.ID, nil).unchecked(
+			"the cluster has no network plugin of AKS: where pods have addresses is not known")
 	}
 	for _, place := range v.Places {
-		topic, codes := topicPods, []finding.Code{finding.PodOutside}
+		topic := topicPods
 		if place.Kind == "node subnet" {
-			topic, codes = topicNodeSubnet, []finding.Code{finding.NodeOutside, finding.PodOutside}
+			topic = topicNodeSubnet
 		}
-		var wrong []finding.Finding
-		for _, f := range v.wrong("", codes...) {
-			// The subject names the place where something should be.
-			if strings.Contains(f.Subject, called(place)) {
-				wrong = append(wrong, f)
-			}
-		}
-		if place.Subnet != "" {
-			wrong = append(wrong, v.wrong(place.Subnet, finding.SubnetDelegated, finding.SubnetUsedTwice)...)
-		}
-		what := v.name(place)
+		c := v.about(topic, name(place), place.Subnet, v.againstPlace(place))
 		switch why := v.kubernetes(true); {
 		case !place.Read:
-			v.unchecked(topic, what, place.Subnet, wrong, "the subnet was not read: %s", unreadReason(v.s, place.Subnet))
+			c.unchecked("the subnet was not read: %s", unreadReason(v.s, place.Subnet))
 		case why != "":
-			v.unchecked(topic, what, place.Subnet, wrong, "%s", why)
+			c.unchecked("%s", why)
 		case place.Outside > 0:
-			v.claim(topic, what, place.Subnet, ClaimWrong, fmt.Sprintf("%s; %d elsewhere", inside(place), place.Outside), wrong)
+			c.wrong("%s; %d elsewhere", inside(place), place.Outside)
 		default:
-			v.claim(topic, what, place.Subnet, ClaimRight, inside(place)+"; none elsewhere"+v.unjudged(topic), wrong)
+			c.right("%s; none elsewhere%s", inside(place), v.unjudged(topic))
 		}
 	}
+}
+
+// againstPlace are the findings about a place. Those about nodes and pods that are elsewhere have it
+// as their subject.
+func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) {
+	for _, f := range v.against("", finding.NodeOutside, finding.PodOutside) {
+		if strings.Contains(f.Subject, called(place)) {
+			wrong = append(wrong, f)
+		}
+	}
+	if place.Subnet == "" {
+		return wrong
+	}
+	return append(wrong, v.against(place.Subnet, finding.SubnetDelegated, finding.SubnetUsedTwice)...)
 }
 
 // called is how findings call a place.
@@ -81,7 +86,7 @@ func called(p diagnose.Place) string {
 }
 
 // name is a place in a claim: node subnet 10.243.0.0/16 (shop-vnet/nodes).
-func (v *verifier) name(p diagnose.Place) string {
+func name(p diagnose.Place) string {
 	name := p.Kind
 	if len(p.Prefixes) > 0 {
 		name += " " + prefixes(p.Prefixes)
@@ -129,12 +134,8 @@ func inside(p diagnose.Place) string {
 	return words[0]
 }
 
-// unjudged says what a count of pods leaves out.
-func (v *verifier) unjudged(topic string) string {
-	text := ""
-	if topic != topicPods && v.Astray == 0 {
-		return ""
-	}
+// unjudged says what the counts leave out.
+func (v *verifier) unjudged(topic string) (text string) {
 	if v.Waiting > 0 && topic == topicPods {
 		text += fmt.Sprintf("; %s without an address yet", quantity(v.Waiting, "pod"))
 	}
@@ -148,49 +149,48 @@ func (v *verifier) unjudged(topic string) string {
 func (v *verifier) addresses() {
 	seen := map[string]bool{}
 	for _, place := range v.Places {
-		if !place.Read || place.Subnet == "" || seen[place.Subnet.Key()] || place.Usable == 0 {
+		id := place.Subnet
+		if !place.Read || id == "" || seen[id.Key()] || place.Usable == 0 {
 			continue
 		}
-		seen[place.Subnet.Key()] = true
+		seen[id.Key()] = true
+		c := v.about(topicAddresses, "addresses of "+id.Short(), id,
+			v.against(id, finding.AddressesNearly, finding.AddressesExhausted, finding.SurgeShort))
 		left := max(0, place.Usable-place.Used)
-		state := ClaimRight
-		if left == 0 {
-			state = ClaimWrong
+		switch {
+		case left == 0:
+			c.wrong("none of %d is left", place.Usable)
+		case place.Kind == "pod subnet": // whether Azure shows all that nodes hold is not documented
+			c.right("at most %d of %d are left: nodes hold 16 at a time", left, place.Usable)
+		default:
+			c.right("%d of %d are left", left, place.Usable)
 		}
-		detail := fmt.Sprintf("%d of %d are left", left, place.Usable)
-		if place.Kind == "pod subnet" {
-			// Whether Azure shows all that nodes hold there is not documented.
-			detail = fmt.Sprintf("at most %s: nodes hold 16 at a time", detail)
-		}
-		v.claim(topicAddresses, "addresses of "+place.Subnet.Short(), place.Subnet, state, detail,
-			v.wrong(place.Subnet, finding.AddressesNearly, finding.AddressesExhausted, finding.SurgeShort))
 	}
 }
 
 // room claims that each pool can be upgraded, and grow as far as its autoscaler goes.
 func (v *verifier) room() {
-	const what = "room for more nodes"
-	limit := v.limit
-	if limit == 0 {
-		limit = inventory.DefaultRouteLimit
-	}
-	wrong := v.wrong("", finding.AddressesShort, finding.TableFull, finding.TableFilling)
-	pools, unseen, err := diagnose.Pools(v.s, v.Cluster, capacity.SurgeOf(""), limit)
+	c := v.about(topicRoom, "room for more nodes", v.Cluster.ID,
+		v.against("", finding.AddressesShort, finding.TableFull, finding.TableFilling))
+	pools, unseen, err := diagnose.Pools(v.s, v.Cluster, capacity.SurgeOf(""), v.limit)
 	switch {
 	case err != nil:
-		v.unchecked(topicRoom, what, v.Cluster.ID, wrong, "%s", err)
+		c.unchecked("%s", err)
 		return
 	case len(unseen) > 0:
-		v.unchecked(topicRoom, what, v.Cluster.ID, wrong, "%s", unseen[0])
+		c.unchecked("%s", unseen[0])
 		return
 	}
-	state := ClaimRight
+	short := false
 	var words []string
 	for _, g := range capacity.Grow(pools) {
-		words = append(words, fmt.Sprintf("pool %s has %s and holds %d with the surge of an upgrade (limited by %s)", g.Pool, quantity(g.Nodes, "node"), g.Most, g.LimitedBy))
-		if g.Most < g.Nodes || g.Most < g.Autoscaler {
-			state = ClaimWrong
-		}
+		words = append(words, fmt.Sprintf("pool %s has %s and holds %d with the surge of an upgrade (limited by %s)",
+			g.Pool, quantity(g.Nodes, "node"), g.Most, g.LimitedBy))
+		short = short || g.Most < max(g.Nodes, g.Autoscaler)
 	}
-	v.claim(topicRoom, what, v.Cluster.ID, state, strings.Join(words, "; "), wrong)
+	if text := strings.Join(words, "; "); short {
+		c.wrong("%s", text)
+	} else {
+		c.right("%s", text)
+	}
 }

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,27 +14,25 @@ import (
 
 // roles claims that the cluster's identity has the rights that it needs on what AKS did not make.
 func (v *verifier) roles() {
-	const all = "roles of the cluster's identity"
 	if len(v.Scopes) == 0 {
-		v.claim(topicRoles, all, v.Cluster.ID, ClaimRight, "none has to be assigned: AKS made the network itself", nil)
-		return
+		v.about(topicRoles, "roles of the cluster's identity", v.Cluster.ID, nil).
+			right("none has to be assigned: AKS made the network itself")
 	}
 	for _, scope := range v.Scopes {
-		what := "role of the cluster's identity on " + scope.Short()
-		wrong := v.wrong(scope, finding.IdentityLacks)
-		rights, why := v.rightsAt(scope)
-		if why != "" {
-			v.unchecked(topicRoles, what, scope, wrong, "%s", why)
-			continue
+		c := v.about(topicRoles, "role of the cluster's identity on "+scope.Short(), scope,
+			v.against(scope, finding.IdentityLacks))
+		if rights, why := v.rightsAt(scope); why != "" {
+			c.unchecked("%s", why)
+		} else {
+			c.right("%s", strings.Join(rights.Roles, ", "))
 		}
-		v.claim(topicRoles, what, scope, ClaimRight, strings.Join(rights.Roles, ", "), wrong)
 	}
 }
 
 // rightsAt are the rights of the cluster's identity at a scope, or why they are not known.
 func (v *verifier) rightsAt(scope arm.ID) (inventory.Rights, string) {
 	if len(v.Cluster.PrincipalIDs) == 0 {
-		return inventory.Rights{}, "the cluster has a service principal, and its document does not name its object ID"
+		return inventory.Rights{}, "the cluster has a service principal, whose object ID its document does not name"
 	}
 	for _, id := range v.Cluster.PrincipalIDs {
 		r, read := v.s.Rights[id][scope.Key()]
@@ -58,61 +57,65 @@ func (v *verifier) keeperRights() {
 	if v.Config == nil || v.proposed {
 		return
 	}
-	const what = "rights of the identity that runs routekeeper"
-	wrong := v.wrong("", finding.CallerLacks)
+	c := v.about(topicKeeper, "rights of the identity that runs routekeeper", v.Cluster.ID,
+		v.against("", finding.CallerLacks))
 	for _, f := range v.found {
 		if f.Code == finding.RightsUnread && f.Subject == string(finding.CallerLacks) {
-			v.unchecked(topicKeeper, what, v.Cluster.ID, wrong, "%s", f.Message)
+			c.unchecked("%s", f.Message)
 			return
 		}
 	}
 	if len(v.s.Own) == 0 {
-		v.unchecked(topicKeeper, what, v.Cluster.ID, wrong, "they were not read")
+		c.unchecked("they were not read")
 		return
 	}
-	v.claim(topicKeeper, what, v.Cluster.ID, ClaimRight, "what the config asks for", wrong)
+	c.right("what the config asks for")
 }
 
 // egress claims that the nodes leave as the cluster's outboundType says.
 func (v *verifier) egress() {
-	kind := v.Cluster.Outbound
-	byTable := strings.EqualFold(kind, "userDefinedRouting")
 	for _, exit := range v.Exits {
-		what := "egress of " + exit.Subnet.Short()
-		wrong := v.wrong(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
+		wrong := v.against(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
 		if exit.Table != "" {
-			wrong = append(wrong, v.wrong(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
+			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
 		}
-		ways := make([]string, len(exit.Routes))
-		for i, r := range exit.Routes {
-			ways[i] = fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short())
-		}
-		how := "outboundType " + kind
-		switch {
-		case !exit.Read:
-			id := exit.Subnet
-			if exit.Table != "" {
-				id = exit.Table
-			}
-			v.unchecked(topicEgress, what, exit.Subnet, wrong, "%s was not read: %s", id.Short(), unreadReason(v.s, id))
-		case kind == "":
-			v.unchecked(topicEgress, what, exit.Subnet, wrong, "the cluster's document names no outboundType")
-		case byTable && len(ways) == 0:
-			v.claim(topicEgress, what, exit.Subnet, ClaimWrong, how+", and no table of the subnet has a route for 0.0.0.0/0", wrong)
-		case len(ways) > 0 && strings.EqualFold(exit.Routes[0].HopType, inventory.HopNone) && !cutOff(kind):
-			v.claim(topicEgress, what, exit.Subnet, ClaimWrong, how+", and the packets are dropped: "+strings.Join(ways, ", "), wrong)
-		case byTable || len(ways) > 0:
-			v.claim(topicEgress, what, exit.Subnet, ClaimRight, how+"; "+strings.Join(ways, ", "), wrong)
-		case strings.HasSuffix(strings.ToLower(kind), "natgateway") && exit.Gateway == "":
-			v.unchecked(topicEgress, what, exit.Subnet, wrong, "%s, and the subnet shows no NAT gateway", how)
-		case exit.Gateway != "":
-			v.claim(topicEgress, what, exit.Subnet, ClaimRight, how+" "+exit.Gateway.Short()+"; no table has a route for 0.0.0.0/0", wrong)
-		default:
-			v.claim(topicEgress, what, exit.Subnet, ClaimRight, how+"; no table has a route for 0.0.0.0/0", wrong)
-		}
+		v.exit(v.about(topicEgress, "egress of "+exit.Subnet.Short(), exit.Subnet, wrong), exit)
 	}
 	if len(v.Exits) == 0 {
-		v.unchecked(topicEgress, "egress", v.Cluster.ID, nil, "no node subnet was seen, which can be for want of rights on the node resource group")
+		v.about(topicEgress, "egress", v.Cluster.ID, nil).unchecked(noSubnet)
+	}
+}
+
+func (v *verifier) exit(c draft, exit diagnose.Exit) {
+	kind := v.Cluster.Outbound
+	byTable := strings.EqualFold(kind, "userDefinedRouting")
+	byNAT := strings.HasSuffix(strings.ToLower(kind), "natgateway")
+	dropped := false
+	var routes []string
+	for _, r := range exit.Routes {
+		dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
+		routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short()))
+	}
+	ways := strings.Join(routes, ", ")
+	if ways == "" {
+		ways = "no table has a route for 0.0.0.0/0"
+	}
+	switch {
+	case !exit.Read:
+		id := cmp.Or(exit.Table, exit.Subnet)
+		c.unchecked("%s was not read: %s", id.Short(), unreadReason(v.s, id))
+	case kind == "":
+		c.unchecked("the cluster's document names no outboundType")
+	case byTable && len(routes) == 0:
+		c.wrong("outboundType %s, and %s", kind, ways)
+	case dropped && !cutOff(kind):
+		c.wrong("outboundType %s, and the packets are dropped: %s", kind, ways)
+	case byNAT && exit.Gateway == "":
+		c.unchecked("outboundType %s, and the subnet shows no NAT gateway", kind)
+	case exit.Gateway != "":
+		c.right("outboundType %s, NAT gateway %s; %s", kind, exit.Gateway.Short(), ways)
+	default:
+		c.right("outboundType %s; %s", kind, ways)
 	}
 }
 
@@ -138,36 +141,46 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 	for i, id := range place.Gateways {
 		names[i] = shortOr(id, "of the ingress add-on")
 	}
-	what := "Application Gateway " + strings.Join(names, ", ")
 	resource := place.Gateways[0]
-	var wrong []finding.Finding
-	if place.Subnet != "" {
-		wrong = v.wrong(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)
-		wrong = append(wrong, v.wrong("", finding.PeeringMissing, finding.PeeringForwarding)...)
+	if place.Drives {
+		resource = v.Cluster.Ingress
 	}
-	if place.Table != "" {
-		wrong = append(wrong, v.wrong(place.Table, finding.GatewayDefaultRoute, finding.GatewayRoutesMissing,
-			finding.NextHopUnreachable, finding.RoutesUnkept, finding.TargetDrift, finding.TargetFull, finding.PrefixTaken)...)
-	}
+	c := v.about(topicGateway, "Application Gateway "+strings.Join(names, ", "), resource,
+		v.againstGateway(place))
 	if !place.Drives {
-		v.claim(topicGateway, what, resource, ClaimRight, "it is in "+place.Subnet.Short()+v.by(place), wrong)
+		c.right("it is in %s%s", place.Subnet.Short(), v.by(place))
 		return
 	}
-	resource = v.Cluster.Ingress
-	wrong = append(v.wrong("", finding.GatewayMissing, finding.GatewayNotV2, finding.GatewayStopped), wrong...)
 	gateway := v.s.Gateways[resource.Key()]
 	switch {
 	case gateway == nil:
-		v.unchecked(topicGateway, what, resource, wrong, "the ingress add-on drives it, and it was not read: %s", unreadReason(v.s, resource))
+		c.unchecked("the ingress add-on drives it, and it was not read: %s", unreadReason(v.s, resource))
 	case gateway.Tier == "":
-		v.unchecked(topicGateway, what, resource, wrong, "the ingress add-on drives it, and its document names no SKU")
+		c.unchecked("the ingress add-on drives it, and its document names no SKU")
 	case place.Subnet == "":
-		v.unchecked(topicGateway, what, resource, wrong, "the ingress add-on drives it (%s), and no subnet that was read shows it", gateway.Tier)
+		c.unchecked("the ingress add-on drives it (%s), and no subnet that was read shows it", gateway.Tier)
 	case !slices.ContainsFunc(gateway.Subnets, place.Subnet.Equal):
-		v.claim(topicGateway, what, resource, ClaimWrong, fmt.Sprintf("it says that it is in another subnet than %s, which shows it", place.Subnet.Short()), wrong)
+		c.wrong("%s shows it, and it says that it is in another subnet", place.Subnet.Short())
 	default:
-		v.claim(topicGateway, what, resource, ClaimRight, fmt.Sprintf("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(), v.by(place)), wrong)
+		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(), v.by(place))
 	}
+}
+
+// againstGateway are the findings about a gateway, its subnet and its table.
+func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.Finding) {
+	if place.Drives {
+		wrong = v.against("", finding.GatewayMissing, finding.GatewayNotV2, finding.GatewayStopped)
+	}
+	if place.Subnet != "" {
+		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)...)
+		wrong = append(wrong, v.against("", finding.PeeringMissing, finding.PeeringForwarding)...)
+	}
+	if place.Table != "" {
+		wrong = append(wrong, v.against(place.Table, finding.GatewayDefaultRoute,
+			finding.GatewayRoutesMissing, finding.NextHopUnreachable, finding.RoutesUnkept,
+			finding.TargetDrift, finding.TargetFull, finding.PrefixTaken)...)
+	}
+	return wrong
 }
 
 // by says how a gateway reaches the pods.

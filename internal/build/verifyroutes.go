@@ -1,7 +1,6 @@
 package build
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,40 +12,47 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// associations claims that the node subnets have the cluster's own table, and the guarded subnets theirs.
+// associations claims that the node subnets have the cluster's own table, and the guarded subnets
+// theirs.
 func (v *verifier) associations() {
 	for _, exit := range v.Exits {
-		v.association("route table of node subnet "+exit.Subnet.Short(), exit.Subnet, v.Table)
+		v.association("node subnet", exit.Subnet, v.Table)
 	}
 	if len(v.Exits) == 0 {
-		v.unchecked(topicAssociation, "route table of the node subnet", v.Cluster.ID, nil, "no node subnet was seen, which can be for want of rights on the node resource group")
+		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID, nil).unchecked(noSubnet)
 	}
 	if v.Config == nil {
 		return
 	}
 	for _, g := range v.Config.Spec.Guard.Subnets {
-		v.association("route table of guarded subnet "+arm.ID(g.SubnetID).Short(), arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
+		v.association("guarded subnet", arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
 	}
 }
 
-func (v *verifier) association(what string, id, table arm.ID) {
-	wrong := v.wrong(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.PoolWithoutTable,
-		finding.NetworkManagerTable, finding.PolicyTable, finding.TableElsewhere, finding.Unsettled)
+const noSubnet = "no node subnet was seen, which can be for want of rights on the node resource group"
+
+func (v *verifier) association(kind string, id, table arm.ID) {
+	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
+		finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable,
+		finding.TableElsewhere, finding.Unsettled)
 	if table.Equal(v.Table) {
-		wrong = append(wrong, v.wrong("", finding.TableUnknown, finding.TableMissing)...)
+		wrong = append(wrong, v.against("", finding.TableUnknown, finding.TableMissing)...)
 	}
+	c := v.about(topicAssociation, "route table of "+kind+" "+id.Short(), id, wrong)
 	subnet := v.s.Subnet(id)
 	switch {
 	case subnet == nil:
-		v.unchecked(topicAssociation, what, id, wrong, "the subnet was not read: %s", unreadReason(v.s, id))
+		c.unchecked("the subnet was not read: %s", unreadReason(v.s, id))
 	case table == "":
-		v.unchecked(topicAssociation, what, id, wrong, "it is not known for certain which table is the cluster's")
+		c.unchecked(tableUnknown)
 	case !subnet.RouteTable.Equal(table):
-		v.claim(topicAssociation, what, id, ClaimWrong, fmt.Sprintf("it has %s, expected %s", shortOr(subnet.RouteTable, "none"), table.Short()), wrong)
+		c.wrong("it has %s, expected %s", shortOr(subnet.RouteTable, "none"), table.Short())
 	default:
-		v.claim(topicAssociation, what, id, ClaimRight, table.Short()+" is associated", wrong)
+		c.right("%s is associated", table.Short())
 	}
 }
+
+const tableUnknown = "it is not known for certain which table is the cluster's"
 
 func shortOr(id arm.ID, none string) string {
 	if id == "" {
@@ -57,43 +63,45 @@ func shortOr(id arm.ID, none string) string {
 
 // inTable are the codes of what is wrong with the routes in the cluster's own table.
 var inTable = []finding.Code{
-	finding.SourceEmpty, finding.SourceHop, finding.NodeWithoutRoute, finding.RouteUnnoticed, finding.RouteHalf, finding.RouteToGoneNode,
-	finding.WrongHop, finding.HopNotNode, finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows, finding.TableShared,
-	finding.PodCIDRsExclude,
+	finding.SourceEmpty, finding.SourceHop, finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.RouteHalf, finding.RouteToGoneNode, finding.WrongHop, finding.HopNotNode,
+	finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows, finding.TableShared,
+	finding.PodCIDRsExclude, finding.TableUnknown, finding.TableMissing,
 }
 
 // routes claims that every node has its route in the cluster's own table.
 func (v *verifier) routes() {
 	what := "routes in the cluster's table"
-	wrong := append(v.wrong("", inTable...), v.wrong("", finding.TableUnknown, finding.TableMissing)...)
 	if v.Table != "" {
 		what += " " + v.Table.Short()
 	}
-	without, young, routes := 0, 0, 0
+	c := v.about(topicRoutes, what, v.Table, v.against("", inTable...))
+	without, young := 0, 0
 	for _, n := range v.Nodes {
-		routes += n.Routes
 		if n.Lacks > 0 {
 			without++
 		}
-		if n.Lacks > 0 && n.MayBeJoined {
+		if n.Lacks > 0 && n.Waits {
 			young++
 		}
 	}
+	all := quantity(len(v.Nodes), "node")
 	switch {
 	case v.Table == "":
-		v.unchecked(topicRoutes, what, v.Cluster.ID, wrong, "it is not known for certain which table is the cluster's")
+		c.unchecked(tableUnknown)
 	case v.Own == nil:
-		v.unchecked(topicRoutes, what, v.Table, wrong, "the table was not read: %s", unreadReason(v.s, v.Table))
+		c.unchecked("the table was not read: %s", unreadReason(v.s, v.Table))
 	case v.Cluster.Stopped:
-		v.unchecked(topicRoutes, what, v.Table, wrong, "the cluster is stopped")
-	case young > 0 && young == without:
-		v.unchecked(topicRoutes, what, v.Table, wrong, "%s joined less than three minutes ago and may get the route yet: verify it again", quantity(young, "node"))
+		c.unchecked("the cluster is stopped")
+	case without > 0 && young == without:
+		c.unchecked("%s may get the route yet: verify it again after three minutes", quantity(young, "node"))
 	case without > 0:
-		v.claim(topicRoutes, what, v.Table, ClaimWrong, fmt.Sprintf("%d of %s have no route", without, quantity(len(v.Nodes), "node")), wrong)
+		c.wrong("%d of %s have no route", without, all)
 	case !v.Asked && !v.Complete:
-		v.unchecked(topicRoutes, what, v.Table, wrong, "%s: not all nodes were seen; expected --kubeconfig, or read rights on the node resource group", quantity(len(v.Own), "pod route"))
+		c.unchecked("%s, and not all nodes were seen: expected --kubeconfig, or read rights on "+
+			"the node resource group", quantity(len(v.Own), "pod route"))
 	default:
-		v.claim(topicRoutes, what, v.Table, ClaimRight, fmt.Sprintf("%s, and each has its route to its own address", quantity(len(v.Nodes), "node")), wrong)
+		c.right("%s, and each has its route to its own address", all)
 	}
 }
 
@@ -108,27 +116,32 @@ func (v *verifier) targets() {
 		if v.proposed {
 			what += " (proposed by init)"
 		}
-		var wrong []finding.Finding
-		for _, f := range v.found {
-			if id.Equal(arm.ID(f.Resource)) && f.Severity > finding.Info && !slices.Contains(blind, f.Code) && f.Code != finding.CallerLacks && !notHere(f.Code) {
-				wrong = append(wrong, f)
-			}
-		}
+		c := v.about(topicTarget, what, id, v.againstTarget(id))
 		table := v.s.Table(id)
 		switch {
 		case table == nil:
-			v.unchecked(topicTarget, what, id, wrong, "the table was not read: %s", unreadReason(v.s, id))
+			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
 		case v.Own == nil:
-			v.unchecked(topicTarget, what, id, wrong, "the cluster's own table was not read, so there is nothing to compare with")
+			c.unchecked("the cluster's own table was not read, so there is nothing to compare with")
 		default:
-			state, detail := v.compare(table, target.Policy)
-			v.claim(topicTarget, what, id, state, detail, wrong)
+			v.compare(c, table, target.Policy)
 		}
 	}
 }
 
+// againstTarget are the findings about a target, whatever they are, but for rights.
+func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
+	for _, f := range v.found {
+		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)
+		if id.Equal(arm.ID(f.Resource)) && f.Severity > finding.Info && !other {
+			wrong = append(wrong, f)
+		}
+	}
+	return wrong
+}
+
 // compare holds the pod routes of a target against the cluster's own.
-func (v *verifier) compare(table *inventory.RouteTable, policy v1alpha1.Policy) (ClaimState, string) {
+func (v *verifier) compare(c draft, table *inventory.RouteTable, policy v1alpha1.Policy) {
 	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
 	same, stale := 0, 0
 	for prefix, own := range v.Own {
@@ -141,42 +154,42 @@ func (v *verifier) compare(table *inventory.RouteTable, policy v1alpha1.Policy) 
 			stale++
 		}
 	}
-	detail := fmt.Sprintf("%d of %s, as the cluster's table has them", same, quantity(len(v.Own), "pod route"))
+	all := quantity(len(v.Own), "pod route")
 	switch {
 	case same < len(v.Own), stale > 0 && policy != v1alpha1.PolicyUpsertOnly:
-		return ClaimWrong, fmt.Sprintf("%s; %d stale", detail, stale)
+		c.wrong("%d of %s, and %d that are stale", same, all, stale)
 	case stale > 0:
-		return ClaimRight, fmt.Sprintf("%s; %d stale stay, because the policy is UpsertOnly", detail, stale)
+		c.right("%d of %s; %d that are stale stay, because the policy is UpsertOnly", same, all, stale)
+	default:
+		c.right("%d of %s, as the cluster's table has them", same, all)
 	}
-	return ClaimRight, detail
 }
 
 // paths claims that packets to pods arrive, and their answers.
 func (v *verifier) paths(tracer *trace.Tracer) {
-	const what = "paths to pods and back"
-	wrong := v.wrong("", finding.FilterBlocksPods, finding.ForwardingOff, finding.PeeringMissing, finding.PeeringForwarding,
-		finding.SubnetShared, finding.PodsInNetwork)
+	c := v.about(topicPaths, "paths to pods and back", v.Cluster.ID,
+		v.against("", finding.FilterBlocksPods, finding.ForwardingOff, finding.PeeringMissing,
+			finding.PeeringForwarding, finding.SubnetShared, finding.PodsInNetwork))
 	m := tracer.All(v.Cluster.ID)
 	pairs := quantity(m.Pairs, "pair") + " of nodes, pods and subnets"
 	switch {
 	case v.Cluster.Stopped:
-		v.unchecked(topicPaths, what, v.Cluster.ID, wrong, "the cluster is stopped")
-	case m.Dropped > 0:
-		b := m.Broken[0]
-		direction := ""
+		c.unchecked("the cluster is stopped")
+	case m.Dropped > 0: // the worst is first
+		b, direction := m.Broken[0], ""
 		if b.Answer {
 			direction = ", the answer"
 		}
-		v.claim(topicPaths, what, v.Cluster.ID, ClaimWrong, fmt.Sprintf("%d of %s drop packets: %s%s: %s", m.Dropped, pairs, b.Kind, direction, b.Why), wrong)
+		c.wrong("%d of %s drop packets: %s%s: %s", m.Dropped, pairs, b.Kind, direction, b.Why)
 	case m.Unknown > 0:
-		v.unchecked(topicPaths, what, v.Cluster.ID, wrong, "%d of %s cannot be told: %s", m.Unknown, pairs, m.Broken[0].Why)
+		c.unchecked("%d of %s cannot be told: %s", m.Unknown, pairs, m.Broken[0].Why)
 	case len(m.Unseen) > 0:
-		v.unchecked(topicPaths, what, v.Cluster.ID, wrong, "%s", strings.Join(m.Unseen, "; "))
+		c.unchecked("%s", strings.Join(m.Unseen, "; "))
 	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
-		v.claim(topicPaths, what, v.Cluster.ID, ClaimRight, "there is one node, and no other subnet is to reach its pods", wrong)
+		c.right("there is one node, and no other subnet is to reach its pods")
 	case m.Pairs == 0:
-		v.unchecked(topicPaths, what, v.Cluster.ID, wrong, "no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
+		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
 	default:
-		v.claim(topicPaths, what, v.Cluster.ID, ClaimRight, fmt.Sprintf("all %s: packets arrive, and answers come back", pairs), wrong)
+		c.right("all %s: packets arrive, and answers come back", pairs)
 	}
 }

@@ -37,11 +37,10 @@ type Counts struct {
 
 // NodeCount is a node with how many routes it should have, and how many of these it lacks.
 type NodeCount struct {
-	Name        string
-	Ready       bool
-	Routes      int
-	Lacks       int
-	MayBeJoined bool // it is so new that its routes may follow
+	Name          string
+	Ready         bool
+	Routes, Lacks int
+	Waits         bool // it is so new that its routes may follow
 }
 
 // Place is where nodes or pods have their addresses: a subnet, or the pod CIDR.
@@ -117,7 +116,7 @@ func (p *patient) countNodes(counts *Counts) {
 		c := NodeCount{Name: n.String(), Ready: n.kube != nil && n.kube.Ready}
 		if b != nil {
 			lacks, of := b.lacks(n)
-			c.Routes, c.Lacks, c.MayBeJoined = of, len(lacks), b.waits(n)
+			c.Routes, c.Lacks, c.Waits = of, len(lacks), b.waits(n)
 		}
 		counts.Nodes = append(counts.Nodes, c)
 	}
