@@ -33,11 +33,12 @@ var arrows = map[string]map[string]string{
 	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
 	"internal/iac/generate":    {"internal/arm": "IDs of what is there"},
+	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/bundle":          {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
 	"internal/diagnose":        {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
 	"internal/monitor":         {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
-		"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot",
+		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents", "internal/inventory": "the snapshot",
 		"internal/finding": "what is wrong", "internal/diagnose": "says what is wrong, and counts",
 		"internal/plan": "which routes are whose", "internal/trace": "which way packets take",
 		"internal/capacity": "what fits",
@@ -50,7 +51,8 @@ var arrows = map[string]map[string]string{
 	"internal/azure":                 {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
 	"internal/kube":                  {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
 	"internal/observe":               {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what went wrong"},
+	"internal/apply":                 {"internal/azure": "what a write was", "internal/plan": "plans again", "internal/arm": "IDs", "internal/inventory": "decodes and edits", "internal/finding": "what went wrong"},
+	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/apply": "writes for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what went wrong"},
 	"internal/serve":                 {"api/v1alpha1": "which subnets are guarded", "internal/arm": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
 	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
 	"internal/serve/page":            {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
@@ -66,11 +68,11 @@ var arrows = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/build": "cluster verify", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/build", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report"}
+var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report", "internal/build"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{

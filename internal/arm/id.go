@@ -16,6 +16,12 @@ const (
 	TypeScaleSet   = "Microsoft.Compute/virtualMachineScaleSets"
 	TypeGateway    = "Microsoft.Network/applicationGateways"
 
+	TypePublicIP       = "Microsoft.Network/publicIPAddresses"
+	TypeIdentity       = "Microsoft.ManagedIdentity/userAssignedIdentities"
+	TypeRoute          = TypeRouteTable + "/routes"
+	TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
+	TypeRoleAssignment = "Microsoft.Authorization/roleAssignments"
+
 	TypeSecurityGroup     = "Microsoft.Network/networkSecurityGroups"
 	TypeInterface         = "Microsoft.Network/networkInterfaces"
 	TypeScaleSetInterface = TypeScaleSet + "/virtualMachines/networkInterfaces"

@@ -34,8 +34,9 @@ const (
 	backoff     = time.Second      // between attempts, doubled each time
 	backoffMax  = 30 * time.Second // and no longer than this
 	undoneLimit = 3                // accepted writes that were gone when read back
-	// busyAttempt is the attempt whose wait is the longest while another operation holds a resource up,
-	// 4 seconds: longer waits would leave the moments between operations to others, time and again.
+	// busyAttempt is the attempt whose wait is the longest while another operation holds a resource
+	// up, 4 seconds: longer waits would leave the moments between operations to others, time and
+	// again.
 	busyAttempt = 2
 )
 

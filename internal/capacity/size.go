@@ -57,6 +57,9 @@ func (s Setup) For(need Need) Sizes {
 // Meets reports whether what fits is enough.
 func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
 
+// SubnetFor is the length of the smallest subnet that gives out so many addresses.
+func SubnetFor(addresses int) int { return subnetFor(addresses + reserved) }
+
 // subnetFor is the length of the smallest subnet with so many addresses.
 func subnetFor(n int) int {
 	bits := smallestSubnet

@@ -88,6 +88,17 @@ func (p *progress) draw() {
 	}
 }
 
+// say leaves a line that stays.
+func (p *progress) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown != "" {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = ""
+	}
+	fmt.Fprintln(p.w, report.Plain(line))
+}
+
 // stop clears the line. It may be called more than once.
 func (p *progress) stop() {
 	p.once.Do(func() {

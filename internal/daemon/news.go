@@ -41,7 +41,7 @@ func (n *news) round(r keeper.Round) bool {
 		key := c.Cluster + " " + string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
 		unmade[key] = true
 		if (c.State == plan.Planned || c.State == plan.Observed) && !n.unmade[key] {
-			n.log.Info(string(c.State), keeper.ChangeAttrs(c.Change)...)
+			n.log.Info(string(c.State), c.Change.Attrs()...)
 		}
 	}
 	if r.Of != nil { // what was not looked at is as it was

@@ -96,7 +96,7 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		if made {
 			settled = settlement{o, plan.Done, seenMade}
 		}
-		l.opts.Log.Warn("a change was left open", append(keeper.ChangeAttrs(o.change), "made", made)...)
+		l.opts.Log.Warn("a change was left open", append(o.change.Attrs(), "made", made)...)
 		l.j.add(&settled)
 	}
 	return found

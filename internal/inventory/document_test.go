@@ -191,14 +191,16 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	}
 	// What a document does not show may be there, and would be gone after a PUT.
 	const network = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/`
-	for _, properties := range []string{`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`} {
+	for _, properties := range []string{
+		`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`,
+	} {
 		if out, err := SetRoutes([]byte(network+`routeTables/rt"`+properties), nil); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}
 	for _, properties := range []string{`}`, `,"properties":null}`} {
 		subnet := network + `virtualNetworks/v/subnets/x"` + properties
-		if out, err := SetRouteTable([]byte(subnet), "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
+		if out, err := SetRouteTable([]byte(subnet), arm.ResourceID("s", "g", arm.TypeRouteTable, "rt")); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}
@@ -342,5 +344,34 @@ func TestRoutesAreOfTheDocument(t *testing.T) {
 		if string(got) != want || at < 0 || &raw[at] != &got[0] || cap(got) != len(got) {
 			t.Errorf("route %d is %s, not a part of the document", i, got)
 		}
+	}
+}
+
+// TestMachineSets: machines are counted by their scale sets, each once whatever addresses it has.
+func TestMachineSets(t *testing.T) {
+	const group = "/subscriptions/s/resourceGroups/"
+	nic := func(group, machine string) string {
+		return group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + machine +
+			"/networkInterfaces/nic/ipConfigurations/"
+	}
+	var configurations []string
+	for _, id := range []string{
+		nic(group+"MC_a", "0") + "v4", nic(group+"MC_a", "0") + "v6", nic(group+"mc_A", "1") + "v4", nic(group+"MC_b", "0") + "v4",
+		group + "MC_a/providers/Microsoft.Network/networkInterfaces/jumphost/ipConfigurations/c",
+	} {
+		configurations = append(configurations, fmt.Sprintf(`{"id":%q}`, id))
+	}
+	subnet, err := DecodeSubnet(fmt.Appendf(nil, `{"id":%q,"properties":{"ipConfigurations":[%s]}}`,
+		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes", strings.Join(configurations, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []MachineSet{
+		{strings.ToLower(group) + "mc_a", "aks-np-1-vmss", 2},
+		{strings.ToLower(group) + "mc_b", "aks-np-1-vmss", 1},
+		{strings.ToLower(group) + "mc_a", "jumphost", 1},
+	}
+	if got := subnet.MachineSets(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -40,8 +40,8 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 // SetRoutes returns a copy of a route table's document with its routes replaced by the given ones, each as its own Raw
 // says it, and every other byte as it was.
 //
-// A document without a list of routes is not what Azure answers, also for an empty table: the routes
-// that it does not show would be deleted.
+// A document without a list of routes is not what Azure answers, also for an empty table: the
+// routes that it does not show would be deleted.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if !gjson.GetBytes(table, "properties.routes").IsArray() {
 		return nil, errors.New("the document of the table cannot be edited safely: it lists no routes")

@@ -29,35 +29,45 @@ type Subnet struct {
 	// Gateways are the Application Gateways that sit in it.
 	Gateways []arm.ID
 
-	machines []Machine // of Machines
+	sets []MachineSet // of MachineSets
 }
 
-// Machine is what has IP configurations in a subnet.
-type Machine struct {
+// MachineSet is a scale set with machines in a subnet, or a machine of its own.
+type MachineSet struct {
 	Group string // the ID.Key() of its resource group
-	Name  string // as HolderName says it
+	Name  string
+	Count int // of its machines that are in the subnet
 }
 
-// Machines returns what has Configurations in the subnet, each once. That is worked out once, when the
-// subnet is decoded: every check counts the machines of its clusters.
-func (s *Subnet) Machines() []Machine {
-	if s.machines == nil {
-		return machinesOf(s.Configurations)
+// MachineSets returns whose Configurations are in the subnet. That is worked out once, when the subnet
+// is decoded: every check counts the machines of its clusters.
+func (s *Subnet) MachineSets() []MachineSet {
+	if s.sets == nil {
+		return machineSets(s.Configurations)
 	}
-	return s.machines
+	return s.sets
 }
 
-func machinesOf(configurations []arm.ID) []Machine {
-	var machines []Machine
-	seen := make(map[Machine]bool, len(configurations))
+func machineSets(configurations []arm.ID) []MachineSet {
+	type key struct{ group, name string }
+	var sets []MachineSet
+	index, seen := map[key]int{}, make(map[key]bool, len(configurations))
 	for _, c := range configurations {
-		m := Machine{c.Group().Key(), HolderName(c.Parent())}
-		if !seen[m] {
-			seen[m] = true
-			machines = append(machines, m)
+		machine := key{c.Group().Key(), HolderName(c.Parent())}
+		if seen[machine] { // by an address of the other family
+			continue
 		}
+		seen[machine] = true
+		set := machine
+		set.name, _, _ = strings.Cut(machine.name, instanceOf)
+		i, known := index[set]
+		if !known {
+			i, index[set] = len(sets), len(sets)
+			sets = append(sets, MachineSet{Group: set.group, Name: set.name})
+		}
+		sets[i].Count++
 	}
-	return machines
+	return sets
 }
 
 type subnetProperties struct {
@@ -95,7 +105,7 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	for _, c := range p.IPConfigurations {
 		s.Configurations = append(s.Configurations, arm.Clean(c.ID))
 	}
-	s.machines = machinesOf(s.Configurations)
+	s.sets = machineSets(s.Configurations)
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}

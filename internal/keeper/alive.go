@@ -43,9 +43,10 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		return &f
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())
-	case cluster != nil && !cluster.Kubenet() && c.isNodeSubnet(subnet.ID):
+	case cluster != nil && !cluster.Kubenet() && ofNodes(seen, id, subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
-			"cluster %s is not kubenet any more: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+			"cluster %s is not kubenet any more: the route table of %s is not put back",
+			id.Short(), subnet.ID.Short())
 		return &f
 	case cluster != nil:
 		return nil
@@ -60,6 +61,12 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		s.Unread[id.Key()].Reason()).
 		WithFix("az network vnet subnet update --ids %s --route-table %s", subnet.ID, table)
 	return &f
+}
+
+// ofNodes reports whether a subnet is one of the cluster's node subnets, as they were read.
+func ofNodes(s *inventory.Snapshot, id, subnet arm.ID) bool {
+	cluster := s.Cluster(id)
+	return cluster != nil && slices.ContainsFunc(s.NodeSubnetIDs(cluster), subnet.Equal)
 }
 
 // hasNodes reports whether a subnet, or a node subnet as it was read, shows IP configurations of the

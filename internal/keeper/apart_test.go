@@ -215,11 +215,14 @@ func TestParted(t *testing.T) {
 		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) || !slices.Equal(r[1].Of, []string{"shop"}) {
 			t.Fatalf("%+v", r)
 		}
-		if r[0].Elapsed > time.Second || r[0].Writes != 0 || r[0].Reads == 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
+		if r[0].Elapsed > time.Second || r[0].Writes != 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
 			t.Errorf("the part with nothing to write: %+v", r[0])
 		}
-		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads > 6 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
+		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads > 9 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
 			t.Errorf("the part that writes: %+v", r[1])
+		}
+		if r[0].Reads+r[1].Reads == 0 { // what both ask for at the same moment counts with one of them
+			t.Error("neither part has read anything")
 		}
 		if r[0].Woke != (Cause{By: ByEvent, Caller: "a pipeline"}) || r[1].Woke != (Cause{By: ByEvent, Caller: "Ann Example"}) {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)

@@ -3,12 +3,13 @@ package keeper
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -23,11 +24,9 @@ import (
 
 // write is one resource that is written.
 type write struct {
+	apply.Resource
 	check    *check
-	id       arm.ID
 	cluster  string // one that asks for it, by ID.Key()
-	planned  []plan.Change
-	edit     editor
 	outcomes []plan.Outcome
 	findings []finding.Finding
 	refusal  *refusal
@@ -153,7 +152,7 @@ func (c *check) started(id arm.ID) bool {
 }
 
 // start writes resources.
-func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, again replan) {
+func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, again apply.Replan) {
 	if changes = c.withinLimit(s.Snapshot, changes); len(changes) == 0 {
 		return
 	}
@@ -169,34 +168,47 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 	var all []*write
 	harm := map[*write]int{}
 	for _, change := range changes {
-		i := slices.IndexFunc(all, func(x *write) bool { return x.id.Equal(change.Resource) })
+		i := slices.IndexFunc(all, func(x *write) bool { return x.ID.Equal(change.Resource) })
 		if i < 0 {
 			i = len(all)
-			x := &write{check: c, id: change.Resource, cluster: c.keyNamed(change.Cluster), edit: editor{check: c, snapshot: s.Snapshot, replan: again, seen: s.Taken}}
+			x := &write{Resource: c.resource(s.Snapshot, change.Resource, again), check: c, cluster: c.keyNamed(change.Cluster)}
 			all, harm[x] = append(all, x), 9
-			c.order = append(c.order, x.id)
+			c.order = append(c.order, x.ID)
 		}
-		all[i].planned = append(all[i].planned, change)
+		all[i].Planned = append(all[i].Planned, change)
 		harm[all[i]] = min(harm[all[i]], c.harm(change))
 	}
 	slices.SortStableFunc(all, func(a, b *write) int { return cmp.Compare(harm[a], harm[b]) })
 	intend := c.round()
 	c.name(&intend)
 	for _, x := range all {
-		before := c.mem.refused[x.id.Key()]
-		if done, found, stands := before.stand(x.planned, etagOf(s.Snapshot, x.id)); stands {
-			c.outcomes[x.id.Key()] = done
-			c.keepFailure(x.id, found)
+		before := c.mem.refused[x.ID.Key()]
+		if done, found, stands := before.stand(x.Planned, etagOf(s.Snapshot, x.ID)); stands {
+			c.outcomes[x.ID.Key()] = done
+			c.keepFailure(x.ID, found)
 			continue
 		}
 		x.refusal = before
-		x.edit.intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
+		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
 		ctx := ctx
 		if !c.patient {
 			ctx = c.life
 		}
 		c.k.running.Go(func() { x.run(ctx) })
+	}
+}
+
+// resource is one to write by a plan. What the plan rests on tells what of it may be done at the last
+// moment.
+func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
+	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
+		Refuse: func(ctx context.Context, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
+			return c.notGuarded(ctx, seen, change, subnet)
+		},
+		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+			return c.stillMeant(c.provenGone(ctx, seen, p, table), table)
+		},
 	}
 }
 
@@ -213,20 +225,20 @@ func (c *check) keyNamed(name string) string {
 // run writes one resource, and posts what came of it.
 func (x *write) run(ctx context.Context) {
 	k := x.check.k
-	for busy := k.writes.begin(x.id.Key()); busy != nil; busy = k.writes.begin(x.id.Key()) {
+	for busy := k.writes.begin(x.ID.Key()); busy != nil; busy = k.writes.begin(x.ID.Key()) {
 		<-busy
 	}
-	done := k.writes.queue(x.id)
+	done := k.writes.queue(x.ID)
 	x.apply(ctx)
 	done()
 	k.opts.Recorder.Settle(x.outcomes)
-	missed := k.writes.end(x.id.Key())
+	missed := k.writes.end(x.ID.Key())
 	x.check.w.post(x.cluster, func(w *worker) { w.wrote(x) })
 	if missed {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		again := map[string]bool{}
-		for _, cluster := range k.concerned(x.id) {
+		for _, cluster := range k.concerned(x.ID) {
 			again[cluster] = true
 		}
 		k.trigger(again, trigger{again: true})
@@ -237,16 +249,16 @@ func (x *write) run(ctx context.Context) {
 func (w *worker) wrote(x *write) {
 	c := x.check
 	w.mem.wrote = time.Now()
-	w.mem.refused[x.id.Key()] = x.refusal
+	w.mem.refused[x.ID.Key()] = x.refusal
 	if x.refusal == nil {
-		delete(w.mem.refused, x.id.Key())
+		delete(w.mem.refused, x.ID.Key())
 	}
 	w.made(c, x.cluster, x.outcomes)
-	w.mem.failing[x.id.Key()] = ofNames(nameSet(w.configs), x.findings) // it can have another name now
-	if len(w.mem.failing[x.id.Key()]) == 0 {
-		delete(w.mem.failing, x.id.Key())
+	w.mem.failing[x.ID.Key()] = ofNames(nameSet(w.configs), x.findings) // it can have another name now
+	if len(w.mem.failing[x.ID.Key()]) == 0 {
+		delete(w.mem.failing, x.ID.Key())
 	}
-	c.outcomes[x.id.Key()] = x.outcomes
+	c.outcomes[x.ID.Key()] = x.outcomes
 	w.askFabric(x)
 	if x.now.Raw != nil {
 		if c.after.Snapshot == nil {
@@ -260,9 +272,9 @@ func (w *worker) wrote(x *write) {
 
 // addTo puts the resource into a snapshot as it was read last. What is wrong with it was said then.
 func (x *write) addTo(s *inventory.Snapshot) {
-	if !x.id.Is(arm.TypeRouteTable) {
+	if !x.ID.Is(arm.TypeRouteTable) {
 		_ = s.Add(x.now.Raw)
-	} else if table, err := x.edit.decode(x.now); err == nil {
+	} else if table, err := x.Decode(x.now); err == nil {
 		s.Tables[table.ID.Key()] = table
 	}
 }
@@ -272,136 +284,41 @@ func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 	c.mem.failing[id.Key()] = found
 }
 
-// apply changes the resource. The plan is made again on the resource as it is when it is written, so that nothing that
-// happened since is undone; and a change is done when it is seen.
+// apply changes the resource.
 func (x *write) apply(ctx context.Context) {
 	c := x.check
-	k := c.k
-	if c.request == nil && k.pause() != "" { // since it was decided: others were written first
-		for _, change := range x.planned {
+	if c.request == nil && c.k.pause() != "" { // since it was decided: others were written first
+		for _, change := range x.Planned {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
 		}
 		return
 	}
-	k.log.Debug("writing", "resource", x.id.Short())
-	written, err := k.azure.Write(ctx, x.id, func(doc arm.Document) ([]byte, error) { return x.edit.edit(ctx, doc) }, c.calls)
-	x.now = written.After
-	if err != nil {
-		x.failed(ctx, written, err)
-		x.refusal = x.refusal.next(err, x.outcomes, x.findings, written.After)
-		return
-	}
-	x.refusal = nil
-	seen, sent := x.edit.sight(written), x.edit.sent(written)
-	for _, change := range x.edit.made {
-		state := plan.Obsolete // it was sent and refused, and is not wanted any more
-		if seen(change) && sent[keyOfChange(change)] {
-			state = plan.Done
-			k.log.Info("changed", ChangeAttrs(change)...)
+	result := x.Write(ctx, c.k.azure, c.calls)
+	x.outcomes, x.findings, x.now = result.Outcomes, result.Findings, result.After
+	x.refusal = x.refusal.next(result.Err, result.Outcomes, result.Findings, result.After)
+}
+
+// replanned plans by what the clusters' own tables say.
+func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
+	late := func(ctx context.Context, target arm.ID) (apply.Replan, error) {
+		s := s.Fork()
+		s.VNets = map[string]*inventory.VNet{} // what was in them is old: it proves nothing now
+		sources := planner.Sources(target)
+		for _, id := range sources {
+			delete(s.Tables, id.Key())
 		}
-		x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: state, Ended: ended(state)})
-	}
-	made := keysOf(x.edit.made)
-	for _, change := range x.planned {
-		if !made[keyOfChange(change)] {
-			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Obsolete})
+		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
+			return apply.Replan{}, err
 		}
-	}
-	x.findings = append(x.edit.findings, dropped(x.id, written, x.planned)...)
-}
-
-// ended is when an outcome was seen: now, where it is done.
-func ended(state plan.OutcomeState) time.Time {
-	if state == plan.Done {
-		return time.Now()
-	}
-	return time.Time{}
-}
-
-// ChangeAttrs are a change for a log.
-func ChangeAttrs(c plan.Change) []any {
-	attrs := []any{"verb", string(c.Verb), "resource", string(c.Resource), "cluster", c.Cluster}
-	if c.Route != "" {
-		attrs = append(attrs, "route", c.Route)
-	}
-	return append(attrs, "old", c.Old.String(), "new", c.New.String(), "why", c.Why)
-}
-
-// sight returns what tells whether a change is true of a resource as it was read after a write, and in effect. Of what was never sent
-// nothing is.
-func (e *editor) sight(written azure.Written) func(plan.Change) bool {
-	doc := written.After
-	if written.Sent != nil && doc.ID.Is(arm.TypeSubnet) {
-		if subnet, err := inventory.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
-			return func(c plan.Change) bool { return c.SeenInSubnet(subnet) }
+		for _, id := range sources { // without it nothing would seem to be wanted
+			if u, failed := s.Unread[id.Key()]; failed {
+				return apply.Replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
+			}
 		}
-	} else if written.Sent != nil {
-		if table, err := e.decode(doc); err == nil && !table.Failed {
-			return plan.SeenIn(table)
-		}
+		return c.replanned(s, plan.Among(s, c.configs, c.taken)), nil
 	}
-	return func(plan.Change) bool { return false }
+	return apply.Replan{Table: planner.Again, Subnet: planner.AgainSubnet, Late: late}
 }
 
-// changeKey tells the changes of one resource apart.
-type changeKey struct {
-	verb  plan.Verb
-	route string
-}
-
-func keyOfChange(c plan.Change) changeKey { return changeKey{c.Verb, c.Route} }
-
-func keysOf(changes []plan.Change) map[changeKey]bool {
-	keys := make(map[changeKey]bool, len(changes))
-	for _, c := range changes {
-		keys[keyOfChange(c)] = true
-	}
-	return keys
-}
-
-// failed tells of changes that were not made.
-func (x *write) failed(ctx context.Context, written azure.Written, err error) {
-	state, text := plan.Failed, err.Error()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		state, text = plan.Skipped, ""
-	}
-	x.outcomes = make([]plan.Outcome, len(x.planned))
-	seen, sent, missed := x.edit.sight(written), x.edit.sent(written), 0
-	for i, change := range x.planned {
-		x.outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
-		switch {
-		case !seen(change):
-			missed++
-		case sent[keyOfChange(change)]: // it was made all the same
-			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
-		default: // by somebody else
-			x.outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
-		}
-	}
-	if state == plan.Skipped || missed == 0 {
-		return
-	}
-	code, fix := finding.WriteFailed, finding.CommandLine{}
-	var fault *azure.Error
-	switch {
-	case errors.Is(err, azure.ErrUndone):
-		code, fix = finding.WriteUndone, finding.Command("az monitor activity-log list --resource-id %s", x.planned[0].Resource)
-	case errors.As(err, &fault) && fault.Refused():
-		code, fix = finding.WriteRefused, finding.Command("az role assignment list --all, az lock list and az policy assignment list show what says no at the scope named above")
-	}
-	f := finding.New(code, x.planned[0].Cluster, string(x.planned[0].Resource), "%s was not changed: %v", x.planned[0].Resource.Short(), err)
-	x.findings = []finding.Finding{f.WithFix("%s", fix)}
-}
-
-// dropped compares what was read back with what was sent.
-func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.Finding {
-	if written.Sent == nil {
-		return nil
-	}
-	lost, err := arm.Lost(written.Sent, written.After.Raw)
-	if err != nil || len(lost) == 0 {
-		return nil // what was read back was understood before
-	}
-	return []finding.Finding{finding.New(finding.WriteDropped, planned[0].Cluster, string(id),
-		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(lost...)}
-}
+// sourceFor is how long a late write waits for what it stands on.
+const sourceFor = 30 * time.Second

@@ -152,7 +152,7 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 			f.waitLonger(w.mem.others[o.Change.Resource.Key()])
 		case len(f.undone) >= conflictTimes:
 			f.waitLonger(nil)
-			w.k.log.Warn("another writer undoes the same change again and again", ChangeAttrs(o.Change)...)
+			w.k.log.Warn("another writer undoes the same change again and again", o.Change.Attrs()...)
 		}
 		f.change, f.made, f.last, f.seen = o.Change, now, now, time.Time{}
 	}

@@ -94,6 +94,7 @@ type member struct {
 	gone    time.Time // since when it is deleted; zero while it is there
 	moved   time.Time // when its nodes last went to another subnet
 	left    time.Time // since when it is not configured; zero while it is
+	unseen  time.Time // until when nobody can see what its associations are: reads are stale
 	excused time.Time // until when its associations may stay lost
 	excuse  string
 

@@ -89,11 +89,11 @@ func (w *worker) askFabric(x *write) {
 	k := w.k
 	asked, can := k.azure.(Fabric)
 	q := x.question()
-	if !can || x.check.patient || q == nil || !k.fabric.begin(x.id) {
+	if !can || x.check.patient || q == nil || !k.fabric.begin(x.ID) {
 		return
 	}
 	k.running.Go(func() {
-		defer k.fabric.end(x.id)
+		defer k.fabric.end(x.ID)
 		ctx := x.check.life
 		select { // the fabric follows a little later, and checks go first
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func (w *worker) askFabric(x *write) {
 		case <-time.After(askAfter):
 		}
 		answer, differs := k.follows(ctx, asked, q)
-		k.tellFabric(x.id, q, answer, differs)
+		k.tellFabric(x.ID, q, answer, differs)
 		for differs && answer != "" {
 			select {
 			case <-ctx.Done():
@@ -109,7 +109,7 @@ func (w *worker) askFabric(x *write) {
 			case <-time.After(recheckAfter):
 			}
 			answer, differs = k.follows(ctx, asked, q)
-			k.standFabric(x.id, q, answer, differs)
+			k.standFabric(x.ID, q, answer, differs)
 		}
 	})
 }

@@ -23,9 +23,9 @@ func (w *world) expectNoWrites(what string, requests []emulator.Request) {
 	}
 }
 
-// TestMigrationToOverlay: AKS takes a cluster from kubenet to overlay beside a running keeper, and its
-// owner takes the table off the node subnet then, or minutes later. The table is not put back, the
-// copies stay for prune-orphans, and the finding says what the cluster is now.
+// TestMigrationToOverlay: AKS takes a cluster from kubenet to overlay beside a running keeper, and
+// its owner takes the table off the node subnet then, or minutes later. The table is not put back,
+// the copies stay for prune-orphans, and the finding says what the cluster is now.
 func TestMigrationToOverlay(t *testing.T) {
 	for name, later := range map[string]time.Duration{
 		"at once": 0, "half a minute later": 30 * time.Second, "ten minutes later": 10 * time.Minute,
@@ -40,7 +40,7 @@ func TestMigrationToOverlay(t *testing.T) {
 					p["networkProfile"] = object{"networkPlugin": "azure", "networkPluginMode": "overlay",
 						"podCidr": "10.244.0.0/16"}
 				})
-				for len(w.routes(w.demo.ClusterTable)) > 1 { // the way out stays
+				for len(w.routes(w.demo.ClusterTable)) > 1 { // egress stays
 					time.Sleep(time.Second)
 				}
 				k.since(later)
@@ -53,7 +53,7 @@ func TestMigrationToOverlay(t *testing.T) {
 				if f == nil || !strings.Contains(f.Message, "overlay") {
 					t.Errorf("%+v", rounds[len(rounds)-1].Findings)
 				}
-				// What the config guards by itself is guarded on.
+				// What the config names as guarded is still repaired.
 				w.strip(w.demo.GatewaySubnet)
 				k.since(12*time.Second + operation)
 				if !w.tableOf(w.demo.GatewaySubnet).Equal(w.demo.GatewayTable) {
@@ -64,15 +64,16 @@ func TestMigrationToOverlay(t *testing.T) {
 	}
 }
 
-// TestStopAndStart: a cluster is stopped and started, its own network and table by AKS or by its owner.
-// A strip is repaired meanwhile, and in the end the target follows the nodes, that are new ones then.
+// TestStopAndStart: a cluster is stopped and started. A strip is repaired meanwhile, and in the end
+// the target follows the new nodes.
 func TestStopAndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
 		k.since(2 * time.Minute)
 		do := func(what string) {
-			if status, body := w.op.Do(http.MethodPost, w.demo.Cluster+arm.ID("/"+what), aksAPI, nil); status >= 300 {
+			id := w.demo.Cluster + arm.ID("/"+what)
+			if status, body := w.op.Do(http.MethodPost, id, aksAPI, nil); status >= 300 {
 				t.Fatalf("%s: %d %s", what, status, body)
 			}
 			k.since(5 * time.Minute)

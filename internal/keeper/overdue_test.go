@@ -46,6 +46,9 @@ func (d *everything) look() {
 		}
 		for _, m := range f.excuses {
 			d.excuse(m, f.grace, f.what)
+			if strings.HasPrefix(f.what, "stale") {
+				m.unseen = m.excused
+			}
 		}
 		for _, m := range d.members {
 			if f.late > 0 && !d.known(m) {
@@ -90,12 +93,13 @@ func (d *everything) lookAtLost(now time.Time) {
 		}
 		switch why := d.excused(l.m, now); {
 		case why != "":
-			if l.could, l.excuse = now, why; strings.HasPrefix(why, "stale") {
-				l.since = now // nobody can see it
-			}
+			l.could, l.excuse = now, why
 		case now.Sub(l.could) > d.interval+quick:
 			d.t.Errorf("at %s %s is not repaired, %s after it could have been; lost since %s; before: %s",
 				now, subnet.Short(), now.Sub(l.could), l.since, l.excuse)
+		}
+		if now.Before(l.m.unseen) {
+			l.since = now
 		}
 		if d.watches(l.m, now) && now.Sub(l.since) > d.interval+unsaidFor && d.findings(l.m) == nil {
 			d.t.Errorf("at %s %s is lost since %s, and nothing says so", now, subnet.Short(), l.since)

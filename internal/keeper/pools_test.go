@@ -15,13 +15,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// dualStackPools makes a dual-stack cluster with three pools in three subnets, and a gateway's subnet
-// with a table of its own.
+// dualStackPools makes a dual-stack cluster with three pools in three subnets, and a gateway's
+// subnet with a table of its own.
 func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target arm.ID) {
 	id := func(kind, name string) arm.ID {
 		return arm.ResourceID(emulator.DefaultSubscription, "dual-rg", kind, name)
 	}
-	cluster, table, target = id(arm.TypeCluster, "dual"), id(arm.TypeRouteTable, "dual-rt"), id(arm.TypeRouteTable, "gw-rt")
+	cluster, table = id(arm.TypeCluster, "dual"), id(arm.TypeRouteTable, "dual-rt")
+	target = id(arm.TypeRouteTable, "gw-rt")
 	vnet := id(arm.TypeVNet, "dual-vnet")
 	w.put(cluster.Group(), object{})
 	w.putTable(table, "egress 0.0.0.0/0 10.60.3.4")
@@ -32,11 +33,13 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 		if name == "gateway" {
 			of = target
 		}
-		within = append(within, object{"name": name, "properties": object{"routeTable": object{"id": string(of)},
+		within = append(within, object{"name": name, "properties": object{
+			"routeTable":      object{"id": string(of)},
 			"addressPrefixes": []any{fmt.Sprintf("10.60.%d.0/24", i), fmt.Sprintf("fd60:0:0:%d::/64", i)}}})
 		subnets = append(subnets, vnet.Child("subnets", name))
 		if name != "gateway" {
-			pools = append(pools, object{"name": "pool" + name, "count": 2, "vnetSubnetID": string(subnets[i])})
+			pools = append(pools, object{"name": "pool" + name, "count": 2,
+				"vnetSubnetID": string(subnets[i])})
 		}
 	}
 	w.put(vnet, object{"properties": object{"subnets": within,
@@ -48,9 +51,9 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 	return cluster, subnets, table, target
 }
 
-// TestDualStackPools: a dual-stack cluster with three pools in subnets of their own is scaled, and all
-// its subnets lose their tables at once. IDs in the config are in capitals. The target holds both
-// families; that somebody spells a prefix of it in another way is no change.
+// TestDualStackPools: a dual-stack cluster with three pools in subnets of their own is scaled, and
+// all its subnets lose their tables at once. IDs in the config are in capitals. The target holds
+// both families; that somebody spells a prefix of it in another way is no change.
 func TestDualStackPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -95,7 +98,8 @@ func TestDualStackPools(t *testing.T) {
 			for _, r := range p["routes"].([]any) {
 				q := r.(object)["properties"].(object)
 				if prefix := netip.MustParsePrefix(q["addressPrefix"].(string)); prefix.Addr().Is6() {
-					q["addressPrefix"] = fmt.Sprintf("%s/%d", strings.ToUpper(prefix.Addr().StringExpanded()), prefix.Bits())
+					address := strings.ToUpper(prefix.Addr().StringExpanded())
+					q["addressPrefix"] = fmt.Sprintf("%s/%d", address, prefix.Bits())
 				}
 			}
 		})
@@ -109,19 +113,22 @@ func TestDualStackPools(t *testing.T) {
 	})
 }
 
-// TestSamePodCIDR: two clusters with the same pod CIDR have one target. What is there stays, it is an
-// error that says so, nobody writes at rest, and no route to a living node goes when one is scaled in.
+// TestSamePodCIDR: two clusters with the same pod CIDR have one target. What is there stays, it is
+// an error that says so, nobody writes at rest, and no route to a living node goes when one is
+// scaled in.
 func TestSamePodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		twin := w.addCluster("twin", "50")
 		w.remove(twin.cluster)
 		w.put(twin.cluster, object{"properties": object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
-			"agentPoolProfiles": []any{object{"name": "np", "count": 3, "vnetSubnetID": string(twin.subnet)}}}})
+			"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
+			"agentPoolProfiles": []any{object{"name": "np", "count": 3,
+				"vnetSubnetID": string(twin.subnet)}}}})
 		time.Sleep(3 * time.Minute)
 		hub := arm.ID(strings.ToUpper(string(twin.target)))
-		k := w.run(10*time.Second, configure("shop", w.demo.Cluster, twin.target), configure("twin", twin.cluster, hub))
+		k := w.run(10*time.Second, configure("shop", w.demo.Cluster, twin.target),
+			configure("twin", twin.cluster, hub))
 		k.since(time.Minute)
 		held := w.routes(twin.target)
 		var prefixes []string
@@ -132,7 +139,8 @@ func TestSamePodCIDR(t *testing.T) {
 				t.Errorf("%s leads to no node", r)
 			}
 		}
-		if want := []string{"10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"}; !slices.Equal(prefixes, want) {
+		want := []string{"10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"}
+		if !slices.Equal(prefixes, want) {
 			t.Fatalf("the target holds %v", held)
 		}
 		since := w.mark()

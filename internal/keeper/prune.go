@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -39,11 +40,11 @@ func (w *worker) finish(c *check) {
 }
 
 // pruning plans by what was found orphaned.
-func pruning(pruner *plan.Pruner, look func(context.Context) (*plan.Pruner, error)) replan {
-	return replan{table: pruner.Again, late: func(ctx context.Context, _ arm.ID) (replan, error) {
+func pruning(pruner *plan.Pruner, look func(context.Context) (*plan.Pruner, error)) apply.Replan {
+	return apply.Replan{Table: pruner.Again, Late: func(ctx context.Context, _ arm.ID) (apply.Replan, error) {
 		pruner, err := look(ctx)
 		if err != nil {
-			return replan{}, err
+			return apply.Replan{}, err
 		}
 		return pruning(pruner, look), nil
 	}}

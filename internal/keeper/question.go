@@ -33,14 +33,14 @@ func (x *write) question() *question {
 	q := &question{written: x.now, cluster: x.cluster}
 	for _, o := range x.outcomes {
 		if o.State == plan.Done && o.Verb != plan.Delete &&
-			(o.Verb != plan.Associate || c.isNodeSubnet(x.id)) {
+			(o.Verb != plan.Associate || c.isNodeSubnet(x.ID)) {
 			q.changes = append(q.changes, o.Change)
 		}
 	}
 	if len(q.changes) == 0 {
 		return nil
 	}
-	q.table = x.id
+	q.table = x.ID
 	if q.changes[0].Verb != plan.Associate {
 		return q
 	}

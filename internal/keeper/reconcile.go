@@ -178,7 +178,7 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 	}
 	again := c.replanned(s, planner)
 	if len(wanted) < len(p.Changes) {
-		wanted, again = p.Only(free, s.Table).Changes, again.only(chosen)
+		wanted, again = p.Only(free, s.Table).Changes, again.Only(chosen)
 	}
 	c.start(ctx, s, wanted, again)
 }

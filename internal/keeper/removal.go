@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -107,8 +108,8 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 }
 
 // removing plans again for a target, as long as the cluster has not been configured again.
-func (w *worker) removing(planner *plan.Planner) replan {
-	again := replan{table: func(table *inventory.RouteTable) plan.Plan {
+func (w *worker) removing(planner *plan.Planner) apply.Replan {
+	again := apply.Replan{Table: func(table *inventory.RouteTable) plan.Plan {
 		w.k.mu.Lock()
 		configured := keySet(w.k.configs)[keyOf(w.configs[0])]
 		w.k.mu.Unlock()
@@ -117,7 +118,7 @@ func (w *worker) removing(planner *plan.Planner) replan {
 		}
 		return planner.Again(table)
 	}}
-	again.late = func(context.Context, arm.ID) (replan, error) { return again, nil }
+	again.Late = func(context.Context, arm.ID) (apply.Replan, error) { return again, nil }
 	return again
 }
 

@@ -17,8 +17,8 @@ import (
 // spoil changes the answer to a GET: its path, its status and its body.
 type spoil func(path string, body []byte) (status int, spoiled []byte)
 
-// spoiling is a way to Azure over a proxy that spoils answers for as long as it holds something. The
-// ETags stay as they are.
+// spoiling is a way to Azure over a proxy that spoils answers for as long as it holds something.
+// The ETags stay as they are.
 func spoiling(next http.RoundTripper, by *atomic.Pointer[spoil]) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
@@ -87,6 +87,10 @@ func TestSpoiledAnswers(t *testing.T) {
 	withoutRoutes := func(p, _ object) { delete(p, "routes") }
 	noRoutes := func(p, _ object) { p["routes"] = nil }
 	noProperties := func(_, doc object) { delete(doc, "properties") }
+	half := func(p, _ object) { p["routes"] = p["routes"].([]any)[:2] }
+	answer := func(text string) spoil {
+		return func(string, []byte) (int, []byte) { return http.StatusOK, []byte(text) }
+	}
 	notFound := func(what string) spoil {
 		return func(path string, body []byte) (int, []byte) {
 			if strings.Contains(path, what) {
@@ -104,17 +108,19 @@ func TestSpoiledAnswers(t *testing.T) {
 				delete(r.(object)["properties"].(object), "nextHopIpAddress")
 			}
 		}),
-		"half of the cluster's table":   ofTable("shop-rt", func(p, _ object) { p["routes"] = p["routes"].([]any)[:2] }),
+		"half of the cluster's table":   ofTable("shop-rt", half),
 		"the target without routes":     ofTable("appgw-rt", withoutRoutes),
 		"the target with null":          ofTable("appgw-rt", noRoutes),
 		"the target without properties": ofTable("appgw-rt", noProperties),
 		"subnets without prefixes": documents("subnets", func(doc object) {
 			delete(doc["properties"].(object), "addressPrefix")
 		}),
-		"subnets without properties": documents("subnets", func(doc object) { delete(doc, "properties") }),
-		"a page of a proxy":          func(string, []byte) (int, []byte) { return 200, []byte("<html>login</html>") },
-		"half an answer":             func(_ string, body []byte) (int, []byte) { return 200, body[:len(body)/2] },
-		"{}":                         func(string, []byte) (int, []byte) { return 200, []byte("{}") },
+		"subnets without properties": documents("subnets", func(doc object) { noProperties(nil, doc) }),
+		"a page of a proxy":          answer("<html>login</html>"),
+		"half an answer": func(_ string, body []byte) (int, []byte) {
+			return 200, body[:len(body)/2]
+		},
+		"{}": answer("{}"),
 		"empty lists": func(path string, body []byte) (int, []byte) {
 			if strings.HasSuffix(path, "s") {
 				return 200, []byte(`{"value":[]}`)
@@ -128,7 +134,8 @@ func TestSpoiledAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				w.addRoutes(w.demo.GatewayTable, "theirs 172.16.0.0/24 10.98.0.4", "more 172.16.1.0/24 10.98.0.4")
+				w.addRoutes(w.demo.GatewayTable, "theirs 172.16.0.0/24 10.98.0.4",
+					"more 172.16.1.0/24 10.98.0.4")
 				var now atomic.Pointer[spoil]
 				way := spoiling(emulatortest.Transport(t, w.e), &now)
 				k := w.runOver(emulatortest.ClientOver(t, way, w.e, emulatortest.Keeper),

@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-// TestBentRoute: somebody bends a node's route to an address that no node has. It is reported as a lost
-// route until it is right again. A node that has this address now is none.
+// TestBentRoute: somebody bends a node's route to an address that no node has. It is reported as a
+// lost route until it is right again. A node that has this address now is none.
 func TestBentRoute(t *testing.T) {
 	bent := func(w *watch) {
-		w.table(tableA, nodeRoute(0), nodeRoute(1), "aks-pool0-1-vmss000002____102442024 10.244.2.0/24 10.240.0.250")
+		w.table(tableA, nodeRoute(0), nodeRoute(1),
+			"aks-pool0-1-vmss000002____102442024 10.244.2.0/24 10.240.0.250")
 		w.s.Table(tableA).ETag = "bent"
 	}
 	w := watched(t)

@@ -151,3 +151,12 @@ func (c Change) destination() string {
 	}
 	return ""
 }
+
+// Attrs are the change for a structured log.
+func (c Change) Attrs() []any {
+	attrs := []any{"verb", string(c.Verb), "resource", string(c.Resource), "cluster", c.Cluster}
+	if c.Route != "" {
+		attrs = append(attrs, "route", c.Route)
+	}
+	return append(attrs, "old", c.Old.String(), "new", c.New.String(), "why", c.Why)
+}

@@ -27,12 +27,12 @@ func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string
 		return nil
 	}
 	pools, group := map[string]int{}, cluster.NodeGroup().Key()
-	for _, machine := range subnet.Machines() {
-		if machine.Group != group {
+	for _, set := range subnet.MachineSets() {
+		if set.Group != group {
 			continue
 		}
-		if pool := cluster.PoolOf(machine.Name); pool != "" {
-			pools[pool]++
+		if pool := cluster.PoolOf(set.Name); pool != "" {
+			pools[pool] += set.Count
 		}
 	}
 	return pools

@@ -38,7 +38,7 @@ type Memory map[string]*Remembered
 
 // Of returns what is remembered of a cluster.
 func (m Memory) Of(cluster arm.ID) Remembered {
-	if r := m[cluster.Key()]; r != nil {
+	if r, _ := arm.Lookup(m, cluster); r != nil {
 		return *r
 	}
 	return Remembered{}
@@ -46,15 +46,18 @@ func (m Memory) Of(cluster arm.ID) Remembered {
 
 // Remembered is what earlier checks have shown of a cluster.
 type Remembered struct {
-	// LastTable is the table that the cluster's node subnets were last seen associated with, when it was beyond doubt.
+	// LastTable is the table that the cluster's node subnets were last seen associated with, when it
+	// was beyond doubt.
 	LastTable arm.ID
-	// LastProven is set where what the cluster itself did spoke for that table, and not only an association.
+	// LastProven is set where what the cluster itself did spoke for that table, and not only an
+	// association.
 	LastProven bool
-	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since removed: a route to a
-	// node that was there is still the cluster's.
+	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since
+	// removed: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
-	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as the cluster's own table had them, and
-	// that has had them at every look since. What of them a target lacks, somebody changed there.
+	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as
+	// the cluster's own table had them, and that table has had them at every check since. Where a
+	// target lacks one of them, somebody changed the target.
 	True map[string]map[netip.Prefix]netip.Addr
 	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
 	// believed: no other prefix has led to the same next hop for longer than the cloud provider takes

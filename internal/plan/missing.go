@@ -158,8 +158,8 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	return now
 }
 
-// moved reports whether a node's route leads to another address than at the check before: the node has
-// another one now, or somebody has bent its route.
+// moved reports whether a node's route leads to another address than at the check before: the node
+// has another one now, or somebody has bent its route.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
 	for hop, node := range before {

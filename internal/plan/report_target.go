@@ -22,7 +22,8 @@ func (t *target) report() {
 			t.w.add(t.finding(finding.TargetDrift, s,
 				"the target %s differs from what it should hold for %s, in routes: %d",
 				t.now.ID.Short(), s.name, n).With(s.drift...).
-				WithFix("routekeeper promote %s, with the -f of the keeper, sets the policy of this target to Sync", s.name))
+				WithFix("routekeeper promote %s, with the -f of the keeper,"+
+					" sets the policy of this target to Sync", s.name))
 		}
 	}
 	t.reportSharing()

@@ -47,19 +47,22 @@ func (c Capacity) Write(w io.Writer, format Format, style Style) error {
 }
 
 func (c Capacity) fits() Table {
-	t := Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "pods", "limited by"}}
+	t := Table{Header: []string{
+		"plugin", "pods a node", "nodes", "for upgrades", "pods", "limited by"}}
 	if c.Fits[0].Enough != nil {
 		t.Header = append(t.Header, "enough")
 	}
 	for _, f := range c.Fits {
-		row := []string{string(f.Plugin), strconv.Itoa(f.MaxPods), strconv.Itoa(f.Nodes), strconv.Itoa(f.Surge), strconv.Itoa(f.Pods), f.LimitedBy}
+		row := []string{string(f.Plugin), strconv.Itoa(f.MaxPods), strconv.Itoa(f.Nodes),
+			strconv.Itoa(f.Surge), strconv.Itoa(f.Pods), f.LimitedBy}
 		if f.Enough != nil {
 			row = append(row, yesNo(*f.Enough))
 		}
 		t.Rows = append(t.Rows, row)
 		if c.Formulas {
 			for _, l := range f.Limits {
-				t.Lines = append(t.Lines, fmt.Sprintf("%s: at most %d nodes by %s: %s", f.Plugin, l.Nodes, l.What, l.Formula))
+				t.Lines = append(t.Lines, fmt.Sprintf("%s: at most %d nodes by %s: %s",
+					f.Plugin, l.Nodes, l.What, l.Formula))
 			}
 		}
 	}
@@ -70,7 +73,8 @@ func (c Capacity) fits() Table {
 }
 
 func (c Capacity) needs() Table {
-	t := Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades", "addresses", "subnet", "pod subnet", "pod CIDR", "too much for"}}
+	t := Table{Header: []string{"plugin", "pods a node", "nodes", "for upgrades",
+		"addresses", "subnet", "pod subnet", "pod CIDR", "too much for"}}
 	length := func(bits int) string {
 		if bits == 0 {
 			return "-"
@@ -78,8 +82,9 @@ func (c Capacity) needs() Table {
 		return "/" + strconv.Itoa(bits)
 	}
 	for _, n := range c.Needs {
-		t.Rows = append(t.Rows, []string{string(n.Plugin), strconv.Itoa(n.MaxPods), strconv.Itoa(n.Nodes), strconv.Itoa(n.Surge),
-			strconv.Itoa(n.SubnetAddresses), length(n.Subnet), length(n.PodSubnet), length(n.PodCIDR), n.TooMuch})
+		t.Rows = append(t.Rows, []string{string(n.Plugin), strconv.Itoa(n.MaxPods),
+			strconv.Itoa(n.Nodes), strconv.Itoa(n.Surge), strconv.Itoa(n.SubnetAddresses),
+			length(n.Subnet), length(n.PodSubnet), length(n.PodCIDR), n.TooMuch})
 	}
 	return t
 }
@@ -93,9 +98,12 @@ type Growth struct {
 
 // Write writes it in the given format.
 func (g Growth) Write(w io.Writer, format Format, style Style) error {
-	t := Table{Header: []string{"pool", "nodes", "at most", "for upgrades", "limited by", "autoscaler", "enough"}, Lines: g.Unseen, Value: g}
+	t := Table{Header: []string{
+		"pool", "nodes", "at most", "for upgrades", "limited by", "autoscaler", "enough",
+	}, Lines: g.Unseen, Value: g}
 	for _, p := range g.Pools {
-		row := []string{p.Pool, strconv.Itoa(p.Nodes), strconv.Itoa(p.Most), strconv.Itoa(p.Surge), p.LimitedBy, "-", "-"}
+		row := []string{p.Pool, strconv.Itoa(p.Nodes), strconv.Itoa(p.Most), strconv.Itoa(p.Surge),
+			p.LimitedBy, "-", "-"}
 		if p.Enough != nil {
 			row[5], row[6] = strconv.Itoa(p.Autoscaler), yesNo(*p.Enough)
 		}

@@ -65,10 +65,11 @@ func (d *Demo) Started(s Stage) error {
 		{"  cluster", s.Cluster, "kubenet, 3 nodes, pod CIDR 10.244.0.0/16"},
 		{"  its route table", s.ClusterTable, "brought; also leads 0.0.0.0/0 to a firewall"},
 		{"  node subnet", s.NodeSubnet, "brought"},
-		{"  gateway subnet", s.GatewaySubnet, "an Application Gateway, with a table of its own: " + s.GatewayTable},
+		{"  gateway subnet", s.GatewaySubnet,
+			"an Application Gateway, with a table of its own: " + s.GatewayTable},
 	}
-	lines := append([]string{"A local Azure listens on " + s.Address + ", and in it are:"}, Columns(rows)...)
-	return d.lines(lines...)
+	head := "A local Azure listens on " + s.Address + ", and in it are:"
+	return d.lines(append([]string{head}, Columns(rows)...)...)
 }
 
 // Scene shows a scene.
@@ -99,7 +100,8 @@ func (d *Demo) Say(line string) error { return d.lines("", line) }
 // Summary ends the demo: whether it went as it should, and how long it took.
 func (d *Demo) Summary(ok bool, elapsed time.Duration) error {
 	if d.Format == JSON {
-		return WriteJSON(d.W, summaryLine{"summary", ok, d.scenes, d.scenes - d.good, elapsed.Milliseconds()})
+		return WriteJSON(d.W, summaryLine{"summary", ok, d.scenes, d.scenes - d.good,
+			elapsed.Milliseconds()})
 	}
 	text := fmt.Sprintf("%d of %d scenes ok in %s.", d.good, d.scenes, Duration(elapsed))
 	if ok {

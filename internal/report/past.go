@@ -61,8 +61,8 @@ type History struct {
 func (h History) Write(w io.Writer, format Format, style Style) error {
 	table := Table{Header: []string{"id", "when", "woken by", "clusters", "what"}, Value: h.Value}
 	for _, p := range h.Checks {
-		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started), p.wokenBy(),
-			strings.Join(p.clusters(), ", "), p.summary()})
+		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started),
+			p.wokenBy(), strings.Join(p.clusters(), ", "), p.summary()})
 	}
 	if len(h.Checks) == 0 {
 		table.Lines = []string{"No such round is recorded."}

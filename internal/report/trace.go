@@ -40,7 +40,8 @@ func wayText(direction string, way trace.Way, from, to trace.Endpoint, style Sty
 		}
 		return a.String() + " (" + e.What + ")"
 	}
-	text := style.Bold(fmt.Sprintf("%s: %s -> %s", direction, named(way.From, from), named(way.To, to))) + "\n"
+	ends := fmt.Sprintf("%s: %s -> %s", direction, named(way.From, from), named(way.To, to))
+	text := style.Bold(ends) + "\n"
 	rows := make([][]string, len(way.Hops))
 	for i, h := range way.Hops {
 		rows[i] = []string{fmt.Sprintf("  %d. %s", i+1, h.At), h.What, style.Dim(h.Route)}
@@ -92,7 +93,8 @@ func (m Matrix) text(style Style) string {
 		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)),
 			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
-		text += style.Dim("  see: "+finding.Command("routekeeper trace %s %s", b.Example[0], b.Example[1]).String()) + "\n"
+		see := finding.Command("routekeeper trace %s %s", b.Example[0], b.Example[1])
+		text += style.Dim("  see: "+see.String()) + "\n"
 	}
 	for _, u := range m.Unseen {
 		text += style.Dim("not seen: "+u) + "\n"

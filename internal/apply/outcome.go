@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// sight returns what tells whether a change is in a resource as it was read after a write, and in
+// effect. Of what was never sent nothing is.
+func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
+	doc := written.After
+	if written.Sent != nil && doc.ID.Is(arm.TypeSubnet) {
+		if subnet, err := inventory.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
+			return func(c plan.Change) bool { return c.SeenInSubnet(subnet) }
+		}
+	} else if written.Sent != nil {
+		if table, err := r.Decode(doc); err == nil && !table.Failed {
+			return plan.SeenIn(table)
+		}
+	}
+	return func(plan.Change) bool { return false }
+}
+
+// sent are the changes in documents that may have taken effect. What was only in others, which were
+// refused, is nothing that this program did, even where it has become true since.
+func (r *Resource) sent(written azure.Written) map[changeKey]bool {
+	var changes []plan.Change
+	for _, d := range r.drafts {
+		same := func(body []byte) bool { return bytes.Equal(body, d.body) }
+		if slices.ContainsFunc(written.All, same) {
+			changes = append(changes, d.changes...)
+		}
+	}
+	return keysOf(changes)
+}
+
+// failed says what came of changes where the write failed.
+func (r *Resource) failed(
+	ctx context.Context, written azure.Written, err error,
+) ([]plan.Outcome, []finding.Finding) {
+	state, text := plan.Failed, err.Error()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		state, text = plan.Skipped, ""
+	}
+	outcomes := make([]plan.Outcome, len(r.Planned))
+	seen, sent, missed := r.sight(written), r.sent(written), 0
+	for i, change := range r.Planned {
+		outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
+		switch {
+		case !seen(change):
+			missed++
+		case sent[keyOf(change)]: // it was made all the same
+			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
+		default: // by somebody else
+			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
+		}
+	}
+	if state == plan.Skipped || missed == 0 {
+		return outcomes, nil
+	}
+	id, cluster := r.Planned[0].Resource, r.Planned[0].Cluster
+	code, fix := finding.WriteFailed, finding.CommandLine{}
+	var fault *azure.Error
+	switch {
+	case errors.Is(err, azure.ErrUndone):
+		code = finding.WriteUndone
+		fix = finding.Command("az monitor activity-log list --resource-id %s", id)
+	case errors.As(err, &fault) && fault.Refused():
+		code = finding.WriteRefused
+		fix = finding.Command("az role assignment list --all, az lock list and " +
+			"az policy assignment list show what says no at the scope named above")
+	}
+	f := finding.New(code, cluster, string(id), "%s was not changed: %v", id.Short(), err)
+	return outcomes, []finding.Finding{f.WithFix("%s", fix)}
+}
+
+// dropped compares what was read back with what was sent.
+func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.Finding {
+	if written.Sent == nil {
+		return nil
+	}
+	lost, err := arm.Lost(written.Sent, written.After.Raw)
+	if err != nil || len(lost) == 0 {
+		return nil // what was read back was understood before
+	}
+	return []finding.Finding{finding.New(finding.WriteDropped, planned[0].Cluster, string(id),
+		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(lost...)}
+}
+
+// ended is when an outcome was seen: now, where it is done.
+func ended(state plan.OutcomeState) time.Time {
+	if state == plan.Done {
+		return time.Now()
+	}
+	return time.Time{}
+}
+
+// changeKey tells the changes of one resource apart.
+type changeKey struct {
+	verb  plan.Verb
+	route string
+}
+
+func keyOf(c plan.Change) changeKey { return changeKey{c.Verb, c.Route} }
+
+func keysOf(changes []plan.Change) map[changeKey]bool {
+	keys := make(map[changeKey]bool, len(changes))
+	for _, c := range changes {
+		keys[keyOf(c)] = true
+	}
+	return keys
+}

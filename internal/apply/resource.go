@@ -1,0 +1,192 @@
+// Package apply writes one resource, so that a plan is carried out: it reads the resource, plans
+// again on what it reads, edits the document, sends it, and says what it reads afterwards.
+//
+// It must not decide which resources are written, or when: that is the caller's. What it does not
+// plan for, it leaves in the document, byte for byte.
+package apply
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// How it works. The Writer loops: GET, edit, PUT, and again where another writer was faster (412), or
+// where no answer came. Each time the plan is made again, on the document as it is then, so that
+// nothing that happened since is undone. A change is done when it was sent and is seen.
+
+// Writer writes a resource: it reads it, sends what edit makes of it, and reads it again.
+type Writer interface {
+	Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error)
+}
+
+// Replan plans again for one resource that was read again. Late is asked where a table is written
+// late: it reads again what the plan rests on.
+type Replan struct {
+	Table  func(*inventory.RouteTable) plan.Plan
+	Subnet func(*inventory.Subnet) plan.Plan
+	Late   func(ctx context.Context, table arm.ID) (Replan, error)
+}
+
+// Only plans for chosen changes.
+func (r Replan) Only(chosen func(plan.Change) bool) Replan {
+	return Replan{
+		func(table *inventory.RouteTable) plan.Plan {
+			return r.Table(table).Only(chosen, func(arm.ID) *inventory.RouteTable { return table })
+		},
+		func(subnet *inventory.Subnet) plan.Plan { return r.Subnet(subnet).Only(chosen, nil) },
+		func(ctx context.Context, table arm.ID) (Replan, error) {
+			again, err := r.Late(ctx, table)
+			return again.Only(chosen), err
+		},
+	}
+}
+
+// Resource is one resource to write.
+type Resource struct {
+	ID      arm.ID
+	Planned []plan.Change
+	Replan  Replan
+	// Seen is when what the plan rests on was read.
+	Seen time.Time
+	// Refuse says why a subnet is not associated; nil where it may be.
+	Refuse func(context.Context, plan.Change, *inventory.Subnet) *finding.Finding
+	// Allow takes out of a table's plan what may not be written now.
+	Allow func(context.Context, plan.Plan, *inventory.RouteTable) plan.Plan
+	// Intend is told what the next document changes, before it is sent.
+	Intend func([]plan.Change)
+	Log    *slog.Logger
+
+	findings []finding.Finding // why it was left alone
+	made     []plan.Change     // by the documents that were to be sent, the last word on each
+	drafts   []draft
+	read     *inventory.RouteTable // as it was read last
+}
+
+// Result is what came of a write.
+type Result struct {
+	Outcomes []plan.Outcome
+	Findings []finding.Finding
+	// After is the resource as it was read last.
+	After arm.Document
+	// Err is why it was not written.
+	Err error
+}
+
+// draft is a document that was to be sent, and what it changes.
+type draft struct {
+	body    []byte
+	changes []plan.Change
+}
+
+// Write changes the resource.
+func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Result {
+	r.Log.Debug("writing", "resource", r.ID.Short())
+	edit := func(doc arm.Document) ([]byte, error) { return r.edit(ctx, doc) }
+	written, err := w.Write(ctx, r.ID, edit, calls)
+	result := Result{After: written.After, Err: err}
+	if err != nil {
+		result.Outcomes, result.Findings = r.failed(ctx, written, err)
+		return result
+	}
+	seen, sent := r.sight(written), r.sent(written)
+	for _, change := range r.made {
+		state := plan.Obsolete // it was sent and refused, and is not wanted any more
+		if seen(change) && sent[keyOf(change)] {
+			state = plan.Done
+			r.Log.Info("changed", change.Attrs()...)
+		}
+		outcome := plan.Outcome{Change: change, State: state, Ended: ended(state)}
+		result.Outcomes = append(result.Outcomes, outcome)
+	}
+	made := keysOf(r.made)
+	for _, change := range r.Planned {
+		if !made[keyOf(change)] {
+			outcome := plan.Outcome{Change: change, State: plan.Obsolete}
+			result.Outcomes = append(result.Outcomes, outcome)
+		}
+	}
+	result.Findings = append(r.findings, dropped(r.ID, written, r.Planned)...)
+	return result
+}
+
+// believed is how old what a plan rests on may be when a table is written: a slow check, and the
+// wait for other writes, can take a while.
+const believed = 30 * time.Second
+
+// edit returns the document that makes the plan true, or nil.
+func (r *Resource) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
+	if doc.ID.Is(arm.TypeSubnet) {
+		return r.editSubnet(ctx, doc)
+	}
+	table, err := r.Decode(doc)
+	if err != nil {
+		return nil, err
+	}
+	if now := time.Now(); now.Sub(r.Seen) > believed {
+		if r.Replan, err = r.Replan.Late(context.WithoutCancel(ctx), table.ID); err != nil {
+			return nil, err
+		}
+		r.Seen = now
+	}
+	p := r.Allow(ctx, r.Replan.Table(table), table)
+	if len(p.Changes) == 0 {
+		return nil, nil
+	}
+	r.note(p.Changes)
+	body, err := inventory.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
+	return r.draw(p.Changes, body, err)
+}
+
+func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, error) {
+	subnet, err := inventory.DecodeSubnet(doc.Raw)
+	if err != nil {
+		return nil, err
+	}
+	p := r.Replan.Subnet(subnet)
+	r.findings = nil
+	if len(p.Changes) == 0 {
+		return nil, nil
+	}
+	if why := r.Refuse(ctx, p.Changes[0], subnet); why != nil {
+		r.findings = []finding.Finding{*why}
+		return nil, nil
+	}
+	r.note(p.Changes)
+	body, err := inventory.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
+	return r.draw(p.Changes, body, err)
+}
+
+// note notes what the next document changes.
+func (r *Resource) note(changes []plan.Change) {
+	now := keysOf(changes)
+	r.made = slices.DeleteFunc(r.made, func(c plan.Change) bool { return now[keyOf(c)] })
+	r.made = append(r.made, changes...)
+	r.Intend(changes)
+}
+
+// draw notes a document that makes changes.
+func (r *Resource) draw(changes []plan.Change, body []byte, err error) ([]byte, error) {
+	r.drafts = append(r.drafts, draft{body, changes})
+	return body, err
+}
+
+// Decode reads the table, or takes it as it was read last, where the document is the same.
+func (r *Resource) Decode(doc arm.Document) (*inventory.RouteTable, error) {
+	if r.read != nil && bytes.Equal(r.read.Raw, doc.Raw) {
+		return r.read, nil
+	}
+	table, err := inventory.DecodeRouteTable(doc.Raw)
+	if err == nil {
+		r.read = table
+	}
+	return table, err
+}

@@ -1,0 +1,240 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works. What clusters are built from is made by one PUT of a whole document, which can be sent
+// again without harm. So whatever goes wrong on the way, a lost answer as well, ends in looking at the
+// resource and, where it is not settled as it should be, in the same PUT again, until the time is up.
+
+// buildVersions are the types that are built and removed, and the api-versions of their calls: the
+// newest ones that are no preview. Nothing of another type is made or deleted here.
+var buildVersions = map[string]string{
+	arm.TypeResourceGroup:  "2024-11-01",
+	arm.TypeIdentity:       "2024-11-30",
+	arm.TypeRoleDefinition: "2022-04-01",
+	arm.TypeRoleAssignment: "2022-04-01",
+	arm.TypeCluster:        clusterVersion,
+	arm.TypeRouteTable:     networkVersion,
+	arm.TypeRoute:          networkVersion,
+	arm.TypeVNet:           networkVersion,
+	arm.TypeSubnet:         networkVersion,
+	arm.TypePublicIP:       networkVersion,
+	arm.TypeGateway:        networkVersion,
+}
+
+// buildVersion is the api-version of a type that is built.
+func buildVersion(id arm.ID) (string, error) {
+	for resourceType, version := range buildVersions {
+		if id.Is(resourceType) {
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("%s is a %s, of which nothing is made or deleted", id, id.Type())
+}
+
+// Find reads a resource; nil where there is none.
+func (c *Client) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
+	version, err := buildVersion(id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.get(ctx, c.address(id, "", version))
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := document(id, a)
+	return &doc, err
+}
+
+func absent(err error) bool {
+	var fault *Error
+	return errors.As(err, &fault) && fault.Status == http.StatusNotFound
+}
+
+// Resources are the resources of a group that carry a tag, or all where the tag's name is "". A group
+// that is not there has none.
+func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID, error) {
+	address := c.address(group, "/resources", buildVersions[arm.TypeResourceGroup])
+	if tag != "" {
+		filter := fmt.Sprintf("tagName eq '%s' and tagValue eq '%s'", tag, strings.ReplaceAll(value, "'", "''"))
+		address += "&$filter=" + url.QueryEscape(filter)
+	}
+	var found []arm.ID
+	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
+		if id, err := arm.ParseID(gjson.GetBytes(raw, "id").String()); err == nil {
+			found = append(found, id)
+		}
+		return true
+	})
+	if absent(err) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// Make puts a document and waits until its resource is settled. The error is an *Error where Azure
+// refuses it, or where an operation failed.
+func (c *Client) Make(ctx context.Context, id arm.ID, body []byte, within time.Duration) (arm.Document, error) {
+	return c.untilDone(ctx, http.MethodPut, id, body, within)
+}
+
+// Remove deletes a resource and waits until it is gone. One that is not there is no error.
+func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
+	_, err := c.untilDone(ctx, http.MethodDelete, id, nil, within)
+	return err
+}
+
+// Settle waits until an operation on a resource has ended, and returns it; nil where it is gone then.
+func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document, error) {
+	for deadline := time.Now().Add(within); ; {
+		doc, err := c.Find(ctx, id)
+		if err != nil || doc == nil || inventory.Settled(doc.Raw) {
+			return doc, err
+		}
+		if time.Now().Add(settleEvery).After(deadline) {
+			return doc, fmt.Errorf("%s is still %s after %s", id, inventory.ProvisioningState(doc.Raw), within)
+		}
+		if err := rest(ctx, settleEvery); err != nil {
+			return doc, err
+		}
+	}
+}
+
+// settleEvery is the time between two looks at a resource that is being made or deleted.
+const settleEvery = 5 * time.Second
+
+// untilDone sends a PUT or a DELETE, follows its operation and looks at the resource, until that is
+// settled or gone.
+func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body []byte, within time.Duration) (arm.Document, error) {
+	version, err := buildVersion(id)
+	if err != nil {
+		return arm.Document{}, err
+	}
+	deadline := time.Now().Add(within)
+	for attempt := 0; ; attempt++ {
+		if err := c.throttle.wait(ctx, method, string(id)); err != nil {
+			return arm.Document{}, err
+		}
+		fault := c.attempt(ctx, method, c.address(id, "", version), body, deadline)
+		if fault != nil && method == http.MethodDelete && absent(fault) {
+			return arm.Document{}, nil
+		}
+		var refused *Error
+		if fault != nil && (!errors.As(fault, &refused) || !refused.Transient()) {
+			return arm.Document{}, fault
+		}
+		if fault == nil {
+			doc, err := c.Settle(ctx, id, time.Until(deadline))
+			switch {
+			case err != nil && doc == nil && ctx.Err() == nil && transientError(err): // looked at again
+				fault = err
+			case err != nil:
+				return arm.Document{}, err
+			case doc == nil && method == http.MethodDelete:
+				return arm.Document{}, nil
+			case doc != nil && method == http.MethodPut && inventory.ProvisioningState(doc.Raw) != "Failed":
+				return *doc, nil
+			case doc != nil && method == http.MethodPut:
+				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}
+			default: // not seen yet, or still there
+				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError, Code: "NotSettled", Message: "the operation ended, and its effect cannot be seen"}
+			}
+		}
+		pause := min(backoff<<min(attempt, 5), backoffMax)
+		if refused != nil {
+			pause = max(pause, min(refused.RetryAfter, time.Minute))
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return arm.Document{}, fault
+		}
+		c.log.Warn("trying again", "id", string(id), "for", pause.String(), "because", fault.Error())
+		if err := rest(ctx, pause); err != nil {
+			return arm.Document{}, err
+		}
+	}
+}
+
+func transientError(err error) bool {
+	var fault *Error
+	return errors.As(err, &fault) && fault.Transient()
+}
+
+// attempt sends a write once and follows the operation that it begins.
+func (c *Client) attempt(ctx context.Context, method, address string, body []byte, deadline time.Time) error {
+	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
+	defer cancel()
+	a, err := c.send(sent, method, address, body, "")
+	if err != nil {
+		return err
+	}
+	operation := a.header.Get("Azure-AsyncOperation")
+	wait := retryAfter(&http.Response{Header: a.header})
+	for operation != "" {
+		if wait == 0 {
+			wait = pollInterval
+		}
+		if time.Now().Add(wait).After(deadline) {
+			return nil // the resource says how far it is
+		}
+		if err := rest(ctx, wait); err != nil {
+			return err
+		}
+		a, err := c.get(withCall(ctx, func(m *manner) { m.polling = true }), operation)
+		if err != nil {
+			return nil // and here
+		}
+		wait = retryAfter(&http.Response{Header: a.header})
+		switch strings.ToLower(gjson.GetBytes(a.body, "status").String()) {
+		case "succeeded", "":
+			return nil
+		case "failed", "canceled":
+			return operationFault(idOf(address), a.body)
+		}
+	}
+	return nil
+}
+
+// rest waits, unless the context ends.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Kubeconfig asks for the kubeconfig with which a person logs in to a cluster.
+func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error) {
+	a, err := c.send(policy.WithRetryOptions(ctx, writeRetries), http.MethodPost, c.address(cluster, "/listClusterUserCredential", clusterVersion), nil, "")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Kubeconfigs []struct{ Value []byte }
+	}
+	if err := json.Unmarshal(a.body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
+		return nil, fmt.Errorf("the answer for the kubeconfig of %s holds none", cluster.Short())
+	}
+	return answer.Kubeconfigs[0].Value, nil
+}

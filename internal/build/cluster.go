@@ -1,0 +1,217 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/capacity"
+)
+
+// Cluster says what to build: an AKS cluster with a network of its own.
+type Cluster struct {
+	// Name is the cluster's, and the beginning of all other names. Group is the resource group, by
+	// default Name-rg; Subscription is a GUID.
+	Name         string `json:"name"`
+	Subscription string `json:"subscription"`
+	Group        string `json:"resourceGroup"`
+	Location     string `json:"location"`
+	// Blueprint is how pods get addresses.
+	Blueprint capacity.Plugin `json:"blueprint"`
+	// Version is Kubernetes', "" for AKS's default.
+	Version string `json:"kubernetesVersion,omitempty"`
+	// Space is the network's address space. Nodes, Pods (of pod-subnet and pod-subnet-static) and Gateway
+	// are subnets in it; what is not given is laid out.
+	Space   []netip.Prefix `json:"addressSpace"`
+	Nodes   netip.Prefix   `json:"nodeSubnet"`
+	Pods    netip.Prefix   `json:"podSubnet,omitzero"`
+	Gateway netip.Prefix   `json:"gatewaySubnet,omitzero"`
+	// PodCIDR is where pods of kubenet and overlay get addresses, Services those of services.
+	PodCIDR  netip.Prefix `json:"podCIDR,omitzero"`
+	Services netip.Prefix `json:"serviceCIDR"`
+	Pools    []Pool       `json:"pools"`
+	// NetworkPolicy is azure, calico, cilium or "" for none.
+	NetworkPolicy string `json:"networkPolicy,omitempty"`
+	// Egress is the firewall that 0.0.0.0/0 leads to; zero: the cluster's load balancer.
+	Egress netip.Addr `json:"egress,omitzero"`
+	// Private keeps the API server off the internet.
+	Private bool `json:"private,omitempty"`
+	// ApplicationGateway is nil for none.
+	ApplicationGateway *Gateway `json:"applicationGateway,omitempty"`
+}
+
+// Pool is a node pool. The first is the system pool.
+type Pool struct {
+	Name   string `json:"name"`
+	VMSize string `json:"vmSize"`
+	// Count is how many nodes there are, or at first are where Most is more than 0: the autoscaler's
+	// limits.
+	Count int `json:"count"`
+	Least int `json:"minCount,omitempty"`
+	Most  int `json:"maxCount,omitempty"`
+	// MaxPods is how many pods a node holds, 0 for the blueprint's default.
+	MaxPods int      `json:"maxPods,omitempty"`
+	Zones   []string `json:"zones,omitempty"`
+}
+
+// most is how many nodes a pool may have.
+func (p Pool) most() int { return max(p.Count, p.Most) }
+
+// Gateway is an Application Gateway v2 with AKS's add-on for it. Least and Most are its autoscale limits.
+type Gateway struct {
+	Least int `json:"minCapacity"`
+	Most  int `json:"maxCapacity"`
+}
+
+var (
+	nameShape     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`)
+	groupShape    = regexp.MustCompile(`^[\pL\pN_().-]{0,89}[\pL\pN_()-]$`)
+	locationShape = regexp.MustCompile(`^[a-z][a-z0-9]{2,29}$`)
+	poolShape     = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`) // of Linux pools (AKS)
+	sizeShape     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,60}$`)
+	versionShape  = regexp.MustCompile(`^1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
+)
+
+// mostGateway is how many instances an Application Gateway v2 can have (application-gateway-autoscaling).
+const mostGateway = 125
+
+// Complete fills in what is not said, and refuses what cannot be built. The error names the option.
+func (c Cluster) Complete() (Cluster, error) {
+	if c.Group == "" {
+		c.Group = c.Name + "-rg"
+	}
+	for _, check := range []func() error{c.checkNames, c.checkPools, c.checkOptions} {
+		if err := check(); err != nil {
+			return c, err
+		}
+	}
+	if err := c.lay(); err != nil {
+		return c, err
+	}
+	return c, c.fits()
+}
+
+func (c *Cluster) checkNames() error {
+	switch {
+	case !nameShape.MatchString(c.Name):
+		return fmt.Errorf("%q is no name for a cluster, expected up to 30 lower-case letters, digits and hyphens", c.Name)
+	case uuid.Validate(c.Subscription) != nil:
+		return fmt.Errorf("--subscription: %q is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", c.Subscription)
+	case !groupShape.MatchString(c.Group):
+		return fmt.Errorf("--resource-group: %q is no name of a resource group", c.Group)
+	case !locationShape.MatchString(c.Location):
+		return fmt.Errorf("--location: %q is no location, expected one such as westeurope", c.Location)
+	case c.Version != "" && !versionShape.MatchString(c.Version):
+		return fmt.Errorf("--kubernetes-version: %q is no version, expected one such as 1.33", c.Version)
+	}
+	_, err := capacity.ParsePlugin(string(c.Blueprint))
+	if err != nil {
+		return fmt.Errorf("--blueprint: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) checkPools() error {
+	if len(c.Pools) == 0 {
+		return errors.New("--pool: no pool, expected at least one")
+	}
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		if p.MaxPods == 0 {
+			p.MaxPods = c.Blueprint.DefaultMaxPods()
+		}
+		fault := ""
+		switch {
+		case !poolShape.MatchString(p.Name):
+			fault = "a pool's name has up to 12 lower-case letters and digits"
+		case !sizeShape.MatchString(p.VMSize):
+			fault = fmt.Sprintf("%q is no VM size, expected one such as Standard_D4s_v5", p.VMSize)
+		case p.Count < 1 || p.Count > 1000:
+			fault = fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
+		case p.Most > 0 && (p.Least < 1 || p.Least > p.Count || p.Most < p.Count || p.Most > 1000):
+			fault = fmt.Sprintf("autoscaling from %d to %d with %d nodes, expected min <= count <= max", p.Least, p.Most, p.Count)
+		case p.Most == 0 && p.Least > 0:
+			fault = "a min without a max, expected both"
+		case p.MaxPods < capacity.LeastMaxPods || p.MaxPods > capacity.MostMaxPods:
+			fault = fmt.Sprintf("maxPods %d, expected %d to %d", p.MaxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
+		case slices.ContainsFunc(c.Pools[:i], func(o Pool) bool { return o.Name == p.Name }):
+			fault = "two pools have this name"
+		case slices.ContainsFunc(p.Zones, func(z string) bool { return z != "1" && z != "2" && z != "3" }):
+			fault = fmt.Sprintf("zones %s, expected some of 1, 2 and 3", strings.Join(p.Zones, " "))
+		}
+		if fault != "" {
+			return fmt.Errorf("--pool: %q: %s", p.Name, fault)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) checkOptions() error {
+	cilium := c.NetworkPolicy == "cilium"
+	switch {
+	case !slices.Contains([]string{"", "azure", "calico", "cilium"}, c.NetworkPolicy):
+		return fmt.Errorf("--network-policy: unknown engine %q, expected azure, calico or cilium", c.NetworkPolicy)
+	case c.Blueprint == capacity.Kubenet && (c.NetworkPolicy == "azure" || cilium):
+		return fmt.Errorf("--network-policy: kubenet has no %s, expected calico", c.NetworkPolicy)
+	case cilium && c.Blueprint == capacity.NodeSubnet:
+		return errors.New("--network-policy: cilium needs overlay or a pod subnet")
+	case c.ApplicationGateway != nil && (c.ApplicationGateway.Least < 0 || c.ApplicationGateway.Most < max(1, c.ApplicationGateway.Least) || c.ApplicationGateway.Most > mostGateway):
+		return fmt.Errorf("--gateway-capacity: %d to %d, expected 0 <= min <= max <= %d", c.ApplicationGateway.Least, c.ApplicationGateway.Most, mostGateway)
+	}
+	return nil
+}
+
+// HasTable reports whether the node subnet has a route table: kubenet's, or one for the firewall.
+func (c Cluster) HasTable() bool { return c.Blueprint == capacity.Kubenet || c.Egress.IsValid() }
+
+// HasPodSubnet reports whether pods have a subnet of their own.
+func (c Cluster) HasPodSubnet() bool {
+	return c.Blueprint == capacity.PodSubnet || c.Blueprint == capacity.PodSubnetStatic
+}
+
+// hasPodCIDR reports whether pods have addresses outside of the network.
+func (c Cluster) hasPodCIDR() bool {
+	return c.Blueprint == capacity.Kubenet || c.Blueprint == capacity.Overlay
+}
+
+// GatewayTable reports whether the gateway's subnet has a route table, because it needs pod routes.
+func (c Cluster) GatewayTable() bool {
+	return c.ApplicationGateway != nil && c.Blueprint == capacity.Kubenet
+}
+
+// The resources of a cluster.
+
+func (c Cluster) id(resourceType, suffix string) arm.ID {
+	return arm.ResourceID(c.Subscription, c.Group, resourceType, c.Name+suffix)
+}
+
+// ClusterID is the managed cluster.
+func (c Cluster) ClusterID() arm.ID { return c.id(arm.TypeCluster, "") }
+
+// GroupID is the resource group that everything is in but what AKS makes itself.
+func (c Cluster) GroupID() arm.ID { return arm.GroupID(c.Subscription, c.Group) }
+
+// NodeTableID and GatewayTableID are the route tables.
+func (c Cluster) NodeTableID() arm.ID    { return c.id(arm.TypeRouteTable, "-nodes-rt") }
+func (c Cluster) GatewayTableID() arm.ID { return c.id(arm.TypeRouteTable, "-gateway-rt") }
+
+// VNetID is the virtual network.
+func (c Cluster) VNetID() arm.ID { return c.id(arm.TypeVNet, "-vnet") }
+
+// NodeSubnetID, PodSubnetID and GatewaySubnetID are its subnets.
+func (c Cluster) NodeSubnetID() arm.ID    { return c.VNetID().Child("subnets", "nodes") }
+func (c Cluster) PodSubnetID() arm.ID     { return c.VNetID().Child("subnets", "pods") }
+func (c Cluster) GatewaySubnetID() arm.ID { return c.VNetID().Child("subnets", "gateway") }
+
+// IdentityID is the cluster's user-assigned identity.
+func (c Cluster) IdentityID() arm.ID { return c.id(arm.TypeIdentity, "-cluster") }
+
+// GatewayID is the Application Gateway, AddressID its public address.
+func (c Cluster) GatewayID() arm.ID { return c.id(arm.TypeGateway, "-gateway") }
+func (c Cluster) AddressID() arm.ID { return c.id(arm.TypePublicIP, "-gateway-ip") }

@@ -1,0 +1,237 @@
+package build
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Verb is what a step does.
+type Verb string
+
+// Create makes what is not there, Keep leaves alone what is right, Change changes what can be changed.
+// Refuse does nothing: the resource is not this cluster's, or would have to be made again.
+const (
+	Create Verb = "create"
+	Keep   Verb = "keep"
+	Change Verb = "change"
+	Refuse Verb = "refuse"
+	// Delete takes away what create made.
+	Delete Verb = "delete"
+)
+
+// Difference is a field that does not say what it should.
+type Difference struct {
+	// Path is the field, as in properties.agentPoolProfiles[system].count.
+	Path string `json:"field"`
+	Have string `json:"have"` // as JSON, "" where it is missing
+	Want string `json:"want"`
+
+	place string // for sjson
+	value any
+	fixed bool
+}
+
+// Decision is what a step does about what is there.
+type Decision struct {
+	Verb        Verb         `json:"verb"`
+	Differences []Difference `json:"differences,omitempty"`
+	// Why says why it is refused.
+	Why string `json:"why,omitempty"`
+}
+
+// Decide compares a step with what is there; nil is nothing. Adopt lets it change what is not tagged.
+func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decision {
+	if have == nil {
+		return Decision{Verb: Create}
+	}
+	want := s.body(made)
+	if s.Later != nil {
+		want = s.Later()
+	}
+	owner := gjson.GetBytes(have.Raw, "tags."+OwnerTag).String()
+	ours := !s.Tagged || owner == c.Owner()
+	if s.Tagged && !ours && s.ID.Is(arm.TypeResourceGroup) { // a group that others made is used, and stays theirs
+		return Decision{Verb: Keep}
+	}
+	if !ours { // it stays when the cluster goes
+		want["tags"] = object{OwnerTag: c.Owner(), AdoptedTag: "true"}
+	}
+	d := Decision{Verb: Keep, Differences: differences(have.Raw, want, s.Fixed)}
+	switch {
+	case !ours && owner != "":
+		return Decision{Verb: Refuse, Why: "it belongs to the cluster " + owner}
+	case !ours && !adopt:
+		return Decision{Verb: Refuse, Why: "it is there, and was not made for this cluster; --adopt takes it"}
+	case len(d.Differences) == 0:
+		return d
+	}
+	d.Verb = Change
+	for _, difference := range d.Differences {
+		if difference.fixed {
+			d.Verb = Refuse
+			d.Why = fmt.Sprintf("%s is %s and should be %s, which Azure does not change", difference.Path, orNothing(difference.Have), difference.Want)
+			break
+		}
+	}
+	return d
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "not set"
+	}
+	return text
+}
+
+// differences are the fields of a body that a document does not have.
+func differences(have []byte, want object, fixed []string) []Difference {
+	var found []Difference
+	walk(gjson.ParseBytes(have), want, "", "", "", func(d Difference, plain string) {
+		d.fixed = slices.ContainsFunc(fixed, func(f string) bool { return plain == f || strings.HasPrefix(plain, f+".") })
+		found = append(found, d)
+	})
+	return found
+}
+
+// walk compares a value with what it should be. Path is for people, place for sjson, plain without the
+// names of list members.
+func walk(have gjson.Result, want any, path, place, plain string, note func(Difference, string)) {
+	switch w := want.(type) {
+	case object:
+		keys := make([]string, 0, len(w))
+		for k := range w {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			child, name := member(have, k)
+			walk(child, w[k], join(path, k), join(place, escape(name)), join(plain, k), note)
+		}
+		return
+	case []any:
+		if len(w) > 0 && named(w[0]) {
+			walkNamed(have, w, path, place, plain, note)
+			return
+		}
+	}
+	if !same(have, want) {
+		text, _ := json.Marshal(want)
+		note(Difference{Path: path, Have: have.Raw, Want: string(text), place: place, value: want}, plain)
+	}
+}
+
+// walkNamed compares a list whose members have names. Others may stand in it.
+func walkNamed(have gjson.Result, want []any, path, place, plain string, note func(Difference, string)) {
+	members := have.Array()
+	for _, w := range want {
+		name := fmt.Sprint(w.(object)["name"])
+		i := slices.IndexFunc(members, func(m gjson.Result) bool { return strings.EqualFold(m.Get("name").String(), name) })
+		if i < 0 {
+			text, _ := json.Marshal(w)
+			note(Difference{Path: path + "[" + name + "]", Want: string(text), place: place + ".-1", value: w}, plain)
+			continue
+		}
+		walk(members[i], w, path+"["+name+"]", place+"."+strconv.Itoa(i), plain, note)
+	}
+}
+
+// member finds a field, whatever its case: Azure does not always spell keys as it was told to.
+func member(o gjson.Result, name string) (value gjson.Result, spelled string) {
+	spelled = name
+	o.ForEach(func(k, v gjson.Result) bool {
+		if strings.EqualFold(k.String(), name) {
+			value, spelled = v, k.String()
+			return false
+		}
+		return true
+	})
+	return value, spelled
+}
+
+func named(v any) bool {
+	o, is := v.(object)
+	return is && o["name"] != nil
+}
+
+// same compares a value; texts without case, because IDs and enums come back in another.
+func same(have gjson.Result, want any) bool {
+	switch w := want.(type) {
+	case string:
+		return have.Type == gjson.String && strings.EqualFold(have.String(), w)
+	case []any:
+		if !have.IsArray() || len(have.Array()) != len(w) {
+			return false
+		}
+		left := have.Array()
+		for _, v := range w { // in any order
+			i := slices.IndexFunc(left, func(h gjson.Result) bool { return same(h, v) || equalJSON(h, v) })
+			if i < 0 {
+				return false
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+		return true
+	}
+	return equalJSON(have, want)
+}
+
+// equalJSON compares a member that has no name: what it should say is what counts.
+func equalJSON(have gjson.Result, want any) bool {
+	if o, is := want.(object); is {
+		equal := true
+		walk(have, o, "", "", "", func(Difference, string) { equal = false })
+		return equal
+	}
+	var h any
+	text, err := json.Marshal(want)
+	if err != nil || json.Unmarshal([]byte(have.Raw), &h) != nil {
+		return false
+	}
+	var w any
+	return json.Unmarshal(text, &w) == nil && reflect.DeepEqual(h, w)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// escape makes a key that sjson takes as it is.
+func escape(key string) string {
+	return strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`, ":", `\:`).Replace(key)
+}
+
+// errRefused is for documents that must not be edited.
+var errRefused = errors.New("it is not to be changed")
+
+// Edit returns a document with the differences of a decision made good, everything else as it is; nil
+// where there is nothing to do.
+func (d Decision) Edit(have []byte) ([]byte, error) {
+	switch d.Verb {
+	case Keep:
+		return nil, nil
+	case Change:
+	default:
+		return nil, errRefused
+	}
+	out := slices.Clone(have)
+	for _, difference := range d.Differences {
+		var err error
+		if out, err = sjson.SetBytes(out, difference.place, difference.value); err != nil {
+			return nil, fmt.Errorf("%s: %w", difference.Path, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,58 @@
+package build
+
+import (
+	"net/netip"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// dnsOf is the tenth address of the service range, as AKS has it.
+func dnsOf(services netip.Prefix) string {
+	a := services.Addr()
+	for range 10 {
+		a = a.Next()
+	}
+	return a.String()
+}
+
+// gatewaySteps are an Application Gateway v2 with one listener that leads nowhere: the add-on writes the
+// rest of it.
+func (c Cluster) gatewaySteps() []Step {
+	if c.ApplicationGateway == nil {
+		return nil
+	}
+	part := func(kind, name string) object {
+		return object{"id": string(c.GatewayID()) + "/" + kind + "/" + name}
+	}
+	named := func(name string, properties object) []any {
+		return []any{object{"name": name, "properties": properties}}
+	}
+	linked := func(id arm.ID) object { return object{"id": string(id)} }
+	properties := object{
+		"sku":                           object{"name": "Standard_v2", "tier": "Standard_v2"},
+		"autoscaleConfiguration":        object{"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most},
+		"gatewayIPConfigurations":       named("gateway", object{"subnet": linked(c.GatewaySubnetID())}),
+		"frontendIPConfigurations":      named("public", object{"publicIPAddress": linked(c.AddressID())}),
+		"frontendPorts":                 named("http", object{"port": 80}),
+		"backendAddressPools":           named("none", object{}),
+		"backendHttpSettingsCollection": named("http", object{"port": 80, "protocol": "Http", "requestTimeout": 30}),
+		"httpListeners": named("http", object{
+			"frontendIPConfiguration": part("frontendIPConfigurations", "public"), "frontendPort": part("frontendPorts", "http"), "protocol": "Http",
+		}),
+		"requestRoutingRules": named("http", object{
+			"ruleType": "Basic", "priority": 100, "httpListener": part("httpListeners", "http"),
+			"backendAddressPool": part("backendAddressPools", "none"), "backendHttpSettings": part("backendHttpSettingsCollection", "http"),
+		}),
+	}
+	address := c.step(c.AddressID(), "public IP", "of the gateway", object{
+		"sku": object{"name": "Standard", "tier": "Regional"}, "properties": object{"publicIPAllocationMethod": "Static"},
+	}, "location", "sku", "properties.publicIPAllocationMethod")
+	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2", object{"properties": properties}, "location", "properties.sku", "properties.gatewayIPConfigurations")
+	// Once it is there, the add-on writes listeners, pools and rules: only what is ours is compared.
+	gateway.Later = func() object {
+		return c.at(object{"properties": object{
+			"sku": properties["sku"], "autoscaleConfiguration": properties["autoscaleConfiguration"], "gatewayIPConfigurations": properties["gatewayIPConfigurations"],
+		}})
+	}
+	return []Step{address, gateway}
+}

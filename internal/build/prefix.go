@@ -1,0 +1,59 @@
+package build
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// first is the first prefix of a length that is free.
+func first(free []netip.Prefix, bits int) (netip.Prefix, bool) {
+	for _, p := range free {
+		if p.Bits() <= bits {
+			return netip.PrefixFrom(p.Addr(), bits), true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// without takes a prefix out of others, which are split around it.
+func without(from []netip.Prefix, taken netip.Prefix) []netip.Prefix {
+	if !taken.IsValid() {
+		return from
+	}
+	var left []netip.Prefix
+	for _, p := range from {
+		switch {
+		case !p.Overlaps(taken):
+			left = append(left, p)
+		case taken.Bits() > p.Bits():
+			low, high := halves(p)
+			left = append(left, without([]netip.Prefix{low, high}, taken)...)
+		}
+	}
+	slices.SortFunc(left, netip.Prefix.Compare)
+	return left
+}
+
+// halves are the two prefixes that an IPv4 prefix consists of.
+func halves(p netip.Prefix) (low, high netip.Prefix) {
+	a := p.Addr().As4()
+	a[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
+	return netip.PrefixFrom(p.Addr(), p.Bits()+1), netip.PrefixFrom(netip.AddrFrom4(a), p.Bits()+1)
+}
+
+func within(spaces []netip.Prefix, p netip.Prefix) bool {
+	return slices.ContainsFunc(spaces, func(s netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() <= p.Bits() })
+}
+
+func overlap(spaces []netip.Prefix, p netip.Prefix) bool {
+	return slices.ContainsFunc(spaces, p.Overlaps)
+}
+
+func list(prefixes []netip.Prefix) string {
+	texts := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,291 @@
+package build
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/capacity"
+)
+
+// How it works. A cluster is a list of steps in the order that Azure demands: each is one resource with the
+// body it should have. A body can hold what Azure gave an earlier step, such as the object ID of an
+// identity. What is there is compared with the body (compare.go): only what the body says counts, so
+// fields that Azure or others add stay. So a plan can be made again at any time, after a kill as well,
+// and what is right is left alone.
+
+// Step is one resource to build.
+type Step struct {
+	ID arm.ID
+	// What names it in words, such as "route table".
+	What string
+	// Why says what it is for, in a few words; it can be "".
+	Why string
+	// Tagged reports whether the resource carries the owner's tag. What cannot carry one is owned with
+	// what it stands in, or by a name that nobody else gives.
+	Tagged bool
+	// Fixed are fields that Azure does not change later; a path covers what is below it.
+	Fixed []string
+	// RolesCount is set where Azure refuses the step until the new identity or its roles count.
+	RolesCount bool
+	// Later is what the resource should say once it is there, where others write the rest of it. Nil: all.
+	Later func() map[string]any
+
+	body func(Made) object
+}
+
+type object = map[string]any
+
+// Made is what was built or found so far, by ID.Key().
+type Made map[string]arm.Document
+
+// text is a field of a resource, "" where it is not known yet.
+func (m Made) text(id arm.ID, path string) string {
+	return gjson.GetBytes(m[id.Key()].Raw, path).String()
+}
+
+// Body is what the resource should say. Values that come from earlier steps are "" until these are made.
+func (s Step) Body(made Made) map[string]any { return s.body(made) }
+
+// OwnerTag is the tag of everything that is built for a cluster, and Owner its value.
+const OwnerTag = "routekeeper-cluster"
+
+// Owner is the value of the owner's tag: the cluster's resource group and name.
+func (c Cluster) Owner() string { return strings.ToLower(c.Group + "/" + c.Name) }
+
+func (c Cluster) tags() object { return object{OwnerTag: c.Owner()} }
+
+// at is the body of a tagged resource in the cluster's location.
+func (c Cluster) at(body object) object {
+	out := object{"location": c.Location, "tags": c.tags()}
+	maps.Copy(out, body)
+	return out
+}
+
+// Steps are what a complete cluster takes, in order.
+func (c Cluster) Steps() []Step {
+	steps := []Step{c.step(c.GroupID(), "resource group", "for all that is built", nil, "location")}
+	steps = append(steps, c.networkSteps()...)
+	steps = append(steps, c.identitySteps()...)
+	steps = append(steps, c.gatewaySteps()...)
+	return append(steps, c.clusterStep())
+}
+
+// step is a tagged resource with a fixed body.
+func (c Cluster) step(id arm.ID, what, why string, body object, fixed ...string) Step {
+	return Step{ID: id, What: what, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object { return c.at(body) }}
+}
+
+func (c Cluster) networkSteps() []Step {
+	var steps []Step
+	if c.HasTable() {
+		why := "for pod routes"
+		if c.Blueprint != capacity.Kubenet {
+			why = "for the way to the firewall"
+		}
+		steps = append(steps, c.step(c.NodeTableID(), "route table", why, nil, "location"))
+	}
+	if c.Egress.IsValid() { // by itself: a table is written whole, and would lose the pod routes
+		steps = append(steps, Step{ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " + c.Egress.String(), body: func(Made) object {
+			return object{"properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String()}}
+		}})
+	}
+	if c.GatewayTable() {
+		steps = append(steps, c.step(c.GatewayTableID(), "route table", "for the gateway's copies of the pod routes", nil, "location"))
+	}
+	var space []any
+	for _, p := range c.Space {
+		space = append(space, p.String())
+	}
+	steps = append(steps, c.step(c.VNetID(), "virtual network", list(c.Space), object{"properties": object{"addressSpace": object{"addressPrefixes": space}}}, "location"))
+	subnet := func(id arm.ID, prefix fmt.Stringer, why string, table arm.ID) {
+		steps = append(steps, Step{ID: id, What: "subnet", Why: prefix.String() + " " + why, Fixed: []string{"properties.addressPrefix"}, body: func(Made) object {
+			properties := object{"addressPrefix": prefix.String()}
+			if table != "" {
+				properties["routeTable"] = object{"id": string(table)}
+			}
+			return object{"properties": properties}
+		}})
+	}
+	table := arm.ID("")
+	if c.HasTable() {
+		table = c.NodeTableID()
+	}
+	subnet(c.NodeSubnetID(), c.Nodes, "for nodes", table)
+	if c.HasPodSubnet() {
+		table := arm.ID("")
+		if c.Egress.IsValid() { // pods leave with their own addresses
+			table = c.NodeTableID()
+		}
+		subnet(c.PodSubnetID(), c.Pods, "for pods", table)
+	}
+	if c.ApplicationGateway != nil {
+		table := arm.ID("")
+		if c.GatewayTable() {
+			table = c.GatewayTableID()
+		}
+		subnet(c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table)
+	}
+	return steps
+}
+
+// ClusterActions are what a cluster's identity needs on the subnets and the route table that it is given
+// (AKS: use kubenet with your own subnet; configure Azure CNI). Network Contributor has them, and a great
+// deal more.
+func (c Cluster) ClusterActions() []string {
+	actions := []string{"Microsoft.Network/virtualNetworks/subnets/read", "Microsoft.Network/virtualNetworks/subnets/join/action"}
+	if c.HasTable() {
+		actions = append(actions, "Microsoft.Network/routeTables/read", "Microsoft.Network/routeTables/write",
+			"Microsoft.Network/routeTables/routes/read", "Microsoft.Network/routeTables/routes/write", "Microsoft.Network/routeTables/routes/delete")
+	}
+	return actions
+}
+
+// RoleID is the definition of the cluster's role.
+func (c Cluster) RoleID() arm.ID {
+	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + c.guid("role"))
+}
+
+// guid is a name that only this cluster's resource of this purpose has.
+func (c Cluster) guid(purpose string) string {
+	return uuid.NewHash(sha1.New(), uuid.NameSpaceURL, []byte(c.ClusterID().Key()+" "+purpose), 5).String()
+}
+
+// AssignmentID is the assignment of the cluster's role at a scope.
+func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment "+scope.Key()))
+}
+
+// scopes are where the cluster's identity needs its role.
+func (c Cluster) scopes() []arm.ID {
+	scopes := []arm.ID{c.NodeSubnetID()}
+	if c.HasPodSubnet() {
+		scopes = append(scopes, c.PodSubnetID())
+	}
+	if c.HasTable() {
+		scopes = append(scopes, c.NodeTableID())
+	}
+	return scopes
+}
+
+func (c Cluster) identitySteps() []Step {
+	actions := make([]any, 0, 8)
+	for _, a := range c.ClusterActions() {
+		actions = append(actions, a)
+	}
+	steps := []Step{
+		c.step(c.IdentityID(), "identity", "of the cluster", nil, "location"),
+		{ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more", body: func(Made) object {
+			return object{"properties": object{
+				"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
+				"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
+				"permissions":      []any{object{"actions": actions}},
+				"assignableScopes": []any{string(c.GroupID())},
+			}}
+		}},
+	}
+	for _, scope := range c.scopes() {
+		steps = append(steps, Step{ID: c.AssignmentID(scope), What: "role assignment", Why: "on " + scope.Name(), RolesCount: true, Fixed: []string{"properties"}, body: func(made Made) object {
+			return object{"properties": object{
+				"roleDefinitionId": string(c.RoleID()),
+				"principalId":      made.text(c.IdentityID(), "properties.principalId"),
+				"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
+			}}
+		}})
+	}
+	return steps
+}
+
+func (c Cluster) clusterStep() Step {
+	return Step{
+		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true, RolesCount: true,
+		Fixed: []string{"location", "properties.dnsPrefix", "properties.networkProfile", "properties.apiServerAccessProfile",
+			"properties.agentPoolProfiles.vmSize", "properties.agentPoolProfiles.vnetSubnetID", "properties.agentPoolProfiles.podSubnetID",
+			"properties.agentPoolProfiles.podIPAllocationMode", "properties.agentPoolProfiles.maxPods", "properties.agentPoolProfiles.availabilityZones", "properties.agentPoolProfiles.mode"},
+		body: func(Made) object { return c.clusterBody() },
+	}
+}
+
+func (c Cluster) clusterBody() object {
+	properties := object{
+		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(),
+		"oidcIssuerProfile": object{"enabled": true}, // for workload identity
+		"securityProfile":   object{"workloadIdentity": object{"enabled": true}},
+	}
+	if c.Version != "" {
+		properties["kubernetesVersion"] = c.Version
+	}
+	if c.Private {
+		properties["apiServerAccessProfile"] = object{"enablePrivateCluster": true}
+	}
+	if c.ApplicationGateway != nil {
+		properties["addonProfiles"] = object{"ingressApplicationGateway": object{
+			"enabled": true, "config": object{"applicationGatewayId": string(c.GatewayID())},
+		}}
+	}
+	return c.at(object{
+		"identity":   object{"type": "UserAssigned", "userAssignedIdentities": object{string(c.IdentityID()): object{}}},
+		"properties": properties,
+	})
+}
+
+func (c Cluster) networkProfile() object {
+	profile := object{
+		"networkPlugin": "azure", "outboundType": "loadBalancer",
+		"serviceCidr": c.Services.String(), "dnsServiceIP": dnsOf(c.Services),
+	}
+	if c.Egress.IsValid() {
+		profile["outboundType"] = "userDefinedRouting"
+	}
+	switch c.Blueprint {
+	case capacity.Kubenet:
+		profile["networkPlugin"] = "kubenet"
+	case capacity.Overlay:
+		profile["networkPluginMode"] = "overlay"
+	}
+	if c.hasPodCIDR() {
+		profile["podCidr"] = c.PodCIDR.String()
+	}
+	if c.NetworkPolicy != "" {
+		profile["networkPolicy"] = c.NetworkPolicy
+	}
+	if c.NetworkPolicy == "cilium" {
+		profile["networkDataplane"] = "cilium"
+	}
+	return profile
+}
+
+func (c Cluster) pools() []any {
+	var pools []any
+	for i, p := range c.Pools {
+		body := object{"name": p.Name, "mode": "User", "vmSize": p.VMSize, "maxPods": p.MaxPods, "vnetSubnetID": string(c.NodeSubnetID())}
+		if i == 0 {
+			body["mode"] = "System"
+		}
+		if p.Most > 0 { // its count is the autoscaler's
+			body["enableAutoScaling"], body["minCount"], body["maxCount"] = true, p.Least, p.Most
+		} else {
+			body["count"] = p.Count
+		}
+		if c.HasPodSubnet() {
+			body["podSubnetID"] = string(c.PodSubnetID())
+		}
+		if c.Blueprint == capacity.PodSubnetStatic {
+			body["podIPAllocationMode"] = "StaticBlock"
+		}
+		if len(p.Zones) > 0 {
+			var zones []any
+			for _, z := range p.Zones {
+				zones = append(zones, z)
+			}
+			body["availabilityZones"] = zones
+		}
+		pools = append(pools, body)
+	}
+	return pools
+}

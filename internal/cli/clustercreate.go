@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/provision"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type createOptions struct {
+	cluster   build.Cluster
+	blueprint string
+	spaces    []string
+	prefixes  map[string]*string // by flag
+	egress    string
+	first     build.Pool
+	zones     []string
+	pools     []string
+	gateway   bool
+	limits    build.Gateway
+
+	kubeconfig, config string
+	adopt, yes, dryRun bool
+}
+
+func (a *app) newClusterCreate() *cobra.Command {
+	o := createOptions{prefixes: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "create NAME --blueprint B --subscription ID --location L [--yes]",
+		Short: "Build a cluster with its network, and keep its routes",
+		Long: `Builds an AKS cluster with a network of its own: resource group, route tables,
+network and subnets, identity, role, role assignments, Application Gateway and
+cluster, in the order that Azure demands. Sizes are checked first: what cannot
+hold the nodes and pods is refused before anything is made.
+
+It shows the plan and asks. Run it again at any time, also after it was
+killed: what is right is left alone, the rest is done, and a second run changes
+nothing. Other options change what Azure can change, and name what would need a
+new cluster. Everything it makes has the tag ` + build.OwnerTag + `; what it finds
+and did not make, it does not touch without --adopt.
+
+Blueprints:
+  kubenet            pods in --pod-cidr, a route for each node
+  overlay            pods in --pod-cidr, no routes (Azure CNI Overlay)
+  node-subnet        pods in the node subnet
+  pod-subnet         pods in a subnet of their own
+  pod-subnet-static  the same, in blocks of 16 for each node
+
+Exit code 0: built, or there already; 1: an error; 2: with --dry-run there is
+something to do, or the answer was no.`,
+		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
+    --subscription <id> --location westeurope
+  routekeeper cluster create shop --blueprint pod-subnet --dry-run \
+    --subscription <id> --location westeurope --address-space 10.240.0.0/12 \
+    --pod-subnet 10.242.0.0/16 --node-subnet 10.243.0.0/16`,
+		Args: oneCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.cluster.Name = args[0]
+			return a.runClusterCreate(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	c := &o.cluster
+	f.StringVar(&o.blueprint, "blueprint", "", "how pods get addresses: "+plugins())
+	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
+	f.StringVarP(&c.Group, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
+	f.StringVar(&c.Version, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
+	f.StringArrayVar(&o.spaces, "address-space", nil, "address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
+	for flag, usage := range map[string]string{
+		"node-subnet": "node subnet (`CIDR`; default laid out)", "pod-subnet": "pod subnet (`CIDR`; default laid out)",
+		"gateway-subnet": "Application Gateway's subnet (`CIDR`; default laid out)",
+		"pod-cidr":       "pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)",
+		"service-cidr":   "service addresses (`CIDR`; default 10.0.0.0/16)",
+	} {
+		o.prefixes[flag] = f.String(flag, "", usage)
+	}
+	f.StringVar(&o.first.VMSize, "node-vm-size", "Standard_D4s_v5", "`size` of the system pool's nodes")
+	f.IntVar(&o.first.Count, "node-count", 3, "`number` of the system pool's nodes")
+	f.IntVar(&o.first.Least, "min-count", 0, "least `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.Most, "max-count", 0, "largest `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default the blueprint's)")
+	f.StringSliceVar(&o.zones, "zones", nil, "availability zones of the system pool, such as 1,2,3")
+	f.StringArrayVar(&o.pools, "nodepool", nil, "further pool, such as `name=user,count=3,vm-size=Standard_D8s_v5,max-pods=50` (repeatable)")
+	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
+	f.StringVar(&o.egress, "egress", "", "`address` of a firewall for all that leaves the network")
+	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
+	f.BoolVar(&o.gateway, "application-gateway", false, "build an Application Gateway, with AKS's add-on for it")
+	f.IntVar(&o.limits.Least, "gateway-min-capacity", 0, "least `number` of gateway instances")
+	f.IntVar(&o.limits.Most, "gateway-max-capacity", 10, "largest `number` of gateway instances")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`")
+	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, for routekeeper run")
+	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
+	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
+	for _, required := range []string{"blueprint", "subscription", "location"} {
+		_ = cmd.MarkFlagRequired(required)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("blueprint", cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+// oneCluster wants the name of one cluster.
+func oneCluster(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("expected the name of one cluster")
+	}
+	return nil
+}
+
+func pluginNames() []string {
+	var names []string
+	for _, p := range capacity.Plugins() {
+		names = append(names, string(p))
+	}
+	return names
+}
+
+func plugins() string { return strings.Join(pluginNames(), ", ") }
+
+// read reads the options as a cluster.
+func (o createOptions) read() (build.Cluster, error) {
+	c := o.cluster
+	c.Blueprint = capacity.Plugin(o.blueprint)
+	c.Subscription = strings.ToLower(c.Subscription)
+	for _, text := range o.spaces {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p != p.Masked() || !p.Addr().Is4() {
+			return c, fmt.Errorf("--address-space: %q is no IPv4 prefix, expected one such as 10.224.0.0/16", text)
+		}
+		c.Space = append(c.Space, p)
+	}
+	for flag, field := range map[string]*netip.Prefix{
+		"node-subnet": &c.Nodes, "pod-subnet": &c.Pods, "gateway-subnet": &c.Gateway, "pod-cidr": &c.PodCIDR, "service-cidr": &c.Services,
+	} {
+		if text := *o.prefixes[flag]; text != "" {
+			p, err := netip.ParsePrefix(text)
+			if err != nil {
+				return c, fmt.Errorf("--%s: %q is no prefix, expected one such as 10.224.0.0/20", flag, text)
+			}
+			*field = p
+		}
+	}
+	if o.egress != "" {
+		var err error
+		if c.Egress, err = netip.ParseAddr(o.egress); err != nil {
+			return c, fmt.Errorf("--egress: %q is no address, expected one such as 10.1.0.4", o.egress)
+		}
+	}
+	if o.gateway {
+		c.ApplicationGateway = &o.limits
+	}
+	o.first.Name, o.first.Zones = "system", o.zones
+	c.Pools = []build.Pool{o.first}
+	for _, text := range o.pools {
+		p, err := readPool(text, o.first)
+		if err != nil {
+			return c, fmt.Errorf("--nodepool %s: %w", text, err)
+		}
+		c.Pools = append(c.Pools, p)
+	}
+	return c.Complete()
+}
+
+// readPool reads a pool of the form name=user,count=3.
+func readPool(text string, first build.Pool) (build.Pool, error) {
+	p := build.Pool{VMSize: first.VMSize, Count: 1, MaxPods: first.MaxPods}
+	numbers := map[string]*int{"count": &p.Count, "min-count": &p.Least, "max-count": &p.Most, "max-pods": &p.MaxPods}
+	for _, part := range strings.Split(text, ",") {
+		key, value, found := strings.Cut(part, "=")
+		number := numbers[key]
+		switch {
+		case !found:
+			return p, fmt.Errorf("%q is no key=value", part)
+		case key == "name":
+			p.Name = value
+		case key == "vm-size":
+			p.VMSize = value
+		case key == "zones":
+			p.Zones = strings.Fields(value)
+		case number != nil:
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return p, fmt.Errorf("%s: %q is no number", key, value)
+			}
+			*number = n
+		default:
+			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, max-count, max-pods or zones", key)
+		}
+	}
+	return p, nil
+}
+
+func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
+	c, err := o.read()
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "reading what is there")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	planned, err := provision.Preview(ctx, client, c, o.adopt)
+	if err != nil {
+		return err
+	}
+	told := building(c, planned)
+	if format == report.Text || o.dryRun {
+		progress.stop()
+		if err := told.Write(w, format, style); err != nil {
+			return err
+		}
+	}
+	for _, s := range planned {
+		if s.Verb == build.Refuse {
+			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
+		}
+	}
+	if told.Pending() {
+		yes := o.yes
+		if !o.dryRun && !yes {
+			if yes, err = a.confirm("Build this?"); err != nil {
+				return fmt.Errorf("nothing was written: %w", err)
+			}
+		}
+		if !yes || o.dryRun {
+			fmt.Fprintln(a.err, "nothing was written")
+			return attention
+		}
+		progress = a.progress(ctx, "building")
+		made, failed := provision.Create(ctx, client, c, o.adopt, a.buildObserver(progress))
+		progress.stop()
+		told = building(c, made)
+		if failed != nil {
+			if format == report.JSON {
+				failed = errors.Join(told.Write(w, format, style), failed)
+			}
+			return fmt.Errorf("%w; what was made stays, and the same command goes on from there", failed)
+		}
+	} else if o.dryRun {
+		return nil
+	}
+	progress.stop()
+	if told.Next, err = o.finish(ctx, client, c); err != nil {
+		return err
+	}
+	if format == report.JSON {
+		return told.Write(w, format, style)
+	}
+	for _, line := range told.Next {
+		fmt.Fprintln(a.err, line)
+	}
+	return nil
+}
+
+// finish writes the kubeconfig and the config, and says what to do next.
+func (o createOptions) finish(ctx context.Context, client *azure.Client, c build.Cluster) (next []string, err error) {
+	if o.kubeconfig != "" {
+		text, err := client.Kubeconfig(ctx, c.ClusterID())
+		if err == nil {
+			err = os.WriteFile(o.kubeconfig, text, 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the cluster is built; --kubeconfig: %w", err)
+		}
+		next = append(next, finding.Command("kubectl --kubeconfig %s get nodes", o.kubeconfig).String())
+	} else {
+		next = append(next, finding.Command("az aks get-credentials --subscription %s -g %s -n %s", c.Subscription, c.Group, c.Name).String())
+	}
+	if o.config != "" && c.Blueprint == capacity.Kubenet {
+		config := routesOf(c)
+		text := report.ConfigYAML([]plan.Proposal{{
+			Config: config, About: string(c.Blueprint), Table: "made with the cluster",
+			TargetWhy: slices.Repeat([]string{"the Application Gateway sends to pods directly"}, len(config.Spec.Targets)),
+			SubnetWhy: slices.Repeat([]string{"the Application Gateway's subnet"}, len(config.Spec.Guard.Subnets)),
+		}}, "cluster "+c.Name, nil)
+		if err := os.WriteFile(o.config, []byte(text), 0o644); err != nil {
+			return nil, fmt.Errorf("the cluster is built; --config: %w", err)
+		}
+		next = append(next, finding.Command("routekeeper run -f %s", o.config).String())
+	}
+	return append(next, finding.Command("routekeeper cluster verify %s", c.Name).String()), nil
+}
+
+// routesOf is the config that keeps the routes of a cluster that was built.
+func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
+	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name}}
+	config.Spec = v1alpha1.Spec{ClusterID: string(c.ClusterID()), RouteTableID: string(c.NodeTableID())}
+	if c.GatewayTable() {
+		config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
+		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(c.GatewaySubnetID()), RouteTableID: string(c.GatewayTableID())}}
+	}
+	config.SetDefaults()
+	return config
+}
+
+// buildObserver tells of steps, a line for each.
+func (a *app) buildObserver(p *progress) provision.Observer {
+	return provision.Observer{
+		Begins: func(n, of int, s build.Step, verb build.Verb) {
+			p.now(fmt.Sprintf("[%d/%d] %s %s %s", n, of, verb, s.What, s.ID.Short()))
+		},
+		Waits: func(what string, since time.Duration) {
+			p.now(fmt.Sprintf("waiting for %s", what))
+			p.say(fmt.Sprintf("waiting for %s: %s so far", what, report.Duration(since.Truncate(time.Second))))
+		},
+		Ended: func(n, of int, o provision.Outcome) {
+			switch {
+			case o.Err != nil:
+			case o.Verb == build.Keep:
+				p.say(fmt.Sprintf("[%d/%d] %s %s is there", n, of, o.What, o.ID.Short()))
+			default:
+				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb, report.Duration(o.Elapsed.Truncate(100*time.Millisecond))))
+			}
+		},
+	}
+}
+
+// building is what a report says of steps.
+func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
+	b := report.Building{Cluster: string(c.ClusterID())}
+	for _, o := range outcomes {
+		s := report.BuildStep{Verb: string(o.Verb), Kind: o.What, Resource: string(o.ID), Name: o.ID.Short(), Note: o.Step.Why, State: "planned", Seconds: o.Elapsed.Seconds()}
+		switch {
+		case o.Err != nil:
+			s.State, s.Error = "failed", o.Err.Error()
+		case o.Done:
+			s.State = "done"
+		case o.Verb == build.Keep:
+			s.State = "kept"
+		case o.Verb == build.Refuse:
+			s.Error = o.Decision.Why
+		}
+		for _, d := range o.Differences {
+			s.Differences = append(s.Differences, report.BuildField{Field: d.Path, Have: d.Have, Want: d.Want})
+		}
+		b.Steps = append(b.Steps, s)
+	}
+	return b
+}

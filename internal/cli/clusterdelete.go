@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/provision"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type deleteOptions struct {
+	cluster     build.Cluster
+	clusterOnly bool
+	yes         string
+	dryRun      bool
+}
+
+func (a *app) newClusterDelete() *cobra.Command {
+	var o deleteOptions
+	cmd := &cobra.Command{
+		Use:   "delete NAME --subscription ID [--yes NAME]",
+		Short: "Delete a cluster with all that create made for it",
+		Long: `Deletes a cluster that cluster create has built: the cluster with all that AKS
+made for it, gateway, address, role assignments, role, identity, network, route
+tables, and the resource group where nothing else is in it. It shows what goes
+and what stays, and asks for the cluster's name. What carries another owner's
+tag or none, and what create adopted, stays.
+
+Run it again after a failure: what is gone is no error. After a create that did
+not end it takes away what there is. Routes that were copied to other teams'
+tables are not among it: set onRemoval: Prune in the config of the running
+keeper, or run prune-orphans.
+
+Exit code 0: deleted, or nothing is left; 1: an error; 2: with --dry-run there
+is something to delete, or the answer was another name.`,
+		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
+  routekeeper cluster delete shop --subscription <id> --yes shop
+  routekeeper cluster delete shop --subscription <id> --cluster-only`,
+		Args: oneCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.cluster.Name = args[0]
+			return a.runClusterDelete(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.cluster.Subscription, "subscription", "", "subscription `ID`")
+	f.StringVarP(&o.cluster.Group, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete the cluster only, and keep network, identity and gateway")
+	f.StringVar(&o.yes, "yes", "", "do it without asking; `NAME` is the cluster's")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show it and delete nothing")
+	_ = cmd.MarkFlagRequired("subscription")
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
+	c := o.cluster
+	switch {
+	case uuid.Validate(c.Subscription) != nil:
+		return fmt.Errorf("--subscription: %q is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", c.Subscription)
+	case o.yes != "" && o.yes != c.Name:
+		return fmt.Errorf("--yes: %q is not %q, the name of the cluster", o.yes, c.Name)
+	case c.Group == "":
+		c.Group = c.Name + "-rg"
+	}
+	c.Subscription = strings.ToLower(c.Subscription)
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "reading what is there")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	planned, err := provision.PreviewDelete(ctx, client, c, o.clusterOnly)
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	told := removing(c, planned)
+	if format == report.Text || o.dryRun || !told.Pending() {
+		if err := told.Write(w, format, style); err != nil {
+			return err
+		}
+	}
+	if !told.Pending() {
+		return nil
+	}
+	if o.dryRun {
+		fmt.Fprintln(a.err, "nothing was deleted")
+		return attention
+	}
+	if o.yes == "" {
+		if err := a.confirmName(c.Name); err != nil {
+			return err
+		}
+	}
+	progress = a.progress(ctx, "deleting")
+	defer progress.stop()
+	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, func(n, of int, r provision.Removal, elapsed time.Duration) {
+		if r.Err == nil {
+			progress.say(fmt.Sprintf("[%d/%d] %s deleted (%s)", n, of, r.ID.Short(), report.Duration(elapsed.Truncate(100*time.Millisecond))))
+		}
+	})
+	progress.stop()
+	if format == report.JSON {
+		err = removing(c, removed).Write(w, format, style)
+	}
+	if failed != nil {
+		failed = fmt.Errorf("%w; the same command goes on from there", failed)
+	}
+	return errors.Join(failed, err)
+}
+
+// confirmName asks for the name of what is about to be deleted.
+func (a *app) confirmName(name string) error {
+	if !terminal(a.in) {
+		return fmt.Errorf("nothing was deleted: nobody can be asked here: expected --yes %s", name)
+	}
+	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(answer) != name {
+		fmt.Fprintln(a.err, "nothing was deleted")
+		return attention
+	}
+	return nil
+}
+
+// removing is what a report says of a removal.
+func removing(c build.Cluster, all []provision.Removal) report.Building {
+	b := report.Building{Cluster: string(c.ClusterID())}
+	for _, r := range all {
+		s := report.BuildStep{Verb: string(r.Verb), Kind: r.ID.Type(), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned"}
+		switch {
+		case r.Err != nil:
+			s.State, s.Error = "failed", r.Err.Error()
+		case r.Done:
+			s.State = "done"
+		case r.Verb == build.Keep:
+			s.State = "kept"
+		}
+		b.Steps = append(b.Steps, s)
+	}
+	return b
+}

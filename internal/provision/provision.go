@@ -1,0 +1,213 @@
+// Package provision builds and removes clusters: it takes the steps that package build plans, one after
+// the other, and tells of each.
+//
+// It must not decide what a cluster consists of, nor know how anything is shown.
+//
+// How it works. Nothing is remembered between two runs. Each run reads what is there, step by step, and
+// does what is left: so it can be killed at any moment and run again, and a second run changes nothing.
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+const (
+	// stepWithin is how long a resource may take, clusterWithin how long a cluster or a gateway: AKS
+	// takes some 5 minutes, more where nodes are scarce.
+	stepWithin, clusterWithin = 5 * time.Minute, time.Hour
+	// roleWithin is how long role assignments may take until they count: up to an hour (AKS, use kubenet).
+	roleWithin = time.Hour
+	// roleEvery is the time between two tries until then.
+	roleEvery = 20 * time.Second
+)
+
+// Outcome is what became of a step.
+type Outcome struct {
+	build.Step
+	build.Decision
+	// Done is set when it was made or changed, Err when that failed. Neither is set in a preview, nor for
+	// what is kept.
+	Done    bool
+	Elapsed time.Duration
+	Err     error
+}
+
+// Observer is told how it goes. Each function may be nil.
+type Observer struct {
+	// Begins is told before something is written.
+	Begins func(number, of int, step build.Step, verb build.Verb)
+	// Waits is told what is waited for, again and again, and for how long it has been.
+	Waits func(what string, since time.Duration)
+	// Ended is told what came of a step.
+	Ended func(number, of int, o Outcome)
+}
+
+// Preview says what each step would do. Nothing is written.
+func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome, error) {
+	made := build.Made{}
+	var all []Outcome
+	for _, step := range c.Steps() {
+		have, err := client.Find(ctx, step.ID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Outcome{Step: step, Decision: step.Decide(c, have, made, adopt)})
+		if have != nil {
+			made[step.ID.Key()] = *have
+		}
+	}
+	return all, nil
+}
+
+// Create takes the steps. It ends at the first that fails; what was made stays, and the next run goes on
+// from there.
+func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool, tell Observer) ([]Outcome, error) {
+	made := build.Made{}
+	steps := c.Steps()
+	var all []Outcome
+	for i, step := range steps {
+		began := time.Now()
+		o := Outcome{Step: step}
+		r := run{client: client, cluster: c, step: step, made: made, adopt: adopt, tell: tell, began: began}
+		r.begins = func(verb build.Verb) {
+			if tell.Begins != nil {
+				tell.Begins(i+1, len(steps), step, verb)
+			}
+		}
+		o.Decision, o.Err = r.take(ctx)
+		o.Done, o.Elapsed = o.Err == nil && o.Verb != build.Keep, time.Since(began)
+		all = append(all, o)
+		if tell.Ended != nil {
+			tell.Ended(i+1, len(steps), o)
+		}
+		if o.Err != nil {
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(steps), step.What, step.ID.Short(), o.Err)
+		}
+	}
+	return all, nil
+}
+
+// run is one step under way.
+type run struct {
+	client  *azure.Client
+	cluster build.Cluster
+	step    build.Step
+	made    build.Made
+	adopt   bool
+	tell    Observer
+	began   time.Time
+	begins  func(build.Verb)
+}
+
+func (r run) within() time.Duration {
+	if r.step.ID.Is(arm.TypeCluster) || r.step.ID.Is(arm.TypeGateway) {
+		return clusterWithin
+	}
+	return stepWithin
+}
+
+// take makes or changes what has to be, and proves it by reading.
+func (r run) take(ctx context.Context) (build.Decision, error) {
+	have, err := r.client.Find(ctx, r.step.ID)
+	if err != nil {
+		return build.Decision{}, err
+	}
+	if have != nil && !inventory.Settled(have.Raw) { // of a run that was killed, or somebody else's
+		r.waits("an operation on it to end")
+		if have, err = r.client.Settle(ctx, r.step.ID, r.within()); err != nil {
+			return build.Decision{}, err
+		}
+	}
+	d := r.step.Decide(r.cluster, have, r.made, r.adopt)
+	failed := have != nil && inventory.ProvisioningState(have.Raw) == "Failed"
+	if failed && d.Verb == build.Keep {
+		d.Verb = build.Change
+	}
+	after := have
+	switch d.Verb {
+	case build.Keep:
+	case build.Create:
+		r.begins(d.Verb)
+		body, err := json.Marshal(r.step.Body(r.made))
+		if err != nil {
+			return d, err
+		}
+		if after, err = r.makeIt(ctx, body); err != nil {
+			return d, err
+		}
+	case build.Change:
+		r.begins(d.Verb)
+		body, err := d.Edit(have.Raw)
+		if err != nil {
+			return d, err
+		}
+		if after, err = r.makeIt(ctx, body); err != nil {
+			return d, err
+		}
+	default:
+		return d, errors.New(d.Why)
+	}
+	r.made[r.step.ID.Key()] = *after
+	if left := r.step.Decide(r.cluster, after, r.made, r.adopt); d.Verb != build.Keep && left.Verb != build.Keep {
+		return d, fmt.Errorf("it was written, and reads differently: %s is %s, expected %s", left.Differences[0].Path, left.Differences[0].Have, left.Differences[0].Want)
+	}
+	return d, nil
+}
+
+// makeIt puts a document. Where role assignments do not count yet, it is put again until they do.
+func (r run) makeIt(ctx context.Context, body []byte) (*arm.Document, error) {
+	for {
+		doc, err := r.client.Make(ctx, r.step.ID, body, r.within())
+		if err == nil {
+			return &doc, nil
+		}
+		since := time.Since(r.began)
+		if !r.step.RolesCount || !r.lacksRoles(err) || since > roleWithin {
+			return nil, err
+		}
+		r.waits("the new identity and its roles to count, mostly a minute or two, up to an hour")
+		timer := time.NewTimer(roleEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (r run) waits(what string) {
+	if r.tell.Waits != nil {
+		r.tell.Waits(what, time.Since(r.began))
+	}
+}
+
+// lacksRoles reports whether AKS refuses a cluster because its identity, and not the caller, lacks
+// rights: a role assignment that is new counts later. Azure names who lacks them by object ID.
+func (r run) lacksRoles(err error) bool {
+	var refused *azure.Error
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Code {
+	case "CustomRouteTableMissingPermission", "PrincipalNotFound":
+		return true
+	case "AuthorizationFailed", "LinkedAuthorizationFailed":
+		identity := r.made[r.cluster.IdentityID().Key()]
+		principal := gjson.GetBytes(identity.Raw, "properties.principalId").String()
+		return principal != "" && strings.Contains(strings.ToLower(refused.Message), strings.ToLower(principal))
+	}
+	return false
+}

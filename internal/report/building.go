@@ -1,0 +1,110 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Building is what cluster create and cluster delete do, or would do.
+type Building struct {
+	Cluster string      `json:"cluster"`
+	Steps   []BuildStep `json:"steps"`
+	// Next are commands to go on with.
+	Next []string `json:"next,omitempty"`
+}
+
+// BuildStep is one resource.
+type BuildStep struct {
+	Verb        string       `json:"verb"` // create, keep, change, refuse, delete
+	Kind        string       `json:"kind"`
+	Resource    string       `json:"resource"`
+	Name        string       `json:"-"`
+	Note        string       `json:"note,omitempty"`
+	State       string       `json:"state"` // planned, done, failed, skipped, kept
+	Seconds     float64      `json:"seconds,omitempty"`
+	Error       string       `json:"error,omitempty"`
+	Differences []BuildField `json:"differences,omitempty"`
+}
+
+// BuildField is a field that is changed: values as JSON.
+type BuildField struct {
+	Field string `json:"field"`
+	Have  string `json:"have"`
+	Want  string `json:"want"`
+}
+
+var buildMarks = map[string]string{"create": "+", "change": "~", "delete": "-", "refuse": "!", "keep": " "}
+
+// Write writes it as text or JSON.
+func (b Building) Write(w io.Writer, format Format, style Style) error {
+	if b.Steps == nil {
+		b.Steps = []BuildStep{}
+	}
+	if format == JSON {
+		return WriteJSON(w, b)
+	}
+	var rows [][]string
+	for _, s := range b.Steps {
+		rows = append(rows, []string{s.mark(style), s.Kind, plain(s.Name), plain(s.Note)})
+	}
+	var out strings.Builder
+	lines := Columns(rows)
+	for i, s := range b.Steps {
+		fmt.Fprintln(&out, strings.TrimRight(lines[i], " "))
+		for _, d := range s.Differences {
+			have := d.Have
+			if have == "" {
+				have = "not set"
+			}
+			fmt.Fprintf(&out, "    %s: %s -> %s\n", plain(d.Field), plain(have), plain(d.Want))
+		}
+		if s.Error != "" {
+			fmt.Fprintf(&out, "    %s\n", plain(s.Error))
+		}
+	}
+	fmt.Fprintf(&out, "%s\n", upperFirst(b.summary()))
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (s BuildStep) mark(style Style) string {
+	mark := buildMarks[s.Verb]
+	switch s.Verb {
+	case "create":
+		return style.Green(mark)
+	case "change":
+		return style.Yellow(mark)
+	case "delete", "refuse":
+		return style.Red(mark)
+	}
+	return mark
+}
+
+// summary counts the steps by verb.
+func (b Building) summary() string {
+	n := map[string]int{}
+	for _, s := range b.Steps {
+		n[s.Verb]++
+	}
+	var parts []string
+	for _, v := range []string{"create", "change", "delete", "refuse"} {
+		if n[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d to %s", n[v], v))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing to do."
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+// Pending reports whether something is left to do.
+func (b Building) Pending() bool {
+	for _, s := range b.Steps {
+		if s.Verb != "keep" {
+			return true
+		}
+	}
+	return false
+}
