@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -124,7 +123,7 @@ func (v *verifier) targets() {
 		case v.Own == nil:
 			c.unchecked("the cluster's own table was not read, so there is nothing to compare with")
 		default:
-			v.compare(c, table, target.Policy)
+			v.compare(c, table)
 		}
 	}
 }
@@ -141,7 +140,7 @@ func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 }
 
 // compare holds the pod routes of a target against the cluster's own.
-func (v *verifier) compare(c draft, table *inventory.RouteTable, policy v1alpha1.Policy) {
+func (v *verifier) compare(c draft, table *inventory.RouteTable) {
 	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
 	same, stale := 0, 0
 	for prefix, own := range v.Own {
@@ -155,14 +154,11 @@ func (v *verifier) compare(c draft, table *inventory.RouteTable, policy v1alpha1
 		}
 	}
 	all := quantity(len(v.Own), "pod route")
-	switch {
-	case same < len(v.Own), stale > 0 && policy != v1alpha1.PolicyUpsertOnly:
+	if same < len(v.Own) || stale > 0 {
 		c.wrong("%d of %s, and %d that are stale", same, all, stale)
-	case stale > 0:
-		c.right("%d of %s; %d that are stale stay, because the policy is UpsertOnly", same, all, stale)
-	default:
-		c.right("%d of %s, as the cluster's table has them", same, all)
+		return
 	}
+	c.right("%d of %s, as the cluster's table has them", same, all)
 }
 
 // paths claims that packets to pods arrive, and their answers.
