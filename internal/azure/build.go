@@ -104,22 +104,23 @@ func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) er
 
 // Settle waits until an operation on a resource has ended, and returns it; nil where it is gone then.
 func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document, error) {
-	for deadline := time.Now().Add(within); ; {
+	deadline := time.Now().Add(within)
+	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
 		doc, err := c.Find(ctx, id)
 		if err != nil || doc == nil || inventory.Settled(doc.Raw) {
 			return doc, err
 		}
-		if time.Now().Add(settleEvery).After(deadline) {
+		if time.Now().Add(wait).After(deadline) {
 			return doc, fmt.Errorf("%s is still %s after %s", id, inventory.ProvisioningState(doc.Raw), within)
 		}
-		if err := rest(ctx, settleEvery); err != nil {
+		if err := rest(ctx, wait); err != nil {
 			return doc, err
 		}
 	}
 }
 
-// settleEvery is the time between two looks at a resource that is being made or deleted.
-const settleEvery = 5 * time.Second
+// settleFirst and settleMost are the times between two reads of a resource that is being made or deleted.
+const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
 // untilDone sends a PUT or a DELETE, follows its operation and looks at the resource, until that is
 // settled or gone.

@@ -59,7 +59,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		want = s.Later()
 	}
 	owner := gjson.GetBytes(have.Raw, "tags."+OwnerTag).String()
-	ours := !s.Tagged || owner == c.Owner()
+	ours := !s.Tagged || strings.EqualFold(owner, c.Owner())
 	if s.Tagged && !ours && s.ID.Is(arm.TypeResourceGroup) { // a group that others made is used, and stays theirs
 		return Decision{Verb: Keep}
 	}
@@ -76,21 +76,16 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		return d
 	}
 	d.Verb = Change
+	var fixed []string
 	for _, difference := range d.Differences {
 		if difference.fixed {
-			d.Verb = Refuse
-			d.Why = fmt.Sprintf("%s is %s and should be %s, which Azure does not change", difference.Path, orNothing(difference.Have), difference.Want)
-			break
+			fixed = append(fixed, strings.TrimPrefix(difference.Path, "properties."))
 		}
 	}
-	return d
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "not set"
+	if len(fixed) > 0 {
+		d.Verb, d.Why = Refuse, "it would have to be made again: Azure does not change "+strings.Join(fixed, ", ")
 	}
-	return text
+	return d
 }
 
 // differences are the fields of a body that a document does not have.

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// createSteps is how many writes a kubenet cluster with a gateway takes, and deleteSteps how many its
+// removal.
+const createSteps, deleteSteps = 13, 11
+
+// TestClusterKilled kills cluster create at a write, before or after it takes effect, and runs it again:
+// the cluster is the same as without the kill, and a third run finds nothing to do. Then cluster delete,
+// in the same way: nothing is left. ROUTEKEEPER_KILLS is how many runs are killed, two a cluster (8).
+func TestClusterKilled(t *testing.T) {
+	kills := 8
+	if text := os.Getenv("ROUTEKEEPER_KILLS"); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("ROUTEKEEPER_KILLS: %v", err)
+		}
+	}
+	want := documentsOf(t, builtCluster(t, 0, ""))
+	first := rand.IntN(createSteps) // another one each time; all in their turn
+	for i := range kills / 2 {
+		n, m := (first+i*5)%createSteps+1, (first+i*5)%deleteSteps+1
+		when := []string{"before", "after"}[i%2]
+		t.Run(fmt.Sprintf("%s write %d and delete %d", when, n, m), func(t *testing.T) {
+			t.Parallel()
+			b := builtCluster(t, n, when)
+			got := documentsOf(t, b)
+			for id, doc := range want {
+				differs := map[string]string{}
+				paths, err := arm.Differences([]byte(doc), []byte(got[id]))
+				for _, p := range paths {
+					if !unlike(p) {
+						differs[p] = got[id]
+					}
+				}
+				if err != nil || len(differs) > 0 {
+					t.Errorf("%s differs in %v, %v", id, differs, err)
+				}
+			}
+			b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
+			b.run("delete", "--yes", "shop")
+			b.gone()
+		})
+	}
+}
+
+// unlike reports whether a field differs from one run to the next by itself.
+func unlike(path string) bool {
+	for _, p := range []string{"etag", "resourceGuid", "principalId", "clientId", "objectId", "createdOn", "updatedOn", "createdBy", "updatedBy", "uid", "ipAddress", "issuerURL", "fqdn", "portalFQDN"} {
+		if strings.HasSuffix(strings.ToLower(path), strings.ToLower(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// builtOne is a cluster under way.
+type builtOne struct {
+	t    *testing.T
+	a    *azureOf
+	az   string
+	args []string
+}
+
+// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run.
+func builtCluster(t *testing.T, n int, when string) *builtOne {
+	t.Helper()
+	az := filepath.Join(t.TempDir(), "az")
+	a, server, err := startAzure(az, false, emulator.Options{OperationTime: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		a.e.Close()
+	})
+	b := &builtOne{t: t, a: a, az: az}
+	create := []string{"--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes"}
+	if n > 0 {
+		b.kill(n, when, http.MethodPut, "create", create...)
+	}
+	b.run("create", create...)
+	var again report.Building
+	if err := json.Unmarshal(b.run("create", append(create, "-o", "json")...), &again); err != nil || again.Pending() || len(again.Steps) != createSteps {
+		t.Fatalf("another run finds something to do: %+v %v", again, err)
+	}
+	return b
+}
+
+func (b *builtOne) command(verb string, args ...string) *exec.Cmd {
+	return exec.Command("routekeeper", append([]string{"--emulator", b.az, "cluster", verb, "shop", "--subscription", emulator.DefaultSubscription}, args...)...)
+}
+
+// run runs a command to its end.
+func (b *builtOne) run(verb string, args ...string) []byte {
+	b.t.Helper()
+	cmd := b.command(verb, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		b.t.Fatalf("%s: %v\n%s%s", verb, err, out, &stderr)
+	}
+	return out
+}
+
+// kill runs a command until its n-th call of a method, and kills it there.
+func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
+	b.t.Helper()
+	if _, err := b.a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name, Method: method, Skip: n - 1, Hold: when}); err != nil {
+		b.t.Fatal(err)
+	}
+	cmd := b.command(verb, args...)
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); b.a.e.Faults()[0].Fired == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			b.t.Fatalf("%s did not get to its call %d", verb, n)
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // until a call held after it took effect has done so
+	if err := cmd.Process.Kill(); err != nil {
+		b.t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	b.a.e.ClearFaults()
+}
+
+// documentsOf are the documents of all that was built, by ID.
+func documentsOf(t *testing.T, b *builtOne) map[string]string {
+	t.Helper()
+	var built report.Building
+	if err := json.Unmarshal(b.run("create", "--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes", "-o", "json"), &built); err != nil {
+		t.Fatal(err)
+	}
+	docs := map[string]string{}
+	for _, s := range built.Steps {
+		docs[s.Resource] = b.a.document(t, arm.ID(s.Resource))
+	}
+	return docs
+}
+
+// gone checks that nothing is left of the cluster.
+func (b *builtOne) gone() {
+	b.t.Helper()
+	sub := "/subscriptions/" + emulator.DefaultSubscription
+	for _, path := range []string{"/resources", "/resourceGroups"} {
+		if status, body := b.a.op.Do(http.MethodGet, arm.ID(sub+path), "2024-11-01", nil); status != http.StatusOK || bytes.Contains(body, []byte(`"id"`)) {
+			b.t.Errorf("left: %s", body)
+		}
+	}
+	for _, kind := range []string{"roleAssignments", "roleDefinitions"} {
+		_, body := b.a.op.Do(http.MethodGet, arm.ID(sub+"/providers/Microsoft.Authorization/"+kind), "2022-04-01", nil)
+		if bytes.Contains(body, []byte("cluster network")) || kind == "roleAssignments" && bytes.Contains(body, []byte("shop-rg")) {
+			b.t.Errorf("left: %s", body)
+		}
+	}
+}
