@@ -9,10 +9,11 @@ func (a *app) newCluster() *cobra.Command {
 		Short: "Build, verify and delete AKS clusters with their network",
 		Long:  `Builds AKS clusters with a network of their own, from nothing to clean-up.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
+  routekeeper cluster verify shop
   routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.newClusterCreate(), a.newClusterDelete())
+	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterDelete())
 	return cmd
 }

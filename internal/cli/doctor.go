@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -30,6 +31,9 @@ is written, unless --fix is given: then what the config allows is put right, as 
 
 CLUSTER is a name or a resource ID; with -f it looks at what the config names; with --subscription at all clusters there. Without a config it
 takes for one what init would propose.
+
+At the end it says what is right, and what was not checked for want of rights or of a kubeconfig
+(see routekeeper cluster verify).
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  routekeeper doctor shop
@@ -94,7 +98,11 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 		return nil, report.Diagnosis{}, err
 	}
 	found, err := e.diagnosis(ctx)
-	return e, report.Diagnosis{Clusters: e.names(), Findings: found}, err
+	if err != nil {
+		return nil, report.Diagnosis{}, err
+	}
+	claims := build.Verify(e.Case, found).Claims
+	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims}, nil
 }
 
 // doctorFix shows what is wrong, puts right what may be, and returns what is left.

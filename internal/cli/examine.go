@@ -27,6 +27,8 @@ type examineOptions struct {
 	paths  []string
 	bundle string
 	kubernetesOptions
+	// only is the one cluster of the config that is meant, by its name or ID; "": all.
+	only string
 	// maxRoutes is how many routes a table holds; 0: the default.
 	maxRoutes int
 	// rightless is set where nothing depends on who may do what: asking takes several calls for each resource.
@@ -100,6 +102,9 @@ func (e *examination) names() []string {
 // examine reads all that a diagnosis looks at.
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
 	e, err := a.examineAzure(ctx, o, progress)
+	if err == nil && o.only != "" {
+		err = e.keepOnly(o.only)
+	}
 	if err == nil {
 		e.RouteLimit = o.maxRoutes
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)

@@ -69,6 +69,9 @@ func TestScripts(t *testing.T) {
 			"routebytes": scriptRouteBytes,
 			"kubeconfig": scriptKubeconfig,
 			"until":      scriptUntil,
+			"cluster":    scriptCluster,
+			"arm":        scriptARM,
+			"saved":      scriptSaved,
 		},
 	})
 }
@@ -246,8 +249,17 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
+	cluster := running.get(ts.Getenv("WORK")).demo.Cluster
+	if len(args) > 1 {
+		cluster = arm.ID(args[1])
+	}
+	writeKubeconfig(ts, cluster, ts.MkAbs(args[0]))
+}
+
+// writeKubeconfig writes a cluster's kubeconfig into a file, and returns it.
+func writeKubeconfig(ts *testscript.TestScript, cluster arm.ID, path string) string {
 	a := running.get(ts.Getenv("WORK"))
-	status, body := a.op.Do("POST", a.demo.Cluster+"/listClusterUserCredential", "2025-10-01", nil)
+	status, body := a.op.Do("POST", cluster+"/listClusterUserCredential", "2025-10-01", nil)
 	if status != 200 {
 		ts.Fatalf("%d %s", status, body)
 	}
@@ -257,5 +269,6 @@ func scriptKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	// It was asked for by way of the handler, and is to be used over HTTPS.
 	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/", 1)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+	ts.Check(os.WriteFile(path, []byte(text), 0o600))
+	return text
 }

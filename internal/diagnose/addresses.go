@@ -54,13 +54,7 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 		if subnet == nil {
 			continue
 		}
-		usable := 0
-		for _, prefix := range subnet.Prefixes {
-			if prefix.Addr().Is4() {
-				usable += capacity.Usable(prefix)
-			}
-		}
-		used := max(subnet.UsedIPv4(), p.seenIn(subnet.Prefixes))
+		usable, used := p.inUse(subnet)
 		code, word := finding.AddressesNearly, "nearly all"
 		switch {
 		case usable == 0 || used*100 < usable*nearly:
@@ -72,6 +66,16 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 			WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
 	}
 	return found, full
+}
+
+// inUse counts the IPv4 addresses of a subnet that Azure gives out, and those in use as far as is known.
+func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
+	for _, prefix := range subnet.Prefixes {
+		if prefix.Addr().Is4() {
+			usable += capacity.Usable(prefix)
+		}
+	}
+	return usable, max(subnet.UsedIPv4(), p.seenIn(subnet.Prefixes))
 }
 
 // seenIn counts the IPv4 addresses of nodes and pods in a subnet, as far as Kubernetes was asked.

@@ -116,7 +116,7 @@ func TestTableElsewhere(t *testing.T) {
 }
 
 func TestEgressInTable(t *testing.T) {
-	w := healthy(t)
+	w := healthy(t).profile("outboundType", "userDefinedRouting")
 	f := w.routes(shopTable, podRoute(0), podRoute(1), podRoute(2), route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.9.4")).finds(finding.EgressInTable)
 	is(t, f, finding.Info)
 	says(t, f, "shop-rt", "0.0.0.0/0 to 10.42.9.4")

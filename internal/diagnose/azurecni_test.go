@@ -66,7 +66,7 @@ func TestPodOutside(t *testing.T) {
 	}{
 		"node subnet": {onAzureCNI, "10.42.1.200", "10.42.2.7", "node subnet shop-vnet/nodes (10.42.1.0/24)"},
 		"pod subnet":  {withPodSubnet, "10.42.11.254", "10.42.1.200", "pod subnet shop-vnet/pods (10.42.8.0/22)"},
-		"overlay":     {onOverlay, "10.244.255.9", "10.42.1.200", "the pod CIDR (10.244.0.0/16, fd00:244::/64)"},
+		"overlay":     {onOverlay, "10.244.2.9", "10.42.1.200", "the pod CIDR (10.244.0.0/16, fd00:244::/64)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.w(t).pod(2, false, tt.here).finds()

@@ -75,14 +75,16 @@ func kubenet(c *inventory.Cluster) bool { return c.Kubenet() }
 var families = []family{
 	{"association", kubenet, checkAssociation},
 	{"routes", kubenet, checkRoutes},
-	{"kubernetes", kubenet, checkKubernetes},
+	{"kubernetes", anyPlugin, checkKubernetes},
 	{"sharing", kubenet, checkSharing},
 	{"gateway", anyPlugin, checkGateways},
+	{"ingress", anyPlugin, checkIngress},
 	{"egress", anyPlugin, checkEgress},
 	{"targets", kubenet, checkCopies},
 	{"filters", anyPlugin, checkFilters},
 	{"permissions", anyPlugin, checkPermissions},
 	{"retirement", kubenet, checkRetirement},
+	{"places", addressed, checkPlaces},
 	{"azurecni", azureCNI, checkAzureCNI},
 }
 

@@ -42,6 +42,7 @@ func checkEgress(p *patient) []finding.Finding {
 		table := p.s.Table(subnet.RouteTable)
 		if subnet.RouteTable == "" || table != nil {
 			found = append(found, p.checkDefault(subnet, table)...)
+			found = append(found, p.checkOutbound(subnet, table)...)
 		}
 		found = append(found, p.checkHops(subnet, table)...)
 	}
@@ -71,6 +72,35 @@ func (p *patient) checkDefault(subnet *inventory.Subnet, table *inventory.RouteT
 		f = f.With(by + ", and may have learned a default route by BGP: az network nic show-effective-route-table on a node shows it")
 	}
 	return []finding.Finding{f}
+}
+
+// checkOutbound finds nodes that leave another way than the cluster's outboundType says.
+func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
+	kind := p.cluster.Outbound
+	switch strings.ToLower(kind) {
+	case "loadbalancer", "managednatgateway", "userassignednatgateway":
+	default:
+		return nil
+	}
+	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
+		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
+			"the nodes of %s in %s leave by a NAT gateway (outboundType %s), but the subnet has none", p.name, subnet.ID.Short(), kind).
+			WithFix("az network vnet subnet update --ids %s --nat-gateway GATEWAY", subnet.ID)}
+	}
+	if table == nil {
+		return nil
+	}
+	for _, r := range defaultRoutes(table) {
+		// What drops everything is said elsewhere for the cluster's own table.
+		if strings.EqualFold(r.HopType, inventory.HopInternet) || strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
+			continue
+		}
+		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
+			"cluster %s has outboundType %s, but the route %s in %s sends %s of its nodes in %s to %s",
+			p.cluster.ID.Short(), kind, r.Name, table.ID.Short(), r.Prefix, subnet.ID.Short(), r.NextHop()).
+			WithFix("%s", p.azAKS("update", "--outbound-type userDefinedRouting"))}
+	}
+	return nil
 }
 
 // mayLearn says by what the subnets of a network may get routes that no document shows, "" where there is nothing of the kind.

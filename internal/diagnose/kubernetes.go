@@ -22,13 +22,35 @@ func (p *patient) unreadKubernetes() []finding.Finding {
 	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID, "the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
 }
 
-// checkKubernetes looks at what the cluster's own API says of its nodes. That a node is not ready has many causes, and is not looked at.
+// checkKubernetes looks at what the cluster's own API says of its nodes.
 func checkKubernetes(p *patient) []finding.Finding {
 	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {
 		return nil
 	}
 	nodes := p.nodes()
-	return append(unavailable(p, nodes), disagreement(p, nodes)...)
+	found := notReady(p, nodes)
+	if p.cluster.Kubenet() { // others have no such condition
+		found = append(append(found, unavailable(p, nodes)...), disagreement(p, nodes)...)
+	}
+	return found
+}
+
+// notReady reports nodes that are not Ready, and were not for a while.
+func notReady(p *patient, nodes nodeSet) []finding.Finding {
+	var lines []string
+	for _, n := range nodes.all {
+		c := n.kube.Unready
+		if c == nil || p.young(n) || !p.s.Taken.IsZero() && p.s.Taken.Sub(c.Since) < settling {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s %s", n, c.Reason, c.Message))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []finding.Finding{p.found(finding.NodeNotReady, p.cluster.ID, "%s of cluster %s",
+		count(len(lines), "node is not Ready", "nodes are not Ready"), p.cluster.ID.Short()).
+		With(lines...).WithFix("kubectl describe nodes")}
 }
 
 // unavailable reports nodes whose network is marked unavailable although their routes are there, or where the table cannot be seen; where

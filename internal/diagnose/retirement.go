@@ -64,7 +64,7 @@ func (p *patient) afterwards() (lines []string) {
 	default:
 		lines = append(lines, "AKS will delete route table "+table.Short()+", with whatever else is in it")
 	}
-	if p.cluster.Ingress != "" { // AGIC#1524
+	if p.cluster.Ingress != "" && !p.s.Unread[p.cluster.Ingress.Key()].Absent { // AGIC#1524
 		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
 	}
 	if len(p.cluster.PodCIDRs) > 1 {

@@ -14,7 +14,7 @@ const (
 // azureCNI are the codes of Azure CNI clusters.
 var azureCNI = []Description{
 	{PodOutside, Warning, "Pods have addresses where none should be",
-		"Pods of a pool take their addresses from the pool's pod subnet, from its node subnet where it has none, or on overlay from the pod CIDR. What filters and routes are made for does not hold for others.",
+		"Pods of a pool take their addresses from the pool's pod subnet, from its node subnet where it has none. With overlay and kubenet each node's pods have addresses of the node's own part of the pod CIDR. What filters and routes are made for does not hold for others.",
 		"Restart the pods; where that does not help, see whether the pool was given another subnet than its nodes have."},
 	{NodeOutside, Warning, "Nodes have addresses outside of their node subnet",
 		"Route tables and filters of the node subnet do not hold for them, nor for pods that use their addresses (hostNetwork).",

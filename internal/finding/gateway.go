@@ -10,6 +10,10 @@ const (
 	PeeringForwarding    Code = "peering-forwarding"
 	EgressRouteMissing   Code = "egress-route-missing"
 	NextHopUnreachable   Code = "next-hop-unreachable"
+	EgressDiffers        Code = "egress-differs"
+	GatewayMissing       Code = "gateway-missing"
+	GatewayNotV2         Code = "gateway-not-v2"
+	GatewayStopped       Code = "gateway-stopped"
 )
 
 // gateways are the codes of gateways and the way out.
@@ -38,4 +42,24 @@ var gateways = []Description{
 	{NextHopUnreachable, Error, "The next hop of a default route is out of reach",
 		"A next hop has to be reached directly, in the same network or a peered one; behind a second peering, a gateway or a hub it is not, and packets that take the route are dropped (virtual-networks-udr-overview).",
 		"Peer the network of the next hop directly, or lead the route to an appliance in a network that is."},
+	{EgressDiffers, Warning, "The nodes leave another way than the cluster's outboundType says",
+		"With outboundType loadBalancer or a NAT gateway, AKS expects the nodes to leave that way. " +
+			"A default route in their table takes precedence. Services with a public address then " +
+			"receive by the load balancer and answer by the route's next hop, and a firewall drops " +
+			"such answers (limit-egress-traffic). With outboundType userAssignedNATGateway the node " +
+			"subnet needs the NAT gateway, or the nodes may not leave at all.",
+		"Set outboundType userDefinedRouting, if the route is meant; else remove the route. Put " +
+			"the NAT gateway back on the node subnet."},
+	{GatewayMissing, Error, "The Application Gateway of the ingress add-on does not exist",
+		"The ingress add-on (AGIC) writes its rules into one Application Gateway. Without it " +
+			"nobody reaches the ingresses of the cluster, and the add-on's pod keeps failing.",
+		"Create the gateway again under the same ID, or turn the add-on off and on again with " +
+			"another gateway."},
+	{GatewayNotV2, Error, "The Application Gateway of the ingress add-on is not a v2",
+		"The ingress add-on supports only the SKUs Standard_v2 and WAF_v2 " +
+			"(ingress-controller-overview). Application Gateway v1 is retired (v1-retirement).",
+		"Create a gateway with a v2 SKU, and enable the add-on with it."},
+	{GatewayStopped, Warning, "The Application Gateway of the ingress add-on is stopped",
+		"A stopped gateway takes no traffic: nobody reaches the ingresses of the cluster.",
+		"Start it: az network application-gateway start."},
 }

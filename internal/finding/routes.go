@@ -18,6 +18,7 @@ const (
 	ClusterStopped     Code = "cluster-stopped"
 	KubernetesUnread   Code = "kubernetes-unread"
 	NodesDisagree      Code = "nodes-disagree"
+	NodeNotReady       Code = "node-not-ready"
 )
 
 var routes = []Description{
@@ -79,4 +80,9 @@ var routes = []Description{
 	{NodesDisagree, Warning, "Kubernetes and Azure see different nodes",
 		"A node without a network interface is gone, or Kubernetes knows it by another address. A machine that is no node in Kubernetes has not joined, which alone is for your information.",
 		"See kubectl get nodes -o wide, and the instances of the pool's scale set."},
+	{NodeNotReady, Warning, "A node is not Ready",
+		"Kubernetes puts no new pods on it, and after five minutes it moves the pods that are " +
+			"there. The causes are many; a node that cannot reach its API server, because its " +
+			"egress is broken, is one. A node counts once it has not been Ready for three minutes.",
+		"See kubectl describe node, and how the node reaches its API server."},
 }

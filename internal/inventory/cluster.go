@@ -30,8 +30,10 @@ type Cluster struct {
 	Stopped bool
 	// Deleting is set where the cluster is being deleted.
 	Deleting bool
-	// Ingress is the Application Gateway that the ingress add-on drives, or "".
-	Ingress arm.ID
+	// IngressAddon is set where the ingress add-on (AGIC) is on. Ingress is the Application Gateway
+	// that it drives, "" where it names none.
+	IngressAddon bool
+	Ingress      arm.ID
 	// Version is Kubernetes' version.
 	Version string
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
@@ -280,6 +282,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	}
 	for name, addon := range p.AddonProfiles {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
+			c.IngressAddon = true
 			c.Ingress = arm.Clean(arm.ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
 		}
 	}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -16,13 +17,16 @@ type Gateway struct {
 	Isolated bool
 	// Operational is what it says of itself: Running, Stopped.
 	Operational string
+	// Tier is its SKU's, such as Standard_v2 or WAF_v2; "" where the document does not say.
+	Tier string
 }
 
 // DecodeGateway reads an Application Gateway.
 func DecodeGateway(raw []byte) (*Gateway, error) {
 	var p struct {
 		State          string `json:"operationalState"`
-		Isolation      bool   `json:"enableApplicationGatewayNetworkIsolation"`
+		SKU            struct{ Name, Tier string }
+		Isolation      bool `json:"enableApplicationGatewayNetworkIsolation"`
 		Configurations []struct {
 			Properties struct {
 				Subnet *arm.Ref `json:"subnet"`
@@ -33,7 +37,7 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation}
+	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation, Tier: cmp.Or(p.SKU.Tier, p.SKU.Name)}
 	for _, c := range p.Configurations {
 		if id := c.Properties.Subnet.Target(); id != "" {
 			g.Subnets = append(g.Subnets, id)

@@ -32,9 +32,11 @@ type Node struct {
 	// Pool is the node pool (label kubernetes.azure.com/agentpool).
 	Pool string `json:"pool,omitempty"`
 	// ProviderID names the machine: azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
-	ProviderID string    `json:"providerID,omitempty"`
-	Ready      bool      `json:"ready"`
-	Created    time.Time `json:"created,omitzero"`
+	ProviderID string `json:"providerID,omitempty"`
+	Ready      bool   `json:"ready"`
+	// Unready is the condition Ready where it is there and is not True.
+	Unready *Condition `json:"unready,omitempty"`
+	Created time.Time  `json:"created,omitzero"`
 	// NetworkUnavailable is the condition the cloud provider sets while a node has no route; nil where it is not there.
 	NetworkUnavailable *Condition `json:"networkUnavailable,omitempty"`
 }
@@ -163,6 +165,9 @@ func decodeNode(raw []byte) (Node, error) {
 		switch c.Type {
 		case "Ready":
 			n.Ready = c.Status == "True"
+			if !n.Ready {
+				n.Unready = &Condition{Reason: c.Reason, Message: c.Message, Since: c.Since}
+			}
 		case "NetworkUnavailable":
 			n.NetworkUnavailable = &Condition{True: c.Status == "True", Reason: c.Reason, Message: c.Message, Since: c.Since}
 		}

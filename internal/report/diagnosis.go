@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
@@ -13,6 +14,8 @@ type Diagnosis struct {
 	// Clusters are the names of those that were looked at.
 	Clusters []string          `json:"clusters"`
 	Findings []finding.Finding `json:"findings"`
+	// Claims are what has to be right about them, and how it stands.
+	Claims []build.Claim `json:"claims"`
 }
 
 // Sentence says how it stands: 2 problems break pod traffic on shop, 1 more needs a look.
@@ -52,6 +55,9 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	if d.Findings == nil {
 		d.Findings = []finding.Finding{}
 	}
+	if d.Claims == nil {
+		d.Claims = []build.Claim{}
+	}
 	var out string
 	switch format {
 	case JSON:
@@ -63,7 +69,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style)
+		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) + whatIsRight(d.Claims, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err
@@ -101,6 +107,9 @@ type Fixed struct {
 func (f Fixed) Write(w io.Writer) error {
 	if f.Findings == nil {
 		f.Findings = []finding.Finding{}
+	}
+	if f.Claims == nil {
+		f.Claims = []build.Claim{}
 	}
 	if f.Fixes != nil && f.Fixes.Findings == nil {
 		f.Fixes.Findings = []finding.Finding{}

@@ -1,0 +1,244 @@
+package build
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// How verification works: a claim is one thing that has to be right about a cluster, with what was
+// counted as its detail. Package diagnose decides what is wrong: a claim is wrong where one of its
+// findings concerns it. A claim is right only where what it says was seen. In all other cases it was
+// not checked, and its detail says for want of what.
+
+// ClaimState says how a claim stands.
+type ClaimState string
+
+// A claim that was not checked lacks a right of the reader, or a file.
+const (
+	ClaimRight     ClaimState = "right"
+	ClaimWrong     ClaimState = "wrong"
+	ClaimUnchecked ClaimState = "not-checked"
+)
+
+// Claim is one thing that has to be right about a cluster.
+type Claim struct {
+	Cluster string     `json:"cluster"`
+	Topic   string     `json:"topic"`
+	Claim   string     `json:"claim"`
+	State   ClaimState `json:"state"`
+	// Detail is what was counted, what is wrong, or why it was not checked.
+	Detail   string `json:"detail"`
+	Resource string `json:"resource,omitempty"`
+	// Findings are the codes of what is wrong with it.
+	Findings []finding.Code `json:"findings,omitempty"`
+}
+
+// The topics of claims.
+const (
+	topicNodes       = "nodes"
+	topicNodeSubnet  = "node-subnet"
+	topicPods        = "pods"
+	topicAddresses   = "addresses"
+	topicRoom        = "room"
+	topicAssociation = "association"
+	topicRoutes      = "routes"
+	topicTarget      = "target"
+	topicPaths       = "paths"
+	topicRoles       = "roles"
+	topicKeeper      = "keeper-rights"
+	topicEgress      = "egress"
+	topicGateway     = "gateway"
+	topicOther       = "other"
+)
+
+// Verification is what is claimed of clusters.
+type Verification struct {
+	Claims []Claim
+	// Wrong are the findings that make claims wrong.
+	Wrong []finding.Finding
+}
+
+// Verify claims what has to be right about the clusters of a case. The findings are those of
+// diagnose.Check of the same case.
+func Verify(c diagnose.Case, findings []finding.Finding) Verification {
+	var out Verification
+	tracer := trace.New(c.Snapshot, trace.Options{})
+	for _, id := range c.Clusters {
+		counts, read := c.Count(id)
+		if !read {
+			out.Claims = append(out.Claims, Claim{
+				Cluster: id.Name(), Topic: topicNodes, Claim: "cluster", State: ClaimUnchecked,
+				Detail: "it could not be read: " + unreadReason(c.Snapshot, id), Resource: string(id),
+			})
+			continue
+		}
+		v := &verifier{
+			s: c.Snapshot, Counts: counts, proposed: c.Proposed, told: map[string]bool{},
+			limit: cmp.Or(c.RouteLimit, inventory.DefaultRouteLimit),
+		}
+		for _, f := range findings {
+			if f.Cluster == counts.Name || f.Cluster == "" {
+				v.found = append(v.found, f)
+			}
+		}
+		v.verify(tracer)
+		out.Claims = append(out.Claims, v.claims...)
+		for _, f := range v.found {
+			if v.told[f.Key()] {
+				out.Wrong = append(out.Wrong, f)
+			}
+		}
+	}
+	out.Wrong = finding.Sort(out.Wrong) // each once
+	return out
+}
+
+// verifier makes the claims about one cluster.
+type verifier struct {
+	diagnose.Counts
+	s        *inventory.Snapshot
+	proposed bool
+	limit    int
+	found    []finding.Finding
+	told     map[string]bool // keys of the findings that made a claim wrong
+	claims   []Claim
+}
+
+func (v *verifier) verify(tracer *trace.Tracer) {
+	v.nodes()
+	v.places()
+	v.addresses()
+	v.room()
+	if v.Cluster.Kubenet() {
+		v.associations()
+		v.routes()
+		v.targets()
+	}
+	v.paths(tracer)
+	v.roles()
+	v.keeperRights()
+	v.egress()
+	v.gateways()
+	v.other()
+}
+
+// draft is a claim before it is known how it stands. Findings make it wrong, whatever was counted.
+type draft struct {
+	v *verifier
+	Claim
+	found []finding.Finding
+}
+
+// about begins a claim about a resource; right, wrong or unchecked ends it.
+func (v *verifier) about(topic, what string, resource arm.ID, found []finding.Finding) draft {
+	return draft{v, Claim{Cluster: v.Name, Topic: topic, Claim: what, Resource: string(resource)}, found}
+}
+
+func (d draft) right(format string, args ...any)     { d.end(ClaimRight, format, args) }
+func (d draft) wrong(format string, args ...any)     { d.end(ClaimWrong, format, args) }
+func (d draft) unchecked(format string, args ...any) { d.end(ClaimUnchecked, format, args) }
+
+func (d draft) end(state ClaimState, format string, args []any) {
+	d.State, d.Detail = state, fmt.Sprintf(format, args...)
+	if len(d.found) > 0 {
+		d.State, d.Detail = ClaimWrong, d.found[0].Message
+	}
+	if more := len(d.found) - 1; more > 0 {
+		d.Detail += fmt.Sprintf(" (and %d more)", more)
+	}
+	for _, f := range d.found {
+		d.v.told[f.Key()] = true
+		if !slices.Contains(d.Findings, f.Code) {
+			d.Findings = append(d.Findings, f.Code)
+		}
+	}
+	d.v.claims = append(d.v.claims, d.Claim)
+}
+
+// blind are findings that say that something was not read: they make nothing wrong.
+var blind = []finding.Code{
+	finding.ReadFailed, finding.AzureUnreachable, finding.RightsUnread, finding.KubernetesUnread,
+}
+
+// against returns the findings with one of the codes, of a resource where one is given. What is only
+// for information speaks against nothing.
+func (v *verifier) against(resource arm.ID, codes ...finding.Code) (out []finding.Finding) {
+	for _, f := range v.found {
+		here := resource == "" || resource.Equal(arm.ID(f.Resource))
+		if f.Severity > finding.Info && here && slices.Contains(codes, f.Code) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// unreadReason says why a resource was not read.
+func unreadReason(s *inventory.Snapshot, id arm.ID) string {
+	if u, tried := s.Unread[id.Key()]; tried {
+		return u.Reason()
+	}
+	return "it was not seen, which can be for want of rights"
+}
+
+// kubernetes says why nodes or pods were not read, "" where they were.
+func (v *verifier) kubernetes(pods bool) string {
+	k := v.s.Kubernetes[v.Cluster.ID.Key()]
+	switch {
+	case v.Cluster.Stopped:
+		return "the cluster is stopped"
+	case k == nil:
+		return "nodes and pods were not read: expected --kubeconfig, or --from-nodes and --from-pods"
+	case k.Failed != "":
+		return "the Kubernetes API could not be read: " + k.Failed
+	case len(k.Nodes) == 0:
+		return "no node was read: expected --kubeconfig, or --from-nodes"
+	case pods && k.Pods == nil && k.Note != "":
+		return "pods were not read: " + k.Note
+	case pods && k.Pods == nil:
+		return "pods were not read: expected --kubeconfig, or --from-pods"
+	}
+	return ""
+}
+
+// notHere are findings that verify leaves to doctor: what a move away from kubenet would meet is no
+// fault of the cluster as it is, and routes of clusters that are gone are not this one's.
+func notHere(code finding.Code) bool {
+	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||
+		strings.HasPrefix(string(code), "migration-")
+}
+
+// other claims that doctor finds nothing else.
+func (v *verifier) other() {
+	var wrong, unread []finding.Finding
+	for _, f := range v.found {
+		switch {
+		case f.Severity == finding.Info || v.told[f.Key()] || notHere(f.Code):
+		case slices.Contains(blind, f.Code):
+			unread = append(unread, f)
+		default:
+			wrong = append(wrong, f)
+		}
+	}
+	c := v.about(topicOther, "everything else that doctor checks", v.Cluster.ID, wrong)
+	if len(unread) > 0 {
+		c.unchecked("%s", unread[0].Message)
+		return
+	}
+	c.right("nothing found")
+}
+
+// quantity writes a number with its noun: 1 node, 3 nodes.
+func quantity(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

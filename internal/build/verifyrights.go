@@ -1,0 +1,197 @@
+package build
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// roles claims that the cluster's identity has the rights that it needs on what AKS did not make.
+func (v *verifier) roles() {
+	if len(v.Scopes) == 0 {
+		v.about(topicRoles, "roles of the cluster's identity", v.Cluster.ID, nil).
+			right("none has to be assigned: AKS made the network itself")
+	}
+	for _, scope := range v.Scopes {
+		c := v.about(topicRoles, "role of the cluster's identity on "+scope.Short(), scope,
+			v.against(scope, finding.IdentityLacks))
+		if rights, why := v.rightsAt(scope); why != "" {
+			c.unchecked("%s", why)
+		} else {
+			c.right("%s", strings.Join(rights.Roles, ", "))
+		}
+	}
+}
+
+// rightsAt are the rights of the cluster's identity at a scope, or why they are not known.
+func (v *verifier) rightsAt(scope arm.ID) (inventory.Rights, string) {
+	if len(v.Cluster.PrincipalIDs) == 0 {
+		return inventory.Rights{}, "the cluster has a service principal, whose object ID its document does not name"
+	}
+	for _, id := range v.Cluster.PrincipalIDs {
+		r, read := v.s.Rights[id][scope.Key()]
+		switch why := strings.TrimSpace(r.Failed + " " + r.Undenied); {
+		case !read:
+		case why != "":
+			return r, "the role assignments could not be read in full: " + why
+		case len(r.Permissions) > 0:
+			return r, ""
+		}
+	}
+	for _, id := range v.Cluster.PrincipalIDs {
+		if r, read := v.s.Rights[id][scope.Key()]; read {
+			return r, ""
+		}
+	}
+	return inventory.Rights{}, "the role assignments were not read"
+}
+
+// keeperRights claims that whoever runs routekeeper has the rights that the config asks for.
+func (v *verifier) keeperRights() {
+	if v.Config == nil || v.proposed {
+		return
+	}
+	c := v.about(topicKeeper, "rights of the identity that runs routekeeper", v.Cluster.ID,
+		v.against("", finding.CallerLacks))
+	for _, f := range v.found {
+		if f.Code == finding.RightsUnread && f.Subject == string(finding.CallerLacks) {
+			c.unchecked("%s", f.Message)
+			return
+		}
+	}
+	if len(v.s.Own) == 0 {
+		c.unchecked("they were not read")
+		return
+	}
+	c.right("what the config asks for")
+}
+
+// egress claims that the nodes leave as the cluster's outboundType says.
+func (v *verifier) egress() {
+	for _, exit := range v.Exits {
+		wrong := v.against(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
+		if exit.Table != "" {
+			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
+		}
+		v.exit(v.about(topicEgress, "egress of "+exit.Subnet.Short(), exit.Subnet, wrong), exit)
+	}
+	if len(v.Exits) == 0 {
+		v.about(topicEgress, "egress", v.Cluster.ID, nil).unchecked(noSubnet)
+	}
+}
+
+func (v *verifier) exit(c draft, exit diagnose.Exit) {
+	kind := v.Cluster.Outbound
+	byTable := strings.EqualFold(kind, "userDefinedRouting")
+	byNAT := strings.HasSuffix(strings.ToLower(kind), "natgateway")
+	dropped := false
+	var routes []string
+	for _, r := range exit.Routes {
+		dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
+		routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short()))
+	}
+	ways := strings.Join(routes, ", ")
+	if ways == "" {
+		ways = "no table has a route for 0.0.0.0/0"
+	}
+	switch {
+	case !exit.Read:
+		id := cmp.Or(exit.Table, exit.Subnet)
+		c.unchecked("%s was not read: %s", id.Short(), unreadReason(v.s, id))
+	case kind == "":
+		c.unchecked("the cluster's document names no outboundType")
+	case byTable && len(routes) == 0:
+		c.wrong("outboundType %s, and %s", kind, ways)
+	case dropped && !cutOff(kind):
+		c.wrong("outboundType %s, and the packets are dropped: %s", kind, ways)
+	case byNAT && exit.Gateway == "":
+		c.unchecked("outboundType %s, and the subnet shows no NAT gateway", kind)
+	case exit.Gateway != "":
+		c.right("outboundType %s, NAT gateway %s; %s", kind, exit.Gateway.Short(), ways)
+	default:
+		c.right("outboundType %s; %s", kind, ways)
+	}
+}
+
+// cutOff reports whether a cluster's nodes are not meant to leave.
+func cutOff(outbound string) bool {
+	return strings.EqualFold(outbound, "none") || strings.EqualFold(outbound, "block")
+}
+
+// gateways claims that the Application Gateways exist, are fit for the add-on, and reach the pods.
+func (v *verifier) gateways() {
+	shown := false
+	for _, place := range v.Gateways {
+		shown = shown || place.Drives
+		v.gateway(place)
+	}
+	if v.Cluster.IngressAddon && !shown {
+		v.gateway(diagnose.GatewayPlace{Gateways: []arm.ID{v.Cluster.Ingress}, Drives: true})
+	}
+}
+
+func (v *verifier) gateway(place diagnose.GatewayPlace) {
+	names := make([]string, len(place.Gateways))
+	for i, id := range place.Gateways {
+		names[i] = shortOr(id, "of the ingress add-on")
+	}
+	resource := place.Gateways[0]
+	if place.Drives {
+		resource = v.Cluster.Ingress
+	}
+	c := v.about(topicGateway, "Application Gateway "+strings.Join(names, ", "), resource,
+		v.againstGateway(place))
+	if !place.Drives {
+		c.right("it is in %s%s", place.Subnet.Short(), v.by(place))
+		return
+	}
+	gateway := v.s.Gateways[resource.Key()]
+	switch {
+	case gateway == nil:
+		c.unchecked("the ingress add-on drives it, and it was not read: %s", unreadReason(v.s, resource))
+	case gateway.Tier == "":
+		c.unchecked("the ingress add-on drives it, and its document names no SKU")
+	case place.Subnet == "":
+		c.unchecked("the ingress add-on drives it (%s), and no subnet that was read shows it", gateway.Tier)
+	case !slices.ContainsFunc(gateway.Subnets, place.Subnet.Equal):
+		c.wrong("%s shows it, and it says that it is in another subnet", place.Subnet.Short())
+	default:
+		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(), v.by(place))
+	}
+}
+
+// againstGateway are the findings about a gateway, its subnet and its table.
+func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.Finding) {
+	if place.Drives {
+		wrong = v.against("", finding.GatewayMissing, finding.GatewayNotV2, finding.GatewayStopped)
+	}
+	if place.Subnet != "" {
+		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)...)
+		wrong = append(wrong, v.against("", finding.PeeringMissing, finding.PeeringForwarding)...)
+	}
+	if place.Table != "" {
+		wrong = append(wrong, v.against(place.Table, finding.GatewayDefaultRoute,
+			finding.GatewayRoutesMissing, finding.NextHopUnreachable, finding.RoutesUnkept,
+			finding.TargetDrift, finding.TargetFull, finding.PrefixTaken)...)
+	}
+	return wrong
+}
+
+// by says how a gateway reaches the pods.
+func (v *verifier) by(place diagnose.GatewayPlace) string {
+	switch {
+	case v.Cluster.Kubenet() && place.Table != "":
+		return ", with the route table " + place.Table.Short()
+	case v.Cluster.Overlay():
+		return ", and learns where pods are by itself"
+	case v.Cluster.Kubenet():
+		return ", without a route table"
+	}
+	return ", and pods have addresses of the network"
+}

@@ -1,0 +1,191 @@
+package build
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// associations claims that the node subnets have the cluster's own table, and the guarded subnets
+// theirs.
+func (v *verifier) associations() {
+	for _, exit := range v.Exits {
+		v.association("node subnet", exit.Subnet, v.Table)
+	}
+	if len(v.Exits) == 0 {
+		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID, nil).unchecked(noSubnet)
+	}
+	if v.Config == nil {
+		return
+	}
+	for _, g := range v.Config.Spec.Guard.Subnets {
+		v.association("guarded subnet", arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
+	}
+}
+
+const noSubnet = "no node subnet was seen, which can be for want of rights on the node resource group"
+
+func (v *verifier) association(kind string, id, table arm.ID) {
+	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
+		finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable,
+		finding.TableElsewhere, finding.Unsettled)
+	if table.Equal(v.Table) {
+		wrong = append(wrong, v.against("", finding.TableUnknown, finding.TableMissing)...)
+	}
+	c := v.about(topicAssociation, "route table of "+kind+" "+id.Short(), id, wrong)
+	subnet := v.s.Subnet(id)
+	switch {
+	case subnet == nil:
+		c.unchecked("the subnet was not read: %s", unreadReason(v.s, id))
+	case table == "":
+		c.unchecked(tableUnknown)
+	case !subnet.RouteTable.Equal(table):
+		c.wrong("it has %s, expected %s", shortOr(subnet.RouteTable, "none"), table.Short())
+	default:
+		c.right("%s is associated", table.Short())
+	}
+}
+
+const tableUnknown = "it is not known for certain which table is the cluster's"
+
+func shortOr(id arm.ID, none string) string {
+	if id == "" {
+		return none
+	}
+	return id.Short()
+}
+
+// inTable are the codes of what is wrong with the routes in the cluster's own table.
+var inTable = []finding.Code{
+	finding.SourceEmpty, finding.SourceHop, finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.RouteHalf, finding.RouteToGoneNode, finding.WrongHop, finding.HopNotNode,
+	finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows, finding.TableShared,
+	finding.PodCIDRsExclude, finding.TableUnknown, finding.TableMissing,
+}
+
+// routes claims that every node has its route in the cluster's own table.
+func (v *verifier) routes() {
+	what := "routes in the cluster's table"
+	if v.Table != "" {
+		what += " " + v.Table.Short()
+	}
+	c := v.about(topicRoutes, what, v.Table, v.against("", inTable...))
+	without, young := 0, 0
+	for _, n := range v.Nodes {
+		if n.Lacks > 0 {
+			without++
+		}
+		if n.Lacks > 0 && n.Waits {
+			young++
+		}
+	}
+	all := quantity(len(v.Nodes), "node")
+	switch {
+	case v.Table == "":
+		c.unchecked(tableUnknown)
+	case v.Own == nil:
+		c.unchecked("the table was not read: %s", unreadReason(v.s, v.Table))
+	case v.Cluster.Stopped:
+		c.unchecked("the cluster is stopped")
+	case without > 0 && young == without:
+		c.unchecked("%s may get the route yet: verify it again after three minutes", quantity(young, "node"))
+	case without > 0:
+		c.wrong("%d of %s have no route", without, all)
+	case !v.Asked && !v.Complete:
+		c.unchecked("%s, and not all nodes were seen: expected --kubeconfig, or read rights on "+
+			"the node resource group", quantity(len(v.Own), "pod route"))
+	default:
+		c.right("%s, and each has its route to its own address", all)
+	}
+}
+
+// targets claims that the tables of the config hold the pod routes.
+func (v *verifier) targets() {
+	if v.Config == nil {
+		return
+	}
+	for _, target := range v.Config.Spec.Targets {
+		id := arm.ID(target.RouteTableID)
+		what := "routes in target " + id.Short()
+		if v.proposed {
+			what += " (proposed by init)"
+		}
+		c := v.about(topicTarget, what, id, v.againstTarget(id))
+		table := v.s.Table(id)
+		switch {
+		case table == nil:
+			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
+		case v.Own == nil:
+			c.unchecked("the cluster's own table was not read, so there is nothing to compare with")
+		default:
+			v.compare(c, table)
+		}
+	}
+}
+
+// againstTarget are the findings about a target, whatever they are, but for rights.
+func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
+	for _, f := range v.found {
+		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)
+		if id.Equal(arm.ID(f.Resource)) && f.Severity > finding.Info && !other {
+			wrong = append(wrong, f)
+		}
+	}
+	return wrong
+}
+
+// compare holds the pod routes of a target against the cluster's own.
+func (v *verifier) compare(c draft, table *inventory.RouteTable) {
+	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
+	same, stale := 0, 0
+	for prefix, own := range v.Own {
+		if there, ok := copied[prefix]; ok && there.SameHop(own) {
+			same++
+		}
+	}
+	for prefix := range copied {
+		if _, ok := v.Own[prefix]; !ok {
+			stale++
+		}
+	}
+	all := quantity(len(v.Own), "pod route")
+	if same < len(v.Own) || stale > 0 {
+		c.wrong("%d of %s, and %d that are stale", same, all, stale)
+		return
+	}
+	c.right("%d of %s, as the cluster's table has them", same, all)
+}
+
+// paths claims that packets to pods arrive, and their answers.
+func (v *verifier) paths(tracer *trace.Tracer) {
+	c := v.about(topicPaths, "paths to pods and back", v.Cluster.ID,
+		v.against("", finding.FilterBlocksPods, finding.ForwardingOff, finding.PeeringMissing,
+			finding.PeeringForwarding, finding.SubnetShared, finding.PodsInNetwork))
+	m := tracer.All(v.Cluster.ID)
+	pairs := quantity(m.Pairs, "pair") + " of nodes, pods and subnets"
+	switch {
+	case v.Cluster.Stopped:
+		c.unchecked("the cluster is stopped")
+	case m.Dropped > 0: // the worst is first
+		b, direction := m.Broken[0], ""
+		if b.Answer {
+			direction = ", the answer"
+		}
+		c.wrong("%d of %s drop packets: %s%s: %s", m.Dropped, pairs, b.Kind, direction, b.Why)
+	case m.Unknown > 0:
+		c.unchecked("%d of %s cannot be told: %s", m.Unknown, pairs, m.Broken[0].Why)
+	case len(m.Unseen) > 0:
+		c.unchecked("%s", strings.Join(m.Unseen, "; "))
+	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
+		c.right("there is one node, and no other subnet is to reach its pods")
+	case m.Pairs == 0:
+		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
+	default:
+		c.right("all %s: packets arrive, and answers come back", pairs)
+	}
+}

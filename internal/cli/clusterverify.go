@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func (a *app) newClusterVerify() *cobra.Command {
+	var o examineOptions
+	cmd := &cobra.Command{
+		Use:   "verify [NAME]",
+		Short: "Say what is right about a cluster, with counts",
+		Long: `Checks what has to be right about a cluster, and says it as a table: where
+nodes and pods have their addresses, and how many are left; that every node has
+its route in the cluster's table and in each target of the config (kubenet);
+that packets to pods arrive and answers come back; the roles of the cluster's
+identity; egress as the outboundType says; the Application Gateways.
+
+Each row is right, wrong or not checked. A row is right only where what it says
+was seen. One that was not checked says which right or file is missing. What is
+wrong is listed below with the findings of routekeeper doctor. Nothing is
+written.
+
+NAME is the cluster's name or ID, or with -f its metadata.name. Nodes and pods
+come from the Kubernetes API (--kubeconfig), or from saved kubectl output.
+
+Exit code 0: everything is right; 1: an error; 2: something is wrong or was not
+checked.`,
+		Example: `  routekeeper cluster verify shop --kubeconfig ~/.kube/config
+  routekeeper cluster verify shop -f routes.yaml
+  routekeeper cluster verify shop --from-nodes nodes.json --from-pods pods.json
+  routekeeper cluster verify shop --from-bundle shop.tgz -o markdown`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runClusterVerify(cmd.Context(), o) },
+	}
+	examineFlags(cmd, &o, true)
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1:
+			return fmt.Errorf("expected one cluster at most, found %d arguments", len(args))
+		case len(args) == 1 && o.cluster != "":
+			return errors.New("expected the cluster as an argument or with --cluster, not both")
+		case len(args) == 1 && len(o.paths) > 0:
+			o.only = args[0]
+		case len(args) == 1:
+			o.name = args[0]
+		}
+		return nil
+	}
+	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
+		"how many routes a table holds")
+	a.outputFlags(cmd, report.Text, report.JSON, report.Markdown)
+	return cmd
+}
+
+func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
+	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
+		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "checking the cluster")
+	defer progress.stop()
+	e, err := a.examine(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	found, err := e.diagnosis(ctx)
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	made := build.Verify(e.Case, found)
+	v := report.Verification{Clusters: e.names(), Claims: made.Claims, Findings: made.Wrong}
+	if err := v.Write(w, format, style); err != nil {
+		return err
+	}
+	if !v.AllRight() {
+		return attention
+	}
+	return nil
+}
+
+// keepOnly leaves one cluster of those of the config to look at, by its metadata.name, its own name or its
+// ID.
+func (e *examination) keepOnly(meant string) error {
+	names := e.names()
+	var kept []arm.ID
+	for i, id := range e.Clusters {
+		if strings.EqualFold(names[i], meant) || strings.EqualFold(id.Name(), meant) || id.Equal(arm.ID(meant)) {
+			kept = append(kept, id)
+		}
+	}
+	switch {
+	case len(kept) == 0:
+		slices.Sort(names)
+		return fmt.Errorf("-f: no cluster %s in the config; there are %s", meant, strings.Join(names, ", "))
+	case len(kept) > 1:
+		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID", meant)
+	}
+	e.Clusters = kept
+	return nil
+}

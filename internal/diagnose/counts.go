@@ -1,0 +1,246 @@
+package diagnose
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Counts is what the checks of one cluster stand on, counted. They say what is wrong; package build says with
+// these numbers what is right.
+type Counts struct {
+	Name    string // as in findings
+	Cluster *inventory.Cluster
+	Config  *v1alpha1.ClusterRoutes // nil where the cluster keeps no pod routes in a table
+	// Table is the cluster's own route table, "" where it is not known for certain. Own are the
+	// pod routes in it, nil where it was not read.
+	Table arm.ID
+	Own   map[netip.Prefix]inventory.Route
+	// Nodes are those of Kubernetes, or else the machines of the pools. Asked is set for the
+	// former, Complete where as many machines were seen as the pools count.
+	Nodes           []NodeCount
+	Asked, Complete bool
+	Places          []Place
+	// Waiting are pods that have no address yet, Astray nodes and pods of no pool, which are
+	// not judged.
+	Waiting, Astray int
+	// Scopes are where the cluster's identity needs roles.
+	Scopes   []arm.ID
+	Exits    []Exit
+	Gateways []GatewayPlace
+}
+
+// NodeCount is a node with how many routes it should have, and how many of these it lacks.
+type NodeCount struct {
+	Name          string
+	Ready         bool
+	Routes, Lacks int
+	Waits         bool // it is so new that its routes may follow
+}
+
+// Place is where nodes or pods have their addresses: a subnet, or the pod CIDR.
+type Place struct {
+	Kind     string // node subnet, pod subnet, pod CIDR
+	Subnet   arm.ID // "" for the pod CIDR, and where AKS made the subnet and it was not seen
+	Read     bool
+	Prefixes []netip.Prefix
+	// Nodes, Host (pods with their node's network) and Pods are those in it, Agents the
+	// workloads of Host, Outside those that should be in it and are not.
+	Nodes, Host, Pods, Outside int
+	Agents                     []string
+	// Usable are its IPv4 addresses that Azure gives out, Used those in use.
+	Usable, Used int
+}
+
+// Exit is how nodes in a subnet leave: the default route of the subnet's table, and its NAT gateway.
+type Exit struct {
+	Subnet  arm.ID
+	Table   arm.ID
+	Read    bool // the subnet, and its table where it has one
+	Routes  []inventory.Route
+	Gateway arm.ID
+}
+
+// GatewayPlace is a subnet of Application Gateways that the cluster's add-on drives, or that are to reach
+// its pods by routes.
+type GatewayPlace struct {
+	Subnet   arm.ID
+	Table    arm.ID
+	Gateways []arm.ID
+	Drives   bool
+}
+
+// Count counts what there is of a cluster; false where it was not read.
+func (c Case) Count(id arm.ID) (Counts, bool) {
+	if c.RouteLimit == 0 {
+		c.RouteLimit = inventory.DefaultRouteLimit
+	}
+	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
+	p := c.patient(id)
+	if p == nil {
+		return Counts{}, false
+	}
+	counts := Counts{Name: p.name, Cluster: p.cluster, Config: p.config}
+	if !p.source.Doubtful && p.cluster.Kubenet() {
+		counts.Table = p.source.Table
+		if p.table != nil && p.config != nil {
+			counts.Own = plan.PodRoutes(p.s, p.config, p.table)
+		}
+	}
+	for _, n := range p.identityNeeds() {
+		counts.Scopes = append(counts.Scopes, n.scope)
+	}
+	counts.Scopes = inventory.SortIDs(counts.Scopes)
+	p.countNodes(&counts)
+	p.countPlaces(&counts)
+	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
+		counts.Exits = append(counts.Exits, p.exit(id))
+	}
+	for _, g := range p.gatewaySubnets() {
+		if g.drives || g.sends {
+			counts.Gateways = append(counts.Gateways, GatewayPlace{g.ID, g.RouteTable, g.Gateways, g.drives})
+		}
+	}
+	return counts, true
+}
+
+func (p *patient) countNodes(counts *Counts) {
+	nodes, b := p.nodes(), p.open()
+	counts.Asked, counts.Complete = nodes.asked, nodes.exact
+	for _, n := range nodes.all {
+		c := NodeCount{Name: n.String(), Ready: n.kube != nil && n.kube.Ready}
+		if b != nil {
+			lacks, of := b.lacks(n)
+			c.Routes, c.Lacks, c.Waits = of, len(lacks), b.waits(n)
+		}
+		counts.Nodes = append(counts.Nodes, c)
+	}
+}
+
+func (p *patient) exit(id arm.ID) Exit {
+	e := Exit{Subnet: id}
+	subnet := p.s.Subnet(id)
+	if subnet == nil {
+		return e
+	}
+	table := p.s.Table(subnet.RouteTable)
+	e.Table, e.Gateway, e.Read = subnet.RouteTable, subnet.NATGateway, subnet.RouteTable == "" || table != nil
+	if table != nil {
+		e.Routes = defaultRoutes(table)
+	}
+	return e
+}
+
+// countPlaces counts nodes and pods by where they have their addresses.
+func (p *patient) countPlaces(counts *Counts) {
+	if !addressed(p.cluster) {
+		return
+	}
+	var all []*Place
+	at := func(kind string, id arm.ID) *Place {
+		for _, known := range all {
+			if known.Kind == kind && known.Subnet.Equal(id) {
+				return known
+			}
+		}
+		place := &Place{Kind: kind, Subnet: id}
+		if subnet := p.s.Subnet(id); subnet != nil {
+			place.Read, place.Prefixes = true, subnet.Prefixes
+			place.Usable, place.Used = p.inUse(subnet)
+		}
+		all = append(all, place)
+		return place
+	}
+	ofNodes := func(pool inventory.Pool) *Place {
+		return at("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
+	}
+	ofPods := func(pool inventory.Pool) *Place {
+		switch {
+		case p.cluster.Overlay() || p.cluster.Kubenet():
+			place := at("pod CIDR", "")
+			place.Prefixes, place.Read = p.cluster.PodCIDRs, len(p.cluster.PodCIDRs) > 0
+			return place
+		case pool.PodSubnet != "":
+			return at("pod subnet", pool.PodSubnet)
+		}
+		return ofNodes(pool)
+	}
+	for _, pool := range p.cluster.Pools {
+		ofNodes(pool)
+	}
+	for _, pool := range p.cluster.Pools {
+		ofPods(pool)
+	}
+	if p.kube != nil {
+		p.countAddresses(counts, ofNodes, ofPods)
+	}
+	for _, place := range all {
+		slices.Sort(place.Agents)
+		place.Agents = slices.Compact(place.Agents)
+		counts.Places = append(counts.Places, *place)
+	}
+}
+
+// countAddresses counts what Kubernetes shows, by the same judgement as the findings.
+func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
+	for _, node := range p.kube.Nodes {
+		pool, known := p.pool(node)
+		switch {
+		case !known:
+			counts.Astray++
+		case p.isOutside(node.Addresses, node, p.nodePlace):
+			ofNodes(pool).Outside++
+		default:
+			ofNodes(pool).Nodes++
+		}
+	}
+	nodes := p.nodesByName()
+	for _, pod := range p.kube.Pods {
+		node, there := nodes[pod.Node]
+		pool, known := p.pool(node)
+		switch {
+		case pod.Ended():
+		case len(pod.Addresses) == 0:
+			counts.Waiting++
+		case !there || !known:
+			counts.Astray++
+		case pod.HostNetwork && !slices.Equal(pod.Addresses, node.Addresses) && p.isOutside(pod.Addresses, node, p.nodePlace):
+			ofNodes(pool).Outside++
+		case pod.HostNetwork:
+			place := ofNodes(pool)
+			place.Host++
+			place.Agents = append(place.Agents, workload(pod))
+		case p.isOutside(pod.Addresses, node, p.podPlace) || p.offNode(pod, node):
+			ofPods(pool).Outside++
+		default:
+			ofPods(pool).Pods++
+		}
+	}
+}
+
+func (p *patient) isOutside(addrs []netip.Addr, node inventory.Node, where func(inventory.Pool) (place, bool)) bool {
+	addr, _ := p.outside(addrs, node, where)
+	return addr.IsValid()
+}
+
+func (p *patient) offNode(pod inventory.Pod, node inventory.Node) bool {
+	addr, _ := p.onOtherNode(pod, node)
+	return addr.IsValid()
+}
+
+// workload is the name of what made a pod on its node's network: a daemon set, which adds five characters,
+// or the kubelet, which adds the node's name.
+func workload(pod inventory.Pod) string {
+	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {
+		return name
+	}
+	if i := len(pod.Name) - 6; i > 0 && pod.Name[i] == '-' {
+		return pod.Name[:i]
+	}
+	return pod.Name
+}

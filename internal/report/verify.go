@@ -1,0 +1,141 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// Verification is what is right about clusters, and what is not.
+type Verification struct {
+	// Clusters are the names of those that were verified.
+	Clusters []string      `json:"clusters"`
+	Claims   []build.Claim `json:"claims"`
+	// Findings are those that make claims wrong.
+	Findings []finding.Finding `json:"findings"`
+}
+
+// AllRight reports whether every claim is right.
+func (v Verification) AllRight() bool {
+	counts := countClaims(v.Claims)
+	return counts[build.ClaimRight] == len(v.Claims) && len(v.Claims) > 0
+}
+
+func countClaims(claims []build.Claim) map[build.ClaimState]int {
+	counts := map[build.ClaimState]int{}
+	for _, c := range claims {
+		counts[c.State]++
+	}
+	return counts
+}
+
+// claimsSentence says how many claims stand how: all 14 claims are right.
+func claimsSentence(claims []build.Claim) string {
+	counts := countClaims(claims)
+	if counts[build.ClaimRight] == len(claims) && len(claims) > 0 {
+		return fmt.Sprintf("all %s are right", Count(len(claims), "claim"))
+	}
+	return fmt.Sprintf("of %s %d are right, %d wrong, %d not checked", Count(len(claims), "claim"),
+		counts[build.ClaimRight], counts[build.ClaimWrong], counts[build.ClaimUnchecked])
+}
+
+// Write writes it in the given format.
+func (v Verification) Write(w io.Writer, format Format, style Style) error {
+	if v.Clusters == nil {
+		v.Clusters = []string{}
+	}
+	if v.Claims == nil {
+		v.Claims = []build.Claim{}
+	}
+	if v.Findings == nil {
+		v.Findings = []finding.Finding{}
+	}
+	var b strings.Builder
+	switch format {
+	case JSON:
+		return WriteJSON(w, v)
+	case Markdown:
+		for _, claims := range byCluster(v.Claims) {
+			fmt.Fprintf(&b, "**%s: %s.**\n\n", plain(claims[0].Cluster), claimsSentence(claims))
+			b.WriteString(MarkdownTable(claimsHeader, claimRows(claims, Style{})) + "\n")
+		}
+		b.WriteString(strings.TrimPrefix(FindingsMarkdown(v.Findings), "\n"))
+	default:
+		for i, claims := range byCluster(v.Claims) {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(style.Bold(claims[0].Cluster+": "+claimsSentence(claims)+".") + "\n\n")
+			for _, line := range Columns(claimRows(claims, style)) {
+				b.WriteString(line + "\n")
+			}
+		}
+		b.WriteString(explained(v.Findings, style))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var claimsHeader = []string{"state", "claim", "detail"}
+
+// claimStates are the states for people.
+var claimStates = map[build.ClaimState]string{
+	build.ClaimRight: "right", build.ClaimWrong: "wrong", build.ClaimUnchecked: "not checked",
+}
+
+func claimRows(claims []build.Claim, style Style) [][]string {
+	paint := map[build.ClaimState]func(string) string{
+		build.ClaimRight: style.Green, build.ClaimWrong: style.Red, build.ClaimUnchecked: style.Yellow,
+	}
+	rows := make([][]string, len(claims))
+	for i, c := range claims {
+		rows[i] = []string{paint[c.State](claimStates[c.State]), c.Claim, c.Detail}
+	}
+	return rows
+}
+
+// byCluster parts claims by their clusters, in the order in which they come.
+func byCluster(claims []build.Claim) (parts [][]build.Claim) {
+	for i, c := range claims {
+		if i == 0 || c.Cluster != claims[i-1].Cluster {
+			parts = append(parts, nil)
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], c)
+	}
+	return parts
+}
+
+// whatIsRight is the end of a diagnosis: of one cluster what is right and what was not checked, of several
+// how many claims are. What is wrong stands above it, unless no finding says so.
+func whatIsRight(claims []build.Claim, style Style) string {
+	parts := byCluster(claims)
+	var b strings.Builder
+	if len(parts) > 1 {
+		b.WriteString("\n" + style.Bold("What is right") + "\n")
+		for _, part := range parts {
+			fmt.Fprintf(&b, "  %s: %s (%s)\n", plain(part[0].Cluster), claimsSentence(part),
+				finding.Command("routekeeper cluster verify %s", part[0].Cluster))
+		}
+		return b.String()
+	}
+	block := func(title string, in func(build.Claim) bool) {
+		var rows [][]string
+		for _, c := range claims {
+			if in(c) {
+				rows = append(rows, []string{"  " + c.Claim, c.Detail})
+			}
+		}
+		if len(rows) > 0 {
+			b.WriteString("\n" + style.Bold(title) + "\n" + strings.Join(Columns(rows), "\n") + "\n")
+		}
+	}
+	block("What is right", func(c build.Claim) bool { return c.State == build.ClaimRight })
+	block("What was not checked", func(c build.Claim) bool { return c.State == build.ClaimUnchecked })
+	block("What is wrong as well", func(c build.Claim) bool {
+		return c.State == build.ClaimWrong && len(c.Findings) == 0
+	})
+	return b.String()
+}
