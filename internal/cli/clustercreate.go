@@ -302,7 +302,14 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 		}
 		next = append(next, finding.Command("routekeeper run -f %s", o.config).String())
 	}
-	return append(next, finding.Command("routekeeper cluster verify %s", c.Name).String()), nil
+	verify := []string{c.Name}
+	if o.config != "" && c.Blueprint == capacity.Kubenet {
+		verify = append(verify, "-f", o.config)
+	}
+	if o.kubeconfig != "" {
+		verify = append(verify, "--kubeconfig", o.kubeconfig)
+	}
+	return append(next, finding.Command("routekeeper cluster verify %s", verify).String()), nil
 }
 
 // routesOf is the config that keeps the routes of a cluster that was built.
