@@ -15,6 +15,42 @@ func dnsOf(services netip.Prefix) string {
 	return a.String()
 }
 
+// The built-in roles that the add-on needs beside the cluster's own (AGIC names them when they lack:
+// application-gateway-kubernetes-ingress#997).
+const (
+	contributor = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+	reader      = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
+)
+
+// addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the gateway,
+// reads its resource group, and joins its subnet (application-gateway-kubernetes-ingress#1463).
+func (c Cluster) addonSteps() []Step {
+	if c.ApplicationGateway == nil {
+		return nil
+	}
+	builtIn := func(guid string) arm.ID {
+		return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + guid)
+	}
+	const principal = "properties.addonProfiles.ingressApplicationGateway.identity.objectId"
+	var steps []Step
+	for i, a := range []struct {
+		role arm.ID
+		why  string
+	}{{builtIn(contributor), "of the add-on on the gateway"}, {builtIn(reader), "of the add-on on the resource group"}, {c.RoleID(), "of the add-on on the gateway's subnet"}} {
+		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(), principal))
+	}
+	return steps
+}
+
+// addonAssignments are the role assignments of the add-on.
+func (c Cluster) addonAssignments() []arm.ID {
+	return []arm.ID{c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(c.GatewaySubnetID())}
+}
+
+func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on "+scope.Key()))
+}
+
 // gatewaySteps are an Application Gateway v2 with one listener that leads nowhere: the add-on writes the
 // rest of it.
 func (c Cluster) gatewaySteps() []Step {

@@ -26,6 +26,7 @@ func (c Cluster) Leftovers() []arm.ID {
 	for _, scope := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.NodeTableID()} {
 		ids = append(ids, c.AssignmentID(scope))
 	}
+	ids = append(ids, c.addonAssignments()...)
 	rank := func(id arm.ID) int { return slices.IndexFunc(removalOrder, id.Is) }
 	slices.SortStableFunc(ids, func(a, b arm.ID) int { return rank(a) - rank(b) })
 	return ids

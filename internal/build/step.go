@@ -73,7 +73,7 @@ func (c Cluster) Steps() []Step {
 	steps = append(steps, c.networkSteps()...)
 	steps = append(steps, c.identitySteps()...)
 	steps = append(steps, c.gatewaySteps()...)
-	return append(steps, c.clusterStep())
+	return append(append(steps, c.clusterStep()), c.addonSteps()...)
 }
 
 // step is a tagged resource with a fixed body.
@@ -190,15 +190,20 @@ func (c Cluster) identitySteps() []Step {
 		}},
 	}
 	for _, scope := range c.scopes() {
-		steps = append(steps, Step{ID: c.AssignmentID(scope), What: "role assignment", Why: "on " + scope.Name(), RolesCount: true, Fixed: []string{"properties"}, body: func(made Made) object {
-			return object{"properties": object{
-				"roleDefinitionId": string(c.RoleID()),
-				"principalId":      made.text(c.IdentityID(), "properties.principalId"),
-				"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
-			}}
-		}})
+		steps = append(steps, c.assignment(c.AssignmentID(scope), c.RoleID(), "on "+scope.Name(), c.IdentityID(), "properties.principalId"))
 	}
 	return steps
+}
+
+// assignment gives a role to an identity, whose object ID is a field of what was made before.
+func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
+	return Step{ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"}, body: func(made Made) object {
+		return object{"properties": object{
+			"roleDefinitionId": string(role),
+			"principalId":      made.text(of, field),
+			"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
+		}}
+	}}
 }
 
 func (c Cluster) clusterStep() Step {

@@ -7,8 +7,10 @@ func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Build, verify and delete AKS clusters with their network",
-		Example: `  routekeeper cluster create --help
-  routekeeper cluster verify shop`,
+		Long:  `Builds AKS clusters with a network of their own, from nothing to clean-up.`,
+		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
+  routekeeper cluster verify shop
+  routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -21,7 +21,7 @@ import (
 
 // createSteps is how many writes a kubenet cluster with a gateway takes, and deleteSteps how many its
 // removal.
-const createSteps, deleteSteps = 13, 11
+const createSteps, deleteSteps = 16, 14
 
 // TestClusterKilled kills cluster create at a write, before or after it takes effect, and runs it again:
 // the cluster is the same as without the kill, and a third run finds nothing to do. Then cluster delete,

@@ -213,6 +213,11 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 			return f
 		}
 	}
+	if own := cl.ingressIdentity(); hasIngressAddon(r.body) && e.store.get(own) == nil {
+		if f := e.aksPut(cl, own, object{}); f != nil {
+			return f
+		}
+	}
 	e.assign(cl.nodeGroup, cl.who, "Contributor")
 	var subnets []arm.ID
 	own := false
@@ -329,6 +334,11 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	} else {
 		identity["principalId"], identity["tenantId"] = cl.who.ObjectID, cl.who.Tenant
 	}
+	if own := e.store.get(cl.ingressIdentity()); own != nil && hasIngressAddon(doc) {
+		objectAt(properties, "addonProfiles", "ingressApplicationGateway")["identity"] = object{
+			"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
+		}
+	}
 	properties["servicePrincipalProfile"] = object{"clientId": "msi"}
 	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil && properties["identityProfile"] == nil { // or one that was brought
 		properties["identityProfile"] = object{"kubeletidentity": object{
@@ -340,6 +350,16 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 // kubeletIdentity is the identity that AKS makes for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
+}
+
+// ingressIdentity is the identity that AKS makes for the Application Gateway's add-on
+// (application-gateway-kubernetes-ingress#1616). It gets no role here: az assigns the roles that it needs.
+func (cl *cluster) ingressIdentity() arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, "ingressapplicationgateway-"+cl.id.Name())
+}
+
+func hasIngressAddon(body object) bool {
+	return objectAt(body, "properties", "addonProfiles", "ingressApplicationGateway")["enabled"] == true
 }
 
 // clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes its cloud provider

@@ -24,7 +24,8 @@ import (
 //   - of both: at once when its cause may be gone, because the resource has another ETag, other
 //     changes are planned, or lift was called; the waits begin again then.
 //
-// What Azure does not find is not refused: the next plan finds out whether it is there.
+// What Azure does not find is not refused: the next plan finds out whether it is there. Nor is what
+// others kept writing meanwhile (412).
 type refusal struct {
 	outcomes []plan.Outcome
 	findings []finding.Finding
@@ -85,7 +86,8 @@ func (r *refusal) next(
 	err error, outcomes []plan.Outcome, findings []finding.Finding, now arm.Document,
 ) *refusal {
 	var fault *azure.Error
-	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound {
+	if !errors.As(err, &fault) || fault.Transient() || fault.Status == http.StatusNotFound ||
+		fault.Status == http.StatusPreconditionFailed {
 		return nil
 	}
 	if len(findings) == 0 {

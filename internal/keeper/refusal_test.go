@@ -200,3 +200,30 @@ func TestEventLiftsRefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedMeanwhileIsNotRefused: a write of a lost association is answered with 412 until it is given
+// up, as where somebody else writes the network all the time. The next check writes it again.
+func TestChangedMeanwhileIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		const interval = 10 * time.Second
+		k := w.run(interval, w.demoConfig())
+		k.since(time.Minute)
+		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Status: 412,
+			Code: "PreconditionFailed", Count: 8}) // all attempts of one write
+		w.strip(w.demo.NodeSubnet)
+		givenUp := func(r Round) bool {
+			return len(r.Changes) > 0 && r.Changes[0].State == plan.Failed
+		}
+		for begin := time.Now(); !slices.ContainsFunc(k.parts(time.Second), givenUp); {
+			if time.Since(begin) > 5*time.Minute {
+				t.Fatal("no write was given up")
+			}
+		}
+		const write = 4 * time.Second // of Azure's operation itself
+		k.since(interval + 2*time.Second + write)
+		if w.tableOf(w.demo.NodeSubnet) == "" {
+			t.Error("the table was not put back by the next check")
+		}
+	})
+}
