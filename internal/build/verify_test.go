@@ -128,6 +128,13 @@ func (p *plant) subnet(id arm.ID) doc {
 
 func (p *plant) verify() Verification {
 	p.t.Helper()
+	c := p.read()
+	return Verify(c, diagnose.Check(c))
+}
+
+// read is what a diagnosis looks at.
+func (p *plant) read() diagnose.Case {
+	p.t.Helper()
 	s := inventory.NewSnapshot()
 	s.Taken = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	s.Listed = []arm.ID{"/subscriptions/11111111-1111-1111-1111-111111111111"}
@@ -148,9 +155,12 @@ func (p *plant) verify() Verification {
 	all := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Roles: []string{"Network Contributor"}}
 	s.Rights[plantWho] = map[string]inventory.Rights{plantSubnet.Key(): all, plantTable.Key(): all}
 	s.Own[plantTarget.Key()] = all
+	known := s.Learn(plantCluster)
+	known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{plantTable}
 	p.change(s)
-	c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{plantCluster}, Configs: []v1alpha1.ClusterRoutes{p.config}, Proposed: p.proposed}
-	return Verify(c, diagnose.Check(c))
+	return diagnose.Case{
+		Snapshot: s, Clusters: []arm.ID{plantCluster}, Configs: []v1alpha1.ClusterRoutes{p.config}, Proposed: p.proposed,
+	}
 }
 
 // other returns the claims that are not right, as topic: state: detail.
@@ -220,6 +230,8 @@ func TestNearMisses(t *testing.T) {
 		}, []string{"nodes: wrong: 1 node is not Ready"}, []finding.Code{finding.NodeNotReady}},
 		"the cluster is changing": {func(p *plant) { p.docs[plantCluster]["provisioningState"] = "Upgrading" },
 			[]string{"nodes: not-checked: the cluster's provisioning state is Upgrading"}, nil},
+		"a stripped node subnet": {func(p *plant) { delete(p.subnet(plantSubnet), "routeTable") },
+			[]string{"association: wrong: node subnet vnet/nodes has lost", "paths: wrong: "}, []finding.Code{finding.AssociationLost}},
 		"no route of a node": {func(p *plant) {
 			p.docs[plantTable]["routes"] = podRoutes()[:1]
 			p.docs[plantTarget]["routes"] = podRoutes()[:1]
@@ -231,6 +243,11 @@ func TestNearMisses(t *testing.T) {
 			"egress: not-checked: shop-rt was not read: AuthorizationFailed", "other: not-checked: "}, nil},
 		"roles not read": {func(p *plant) { p.change = func(s *inventory.Snapshot) { clear(s.Rights) } },
 			[]string{"roles: not-checked: the role assignments were not read", "roles: not-checked: "}, nil},
+		"roles not read in full": {func(p *plant) {
+			p.change = func(s *inventory.Snapshot) {
+				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
+			}
+		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"}, nil},
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) { s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{} }
 		}, []string{"roles: wrong: the identity of cluster shop may not do"}, []finding.Code{finding.IdentityLacks}},
@@ -244,6 +261,10 @@ func TestNearMisses(t *testing.T) {
 			[]string{"egress: wrong: the nodes of shop"}, []finding.Code{finding.EgressRouteMissing}},
 		"egress dropped": {func(p *plant) { egress(p, "None", "") },
 			[]string{"egress: wrong: route egress"}, []finding.Code{finding.EgressDropped}},
+		"egress dropped, as meant": {func(p *plant) {
+			egress(p, "None", "")
+			profile(p)["outboundType"] = "none"
+		}, nil, nil},
 		"a NAT gateway that is not seen": {func(p *plant) { profile(p)["outboundType"] = "managedNATGateway" },
 			[]string{"egress: not-checked: outboundType managedNATGateway, and the subnet shows no NAT gateway"}, nil},
 		"no gateway": {func(p *plant) {
@@ -283,6 +304,47 @@ func TestNearMisses(t *testing.T) {
 				t.Errorf("findings %q, want %q", codes, tt.codes)
 			}
 		})
+	}
+}
+
+// TestCountsAlone: a claim is not right where its own counts speak against it, whatever findings there are.
+func TestCountsAlone(t *testing.T) {
+	for topic, change := range map[string]func(*plant){
+		topicPods:       func(p *plant) { p.pod("lost", 1, false, "10.244.0.9") },
+		topicNodeSubnet: func(p *plant) { p.pod("agent", 1, true, "10.77.0.9") },
+		topicNodes: func(p *plant) {
+			p.docs[plantCluster]["agentPoolProfiles"].(docs)[0].(doc)["count"] = 3
+		},
+		topicAssociation: func(p *plant) { delete(p.subnet(plantSubnet), "routeTable") },
+		topicRoutes:      func(p *plant) { p.docs[plantTable]["routes"] = podRoutes()[:1] },
+		topicTarget:      func(p *plant) { p.docs[plantTarget]["routes"] = podRoutes()[:1] },
+		topicEgress:      func(p *plant) { p.docs[plantCluster]["networkProfile"].(doc)["outboundType"] = "userDefinedRouting" },
+		topicAddresses: func(p *plant) {
+			p.subnet(plantSubnet)["addressPrefix"] = "10.42.1.0/29" // three addresses
+			p.pod("agent", 1, true, "10.42.1.6")
+		},
+		topicRoom: func(p *plant) { p.subnet(plantSubnet)["addressPrefix"] = "10.42.1.0/30" },
+	} {
+		t.Run(topic, func(t *testing.T) {
+			p := newPlant(t)
+			change(p)
+			for _, c := range Verify(p.read(), nil).Claims {
+				if c.Topic == topic && c.State != ClaimRight {
+					return
+				}
+			}
+			t.Errorf("%s is right", topic)
+		})
+	}
+	lost := newPlant(t)
+	delete(lost.subnet(plantSubnet), "routeTable")
+	if lines := other(Verify(lost.read(), nil)); !slices.Contains(lines, "association: wrong: it has none, expected shop-rt") {
+		t.Errorf("%q", lines)
+	}
+	outside := newPlant(t)
+	outside.pod("lost", 1, false, "10.99.0.9")
+	if lines := other(Verify(outside.read(), nil)); len(lines) != 1 || lines[0] != "pods: wrong: 2 pods in the pod CIDRs of their nodes; 1 elsewhere" {
+		t.Errorf("%q", lines)
 	}
 }
 

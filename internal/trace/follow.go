@@ -124,13 +124,13 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		case len(subnets) == 1:
 			subnet = subnets[0]
 		default:
-			if c := j.clusterOfPod(a, false); c != nil {
+			if c := j.clusterOfPod(a, from.Cluster, false); c != nil {
 				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but which node has it is not known", a, c.ID.Name()))
 			}
 			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor a pod with a route", a))
 		}
 	}
-	if c := j.clusterOfPod(to, true); c != nil {
+	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil {
 		switch learns := j.learnsOverlay(a, subnet, c); {
 		case learns == yes:
 			return ended(j.throughOverlay(a, subnet, c))

@@ -90,10 +90,15 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	return nodes
 }
 
-// clusterOfPod is a cluster with an address in its pod CIDRs, or nil; the overlay's only where that is asked for.
-func (t *Tracer) clusterOfPod(a netip.Addr, overlay bool) *inventory.Cluster {
+// clusterOfPod is the cluster with an address in its pod CIDRs, or nil; overlays only where that is
+// asked for. Clusters can have the same pod CIDR, so where the pod's cluster is known, no other counts.
+func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
-		if c := t.s.Clusters[key]; (c.Overlay() || c.Kubenet() && !overlay) && contains(c.PodCIDRs, a) {
+		c := t.s.Clusters[key]
+		if known != "" && !known.Equal(c.ID) {
+			continue
+		}
+		if (c.Overlay() || c.Kubenet() && !overlay) && contains(c.PodCIDRs, a) {
 			return c
 		}
 	}
