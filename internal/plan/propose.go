@@ -64,6 +64,11 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	return p
 }
 
+// Enforces reports whether its config has a keeper put associations back, and not only report them.
+func (p Proposal) Enforces() bool {
+	return p.Skip == "" && p.Config.Spec.Guard.Mode == v1alpha1.GuardEnforce
+}
+
 // Observing is the proposal with a config that changes nothing, until a person promotes it.
 func (p Proposal) Observing() Proposal {
 	p.Config = Observing([]v1alpha1.ClusterRoutes{p.Config})[0]

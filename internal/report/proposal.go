@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -13,11 +14,15 @@ import (
 // not be looked at, a line each.
 func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", from)
-	b.WriteString(`# Everything in it is on Observe: "routekeeper sync" and "routekeeper run" show and record what they
+	if !slices.ContainsFunc(proposals, plan.Proposal.Enforces) {
+		fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", from)
+		b.WriteString(`# Everything in it is on Observe: "routekeeper sync" and "routekeeper run" show and record what they
 # would do, and change nothing. Read it, correct it, and go on when you agree with what you see:
 #   routekeeper promote NAME -f routes.yaml
 `)
+	} else {
+		fmt.Fprintf(&b, "# ClusterRoutes for %s. It enforces: routekeeper run -f FILE keeps it in sync.\n", from)
+	}
 	for _, line := range unseen {
 		fmt.Fprintf(&b, "# NOTE: not seen, so there may be more targets: %s\n", plain(line))
 	}
