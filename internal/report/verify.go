@@ -38,8 +38,8 @@ func claimsSentence(claims []build.Claim) string {
 	if counts[build.ClaimRight] == len(claims) && len(claims) > 0 {
 		return fmt.Sprintf("all %s are right", Count(len(claims), "claim"))
 	}
-	return fmt.Sprintf("of %s %d are right, %d wrong, %d not checked", Count(len(claims), "claim"),
-		counts[build.ClaimRight], counts[build.ClaimWrong], counts[build.ClaimUnchecked])
+	return fmt.Sprintf("%d of %s are right, %d wrong, %d not checked", counts[build.ClaimRight],
+		Count(len(claims), "claim"), counts[build.ClaimWrong], counts[build.ClaimUnchecked])
 }
 
 // Write writes it in the given format.
@@ -92,7 +92,7 @@ func claimRows(claims []build.Claim, style Style) [][]string {
 	}
 	rows := make([][]string, len(claims))
 	for i, c := range claims {
-		rows[i] = []string{paint[c.State](claimStates[c.State]), c.Claim, c.Detail}
+		rows[i] = []string{paint[c.State](claimStates[c.State]), plain(c.Claim), plain(c.Detail)}
 	}
 	return rows
 }
@@ -108,8 +108,8 @@ func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 	return parts
 }
 
-// whatIsRight is the end of a diagnosis: of one cluster what is right and what was not checked, of several
-// how many claims are. What is wrong stands above it, unless no finding says so.
+// whatIsRight is the end of a diagnosis: of one cluster what is right and what was not checked, of
+// several how many claims are. What is wrong stands above it, unless no finding says so.
 func whatIsRight(claims []build.Claim, style Style) string {
 	parts := byCluster(claims)
 	var b strings.Builder
@@ -125,7 +125,7 @@ func whatIsRight(claims []build.Claim, style Style) string {
 		var rows [][]string
 		for _, c := range claims {
 			if in(c) {
-				rows = append(rows, []string{"  " + c.Claim, c.Detail})
+				rows = append(rows, []string{"  " + plain(c.Claim), plain(c.Detail)})
 			}
 		}
 		if len(rows) > 0 {

@@ -34,7 +34,7 @@ func TestWhatIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"  a: of 4 claims 1 are right, 2 wrong, 1 not checked (routekeeper cluster verify a)\n",
+		"  a: 1 of 4 claims are right, 2 wrong, 1 not checked (routekeeper cluster verify a)\n",
 		"  b: all 1 claim are right (routekeeper cluster verify b)\n",
 	} {
 		if !strings.Contains(b.String(), line) {
