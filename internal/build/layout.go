@@ -149,7 +149,7 @@ func (c *Cluster) fits() error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many: %s", n.nodes, n.surge, n.tooMuch)
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s", n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes) < n.nodeAddresses:
 		return wrong(fieldNodes, "%s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
 			c.Nodes, capacity.Usable(c.Nodes), n.nodes, n.surge, n.nodeAddresses, n.nodeBits)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -139,7 +140,11 @@ func parse(f File, take func(*document) error) error {
 func parseOne(file string, line int, text string) (*document, error) {
 	d := &document{file: file, line: line}
 	text = strings.ReplaceAll(text, "\r\n", "\n") // the library counts the lines of others wrongly
-	tree, err := parser.ParseBytes([]byte(text), 0)
+	tokens := lexer.Tokenize(text)
+	if err := d.checkDepth(tokens); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, d.yamlError(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // decode reads the document into a struct. It refuses another kind first, so that the mistake is
@@ -25,6 +26,32 @@ func (d *document) decode(kind string, into any) error {
 	}
 	if err := yaml.NodeToValue(d.body, into, yaml.Strict()); err != nil {
 		return d.yamlError(err)
+	}
+	return nil
+}
+
+// deepest is how deep values can be nested; documents need six. The time that the YAML library takes
+// grows with the square of it: a minute for a small file of brackets.
+const deepest = 32
+
+func (d *document) checkDepth(tokens token.Tokens) error {
+	brackets, dashes, line := 0, 0, 0 // dashes of one line
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			dashes, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType:
+			dashes++
+		}
+		if brackets+dashes > deepest {
+			return &Error{File: d.file, Line: d.line + line, Column: t.Position.Column,
+				Problem: fmt.Sprintf("values are nested more than %d deep", deepest)}
+		}
 	}
 	return nil
 }
