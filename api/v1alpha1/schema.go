@@ -6,3 +6,8 @@ import _ "embed"
 //
 //go:embed clusterroutes.schema.json
 var Schema []byte
+
+// ClusterSchema is the JSON Schema of Cluster.
+//
+//go:embed cluster.schema.json
+var ClusterSchema []byte

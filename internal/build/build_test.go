@@ -117,8 +117,8 @@ func TestLayout(t *testing.T) {
 		}
 		c, err := c.Complete()
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "--") {
-				t.Fatalf("names no option: %v", err)
+			if e, is := err.(*Error); !is || e.Field == "" {
+				t.Fatalf("names no field: %v", err)
 			}
 			return
 		}

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -81,12 +80,12 @@ var (
 // mostGateway is how many instances an Application Gateway v2 can have (application-gateway-autoscaling).
 const mostGateway = 125
 
-// Complete fills in what is not said, and refuses what cannot be built. The error names the option.
+// Complete fills in what is not said, and refuses what cannot be built. The error is an *Error.
 func (c Cluster) Complete() (Cluster, error) {
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
 	}
-	for _, check := range []func() error{c.checkNames, c.checkPools, c.checkOptions} {
+	for _, check := range []func() error{c.checkNames, c.checkPlace, c.checkPools, c.checkOptions} {
 		if err := check(); err != nil {
 			return c, err
 		}
@@ -100,69 +99,86 @@ func (c Cluster) Complete() (Cluster, error) {
 func (c *Cluster) checkNames() error {
 	switch {
 	case !nameShape.MatchString(c.Name):
-		return fmt.Errorf("%q is no name for a cluster, expected up to 30 lower-case letters, digits and hyphens", c.Name)
-	case uuid.Validate(c.Subscription) != nil:
-		return fmt.Errorf("--subscription: %q is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", c.Subscription)
+		return wrong("name", "%q is no name for a cluster, expected up to 30 lower-case letters, "+
+			"digits and hyphens", c.Name)
+	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil: // no braces, no urn:uuid:
+		return wrong("subscription", "%q is no subscription ID, expected one such as "+
+			"11111111-1111-1111-1111-111111111111", c.Subscription)
 	case !groupShape.MatchString(c.Group):
-		return fmt.Errorf("--resource-group: %q is no name of a resource group", c.Group)
-	case !locationShape.MatchString(c.Location):
-		return fmt.Errorf("--location: %q is no location, expected one such as westeurope", c.Location)
-	case c.Version != "" && !versionShape.MatchString(c.Version):
-		return fmt.Errorf("--kubernetes-version: %q is no version, expected one such as 1.33", c.Version)
+		return wrong("resourceGroup", "%q is no name of a resource group", c.Group)
 	}
-	_, err := capacity.ParsePlugin(string(c.Blueprint))
-	if err != nil {
-		return fmt.Errorf("--blueprint: %w", err)
+	return nil
+}
+
+func (c *Cluster) checkPlace() error {
+	switch {
+	case !locationShape.MatchString(c.Location):
+		return wrong("location", "%q is no location, expected one such as westeurope", c.Location)
+	case c.Version != "" && !versionShape.MatchString(c.Version):
+		return wrong("kubernetesVersion", "%q is no version, expected one such as 1.33", c.Version)
+	}
+	if _, err := capacity.ParsePlugin(string(c.Blueprint)); err != nil {
+		return wrong("blueprint", "%v", err)
 	}
 	return nil
 }
 
 func (c *Cluster) checkPools() error {
 	if len(c.Pools) == 0 {
-		return errors.New("--pool: no pool, expected at least one")
+		return wrong("pools", "no pool, expected at least one")
 	}
 	for i := range c.Pools {
 		p := &c.Pools[i]
 		if p.MaxPods == 0 {
 			p.MaxPods = c.Blueprint.DefaultMaxPods()
 		}
-		fault := ""
-		switch {
-		case !poolShape.MatchString(p.Name):
-			fault = "a pool's name has up to 12 lower-case letters and digits"
-		case !sizeShape.MatchString(p.VMSize):
-			fault = fmt.Sprintf("%q is no VM size, expected one such as Standard_D4s_v5", p.VMSize)
-		case p.Count < 1 || p.Count > 1000:
-			fault = fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
-		case p.Most > 0 && (p.Least < 1 || p.Least > p.Count || p.Most < p.Count || p.Most > 1000):
-			fault = fmt.Sprintf("autoscaling from %d to %d with %d nodes, expected min <= count <= max", p.Least, p.Most, p.Count)
-		case p.Most == 0 && p.Least > 0:
-			fault = "a min without a max, expected both"
-		case p.MaxPods < capacity.LeastMaxPods || p.MaxPods > capacity.MostMaxPods:
-			fault = fmt.Sprintf("maxPods %d, expected %d to %d", p.MaxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
-		case slices.ContainsFunc(c.Pools[:i], func(o Pool) bool { return o.Name == p.Name }):
-			fault = "two pools have this name"
-		case slices.ContainsFunc(p.Zones, func(z string) bool { return z != "1" && z != "2" && z != "3" }):
-			fault = fmt.Sprintf("zones %s, expected some of 1, 2 and 3", strings.Join(p.Zones, " "))
-		}
-		if fault != "" {
-			return fmt.Errorf("--pool: %q: %s", p.Name, fault)
+		if field, fault := p.check(c.Pools[:i]); fault != "" {
+			return wrong(poolField(i, field), "pool %q: %s", p.Name, fault)
 		}
 	}
 	return nil
 }
 
+// check says what is wrong with which field of a pool; before are the pools before it.
+func (p Pool) check(before []Pool) (field, fault string) {
+	same := func(o Pool) bool { return o.Name == p.Name }
+	unknown := func(z string) bool { return z != "1" && z != "2" && z != "3" }
+	switch {
+	case !poolShape.MatchString(p.Name):
+		return "name", "a pool's name has up to 12 lower-case letters and digits"
+	case slices.ContainsFunc(before, same):
+		return "name", "two pools have this name"
+	case !sizeShape.MatchString(p.VMSize):
+		return "vmSize", fmt.Sprintf("%q is no VM size, expected one such as Standard_D4s_v5", p.VMSize)
+	case p.Count < 1 || p.Count > 1000:
+		return "count", fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
+	case p.Most == 0 && p.Least != 0:
+		return "minCount", "a min without a max, expected both"
+	case p.Most != 0 && (p.Least < 1 || p.Least > p.Count || p.Most < p.Count || p.Most > 1000):
+		return "maxCount", fmt.Sprintf("autoscaling from %d to %d with %d nodes, expected "+
+			"1 <= min <= count <= max <= 1000", p.Least, p.Most, p.Count)
+	case p.MaxPods < capacity.LeastMaxPods || p.MaxPods > capacity.MostMaxPods:
+		return "maxPods", fmt.Sprintf("maxPods %d, expected %d to %d", p.MaxPods,
+			capacity.LeastMaxPods, capacity.MostMaxPods)
+	case slices.ContainsFunc(p.Zones, unknown):
+		return "zones", fmt.Sprintf("zones %s, expected some of 1, 2 and 3", strings.Join(p.Zones, " "))
+	}
+	return "", ""
+}
+
 func (c *Cluster) checkOptions() error {
-	cilium := c.NetworkPolicy == "cilium"
+	const policy Field = "networkPolicy"
+	cilium, g := c.NetworkPolicy == "cilium", c.ApplicationGateway
 	switch {
 	case !slices.Contains([]string{"", "azure", "calico", "cilium"}, c.NetworkPolicy):
-		return fmt.Errorf("--network-policy: unknown engine %q, expected azure, calico or cilium", c.NetworkPolicy)
+		return wrong(policy, "unknown engine %q, expected azure, calico or cilium", c.NetworkPolicy)
 	case c.Blueprint == capacity.Kubenet && (c.NetworkPolicy == "azure" || cilium):
-		return fmt.Errorf("--network-policy: kubenet has no %s, expected calico", c.NetworkPolicy)
+		return wrong(policy, "kubenet has no %s, expected calico", c.NetworkPolicy)
 	case cilium && c.Blueprint == capacity.NodeSubnet:
-		return errors.New("--network-policy: cilium needs overlay or a pod subnet")
-	case c.ApplicationGateway != nil && (c.ApplicationGateway.Least < 0 || c.ApplicationGateway.Most < max(1, c.ApplicationGateway.Least) || c.ApplicationGateway.Most > mostGateway):
-		return fmt.Errorf("--gateway-capacity: %d to %d, expected 0 <= min <= max <= %d", c.ApplicationGateway.Least, c.ApplicationGateway.Most, mostGateway)
+		return wrong(policy, "cilium needs overlay or a pod subnet")
+	case g != nil && (g.Least < 0 || g.Most < max(1, g.Least) || g.Most > mostGateway):
+		return wrong("applicationGateway.maxCapacity", "%d to %d, expected 0 <= min <= max <= %d",
+			g.Least, g.Most, mostGateway)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"fmt"
 	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -34,24 +33,24 @@ func (c *Cluster) lay() error {
 		prefix *netip.Prefix
 		wanted bool
 		bits   int
-		option string
+		field  Field
 	}{
-		{&c.Nodes, true, min(usualNodeBits, need.nodeBits), "--node-subnet"},
-		{&c.Pods, c.HasPodSubnet(), need.podBits, "--pod-subnet"},
-		{&c.Gateway, c.ApplicationGateway != nil, usualGatewayBits, "--gateway-subnet"},
+		{&c.Nodes, true, min(usualNodeBits, need.nodeBits), fieldNodes},
+		{&c.Pods, c.HasPodSubnet(), need.podBits, fieldPods},
+		{&c.Gateway, c.ApplicationGateway != nil, usualGatewayBits, fieldGateway},
 	} {
 		switch {
 		case !s.wanted && s.prefix.IsValid():
-			return fmt.Errorf("%s: the blueprint %s has no such subnet", s.option, c.Blueprint)
+			return wrong(s.field, "the blueprint %s has no such subnet", c.Blueprint)
 		case !s.wanted:
 		case !s.prefix.IsValid():
 			p, found := first(free, s.bits)
 			if !found {
-				return fmt.Errorf("--address-space: %s has no /%d left for %s", list(c.Space), s.bits, s.option)
+				return wrong(fieldSpace, "%s has no /%d left for %s", list(c.Space), s.bits, s.field)
 			}
 			*s.prefix, free = p, without(free, p)
 		case !within(c.Space, *s.prefix):
-			return fmt.Errorf("%s: %s is not in the address space %s", s.option, *s.prefix, list(c.Space))
+			return wrong(s.field, "%s is not in the address space %s", *s.prefix, list(c.Space))
 		}
 	}
 	if err := c.layOutside(need); err != nil {
@@ -66,7 +65,7 @@ func (c *Cluster) layOutside(need needs) error {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
 		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(), min(usualPodCIDR.Bits(), need.podCIDRBits)).Masked()
 	case !c.hasPodCIDR() && c.PodCIDR.IsValid():
-		return fmt.Errorf("--pod-cidr: pods of the blueprint %s have addresses of a subnet, expected none", c.Blueprint)
+		return wrong(fieldPodCIDR, "pods of the blueprint %s have addresses of a subnet, expected none", c.Blueprint)
 	}
 	if c.Services.IsValid() {
 		return nil
@@ -77,38 +76,40 @@ func (c *Cluster) layOutside(need needs) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("--service-cidr: %s overlap the address space or the pod CIDR, expected another", list(usualServices))
+	return wrong(fieldServices, "%s overlap the address space or the pod CIDR, expected another", list(usualServices))
 }
 
 func (c *Cluster) overlaps() error {
 	type named struct {
-		option string
+		field  Field
 		prefix netip.Prefix
 	}
-	all := []named{{"--node-subnet", c.Nodes}, {"--pod-subnet", c.Pods}, {"--gateway-subnet", c.Gateway}, {"--pod-cidr", c.PodCIDR}, {"--service-cidr", c.Services}}
+	all := []named{{fieldNodes, c.Nodes}, {fieldPods, c.Pods}, {fieldGateway, c.Gateway},
+		{fieldPodCIDR, c.PodCIDR}, {fieldServices, c.Services}}
 	for i, a := range all {
 		if !a.prefix.IsValid() {
 			continue
 		}
 		if !a.prefix.Addr().Is4() || a.prefix != a.prefix.Masked() || a.prefix.Bits() < 8 {
-			return fmt.Errorf("%s: %s, expected an IPv4 prefix of /8 or longer, without bits behind its mask", a.option, a.prefix)
+			return wrong(a.field, "%s, expected an IPv4 prefix of /8 or longer, without bits behind its mask",
+				a.prefix)
 		}
 		for _, b := range all[:i] {
 			if b.prefix.IsValid() && b.prefix.Overlaps(a.prefix) {
-				return fmt.Errorf("%s: %s overlaps %s %s", a.option, a.prefix, b.option, b.prefix)
+				return wrong(a.field, "%s overlaps %s %s", a.prefix, b.field, b.prefix)
 			}
 		}
 	}
 	for _, outside := range all[3:] {
 		if outside.prefix.IsValid() && overlap(c.Space, outside.prefix) {
-			return fmt.Errorf("%s: %s overlaps the address space %s", outside.option, outside.prefix, list(c.Space))
+			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix, list(c.Space))
 		}
 		if c.Egress.IsValid() && outside.prefix.IsValid() && outside.prefix.Contains(c.Egress) {
-			return fmt.Errorf("--egress: a firewall cannot be at %s, which is in %s %s", c.Egress, outside.option, outside.prefix)
+			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s", c.Egress, outside.field, outside.prefix)
 		}
 	}
 	if c.Egress.IsValid() && (!c.Egress.Is4() || c.Nodes.Contains(c.Egress)) {
-		return fmt.Errorf("--egress: a firewall cannot be at %s, expected an IPv4 address outside of the node subnet", c.Egress)
+		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside of the node subnet", c.Egress)
 	}
 	return nil
 }
@@ -148,22 +149,33 @@ func (c *Cluster) fits() error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return fmt.Errorf("--pool: %d nodes and %d more during an upgrade are too many: %s", n.nodes, n.surge, n.tooMuch)
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s", n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes) < n.nodeAddresses:
-		return fmt.Errorf("--node-subnet: %s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
+		return wrong(fieldNodes, "%s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
 			c.Nodes, capacity.Usable(c.Nodes), n.nodes, n.surge, n.nodeAddresses, n.nodeBits)
 	case c.HasPodSubnet() && capacity.Usable(c.Pods) < n.podAddresses:
-		return fmt.Errorf("--pod-subnet: %s has %d addresses; full nodes take %d, expected /%d or wider", c.Pods, capacity.Usable(c.Pods), n.podAddresses, n.podBits)
+		return wrong(fieldPods, "%s has %d addresses; full nodes take %d, expected /%d or wider", c.Pods, capacity.Usable(c.Pods), n.podAddresses, n.podBits)
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
-		return fmt.Errorf("--pod-cidr: %s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
+		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
 			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+c.ownRoutes() > routeLimit:
-		return fmt.Errorf("--pool: %d nodes and %d more during an upgrade need a route each; a route table holds %d", n.nodes, n.surge, routeLimit)
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a route table holds %d", n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil && capacity.Usable(c.Gateway) < c.ApplicationGateway.Most+1:
-		return fmt.Errorf("--gateway-subnet: %s has %d addresses; %d instances and a private frontend take %d",
+		return wrong(fieldGateway, "%s has %d addresses; %d instances and a private frontend take %d",
 			c.Gateway, capacity.Usable(c.Gateway), c.ApplicationGateway.Most, c.ApplicationGateway.Most+1)
 	}
 	return nil
+}
+
+// mostNodes is the field that says how many nodes there can be.
+func (c *Cluster) mostNodes() Field {
+	switch {
+	case len(c.Pools) > 1:
+		return "pools"
+	case c.Pools[0].Most > 0:
+		return poolField(0, "maxCount")
+	}
+	return poolField(0, "count")
 }
 
 // routeLimit is how many routes a route table holds (azure-subscription-service-limits).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -25,25 +24,20 @@ import (
 )
 
 type createOptions struct {
-	cluster   build.Cluster
-	blueprint string
-	spaces    []string
-	prefixes  map[string]*string // by flag
-	egress    string
-	first     build.Pool
-	zones     []string
-	pools     []string
-	gateway   bool
-	limits    build.Gateway
+	source  clusterSource
+	first   v1alpha1.Pool
+	pools   []string
+	gateway bool
+	limits  v1alpha1.ApplicationGateway
 
 	kubeconfig, config string
 	adopt, yes, dryRun bool
 }
 
 func (a *app) newClusterCreate() *cobra.Command {
-	o := createOptions{prefixes: map[string]*string{}}
+	o := createOptions{limits: v1alpha1.ApplicationGateway{MinCapacity: new(int)}}
 	cmd := &cobra.Command{
-		Use:   "create NAME --blueprint B --subscription ID --location L [--yes]",
+		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
 		Short: "Build a cluster with its network, and keep its routes",
 		Long: `Builds an AKS cluster with a network of its own: resource group, route tables,
 network and subnets, identity, role, role assignments, Application Gateway and
@@ -63,67 +57,65 @@ Blueprints:
   pod-subnet         pods in a subnet of their own
   pod-subnet-static  the same, in blocks of 16 for each node
 
+With -f a file describes the cluster in place of NAME and the flags that do, as
+a document of kind Cluster (routekeeper schema --kind Cluster).
+
 Exit code 0: built, or there already; 1: an error; 2: with --dry-run there is
 something to do, or the answer was no.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
     --subscription <id> --location westeurope
   routekeeper cluster create shop --blueprint pod-subnet --dry-run \
     --subscription <id> --location westeurope --address-space 10.240.0.0/12 \
-    --pod-subnet 10.242.0.0/16 --node-subnet 10.243.0.0/16`,
-		Args: oneCluster,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.cluster.Name = args[0]
+    --pod-subnet 10.242.0.0/16 --node-subnet 10.243.0.0/16
+  routekeeper cluster create -f cluster.yaml --yes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterCreate(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	c := &o.cluster
-	f.StringVar(&o.blueprint, "blueprint", "", "how pods get addresses: "+plugins())
+	c := &o.source.described.Spec
+	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.Group, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
 	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
-	f.StringVar(&c.Version, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
-	f.StringArrayVar(&o.spaces, "address-space", nil, "address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
-	for flag, usage := range map[string]string{
-		"node-subnet": "node subnet (`CIDR`; default laid out)", "pod-subnet": "pod subnet (`CIDR`; default laid out)",
-		"gateway-subnet": "Application Gateway's subnet (`CIDR`; default laid out)",
-		"pod-cidr":       "pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)",
-		"service-cidr":   "service addresses (`CIDR`; default 10.0.0.0/16)",
-	} {
-		o.prefixes[flag] = f.String(flag, "", usage)
-	}
-	f.StringVar(&o.first.VMSize, "node-vm-size", "Standard_D4s_v5", "`size` of the system pool's nodes")
-	f.IntVar(&o.first.Count, "node-count", 3, "`number` of the system pool's nodes")
-	f.IntVar(&o.first.Least, "min-count", 0, "least `number` of nodes, for the autoscaler")
-	f.IntVar(&o.first.Most, "max-count", 0, "largest `number` of nodes, for the autoscaler")
+	f.StringVar(&c.KubernetesVersion, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
+	f.StringArrayVar(&c.AddressSpace, "address-space", nil,
+		"address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
+	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.GatewaySubnet, "gateway-subnet", "",
+		"Application Gateway's subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.PodCIDR, "pod-cidr", "",
+		"pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)")
+	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "service addresses (`CIDR`; default 10.0.0.0/16)")
+	f.StringVar(&o.first.VMSize, "node-vm-size", v1alpha1.DefaultVMSize,
+		"`size` of the system pool's nodes")
+	f.IntVar(&o.first.Count, "node-count", v1alpha1.DefaultNodes,
+		"`number` of the system pool's nodes")
+	f.IntVar(&o.first.MinCount, "min-count", 0, "least `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxCount, "max-count", 0, "largest `number` of nodes, for the autoscaler")
 	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default the blueprint's)")
-	f.StringSliceVar(&o.zones, "zones", nil, "availability zones of the system pool, such as 1,2,3")
-	f.StringArrayVar(&o.pools, "nodepool", nil, "further pool, such as `name=user,count=3,vm-size=Standard_D8s_v5,max-pods=50` (repeatable)")
+	f.StringSliceVar(&o.first.Zones, "zones", nil,
+		"availability zones of the system pool, such as 1,2,3")
+	f.StringArrayVar(&o.pools, "nodepool", nil, "further pool, such as "+
+		"`name=user,count=3,vm-size=Standard_D8s_v5,max-pods=50` (repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
-	f.StringVar(&o.egress, "egress", "", "`address` of a firewall for all that leaves the network")
+	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all that leaves the network")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
-	f.BoolVar(&o.gateway, "application-gateway", false, "build an Application Gateway, with AKS's add-on for it")
-	f.IntVar(&o.limits.Least, "gateway-min-capacity", 0, "least `number` of gateway instances")
-	f.IntVar(&o.limits.Most, "gateway-max-capacity", 10, "largest `number` of gateway instances")
+	f.BoolVar(&o.gateway, "application-gateway", false,
+		"build an Application Gateway, with AKS's add-on for it")
+	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "least `number` of gateway instances")
+	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
+		"largest `number` of gateway instances")
+	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
 	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
 	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
 	f.BoolVar(&o.yes, "yes", false, "do it without asking")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
-	for _, required := range []string{"blueprint", "subscription", "location"} {
-		_ = cmd.MarkFlagRequired(required)
-	}
 	_ = cmd.RegisterFlagCompletionFunc("blueprint", cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
-}
-
-// oneCluster wants the name of one cluster.
-func oneCluster(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("expected the name of one cluster")
-	}
-	return nil
 }
 
 func pluginNames() []string {
@@ -136,54 +128,30 @@ func pluginNames() []string {
 
 func plugins() string { return strings.Join(pluginNames(), ", ") }
 
-// read reads the options as a cluster.
-func (o createOptions) read() (build.Cluster, error) {
-	c := o.cluster
-	c.Blueprint = capacity.Plugin(o.blueprint)
-	c.Subscription = strings.ToLower(c.Subscription)
-	for _, text := range o.spaces {
-		p, err := netip.ParsePrefix(text)
-		if err != nil || p != p.Masked() || !p.Addr().Is4() {
-			return c, fmt.Errorf("--address-space: %q is no IPv4 prefix, expected one such as 10.224.0.0/16", text)
-		}
-		c.Space = append(c.Space, p)
-	}
-	for flag, field := range map[string]*netip.Prefix{
-		"node-subnet": &c.Nodes, "pod-subnet": &c.Pods, "gateway-subnet": &c.Gateway, "pod-cidr": &c.PodCIDR, "service-cidr": &c.Services,
-	} {
-		if text := *o.prefixes[flag]; text != "" {
-			p, err := netip.ParsePrefix(text)
+// readCluster reads the options, or the file, as a cluster.
+func (a *app) readCluster(o createOptions) (build.Cluster, error) {
+	s := &o.source
+	if len(s.files) == 0 {
+		o.first.Name = "system"
+		s.described.Spec.Pools = []v1alpha1.Pool{o.first}
+		for _, text := range o.pools {
+			p, err := readPool(text, o.first)
 			if err != nil {
-				return c, fmt.Errorf("--%s: %q is no prefix, expected one such as 10.224.0.0/20", flag, text)
+				return build.Cluster{}, fmt.Errorf("--nodepool %s: %w", text, err)
 			}
-			*field = p
+			s.described.Spec.Pools = append(s.described.Spec.Pools, p)
+		}
+		if o.gateway {
+			s.described.Spec.ApplicationGateway = &o.limits
 		}
 	}
-	if o.egress != "" {
-		var err error
-		if c.Egress, err = netip.ParseAddr(o.egress); err != nil {
-			return c, fmt.Errorf("--egress: %q is no address, expected one such as 10.1.0.4", o.egress)
-		}
-	}
-	if o.gateway {
-		c.ApplicationGateway = &o.limits
-	}
-	o.first.Name, o.first.Zones = "system", o.zones
-	c.Pools = []build.Pool{o.first}
-	for _, text := range o.pools {
-		p, err := readPool(text, o.first)
-		if err != nil {
-			return c, fmt.Errorf("--nodepool %s: %w", text, err)
-		}
-		c.Pools = append(c.Pools, p)
-	}
-	return c.Complete()
+	return a.readSource(s, build.Read)
 }
 
 // readPool reads a pool of the form name=user,count=3.
-func readPool(text string, first build.Pool) (build.Pool, error) {
-	p := build.Pool{VMSize: first.VMSize, Count: 1, MaxPods: first.MaxPods}
-	numbers := map[string]*int{"count": &p.Count, "min-count": &p.Least, "max-count": &p.Most, "max-pods": &p.MaxPods}
+func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
+	p := v1alpha1.Pool{VMSize: first.VMSize, Count: 1, MaxPods: first.MaxPods}
+	numbers := map[string]*int{"count": &p.Count, "min-count": &p.MinCount, "max-count": &p.MaxCount, "max-pods": &p.MaxPods}
 	for _, part := range strings.Split(text, ",") {
 		key, value, found := strings.Cut(part, "=")
 		number := numbers[key]
@@ -210,7 +178,7 @@ func readPool(text string, first build.Pool) (build.Pool, error) {
 }
 
 func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
-	c, err := o.read()
+	c, err := a.readCluster(o)
 	if err != nil {
 		return err
 	}

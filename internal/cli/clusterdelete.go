@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/build"
@@ -18,7 +17,7 @@ import (
 )
 
 type deleteOptions struct {
-	cluster     build.Cluster
+	source      clusterSource
 	clusterOnly bool
 	yes         string
 	dryRun      bool
@@ -27,7 +26,7 @@ type deleteOptions struct {
 func (a *app) newClusterDelete() *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
-		Use:   "delete NAME --subscription ID [--yes NAME]",
+		Use:   "delete {NAME --subscription ID | -f FILE} [--yes NAME]",
 		Short: "Delete a cluster with all that create made for it",
 		Long: `Deletes a cluster that cluster create has built: the cluster with all that AKS
 made for it, gateway, address, role assignments, role, identity, network, route
@@ -44,35 +43,32 @@ Exit code 0: deleted, or nothing is left; 1: an error; 2: with --dry-run there
 is something to delete, or the answer was another name.`,
 		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
   routekeeper cluster delete shop --subscription <id> --yes shop
-  routekeeper cluster delete shop --subscription <id> --cluster-only`,
-		Args: oneCluster,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.cluster.Name = args[0]
+  routekeeper cluster delete shop --subscription <id> --cluster-only
+  routekeeper cluster delete -f cluster.yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterDelete(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.cluster.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&o.cluster.Group, "resource-group", "g", "", "resource group (default NAME-rg)")
+	c := &o.source.described.Spec
+	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
+	a.clusterSource(cmd, &o.source, "subscription")
 	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete the cluster only, and keep network, identity and gateway")
 	f.StringVar(&o.yes, "yes", "", "do it without asking; `NAME` is the cluster's")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show it and delete nothing")
-	_ = cmd.MarkFlagRequired("subscription")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
 func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
-	c := o.cluster
-	switch {
-	case uuid.Validate(c.Subscription) != nil:
-		return fmt.Errorf("--subscription: %q is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", c.Subscription)
-	case o.yes != "" && o.yes != c.Name:
-		return fmt.Errorf("--yes: %q is not %q, the name of the cluster", o.yes, c.Name)
-	case c.Group == "":
-		c.Group = c.Name + "-rg"
+	c, err := a.readSource(&o.source, build.Named)
+	if err != nil {
+		return err
 	}
-	c.Subscription = strings.ToLower(c.Subscription)
+	if o.yes != "" && o.yes != c.Name {
+		return fmt.Errorf("--yes: %q is not %q, the name of the cluster", o.yes, c.Name)
+	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err

@@ -32,12 +32,12 @@ func CheckName(name string) error {
 	return nil
 }
 
-// check holds one document against the rules that need no other.
-func (d *document) check() error {
+// check holds one config against the rules that need no other.
+func (d *routes) check() error {
 	s := &d.spec.Spec
 	checks := []func() error{
-		func() error { return oneOf(d, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion) },
-		func() error { return oneOf(d, "kind", d.spec.Kind, v1alpha1.Kind) },
+		func() error { return oneOf(d.document, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion) },
+		func() error { return oneOf(d.document, "kind", d.spec.Kind, v1alpha1.Kind) },
 		func() error {
 			if err := CheckName(d.spec.Metadata.Name); err != nil {
 				return d.errorf("metadata.name", "%v", err)
@@ -49,7 +49,7 @@ func (d *document) check() error {
 			if s.Source == v1alpha1.SourceNodes {
 				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable")
 			}
-			return oneOf(d, "spec.source", s.Source, v1alpha1.SourceRouteTable, v1alpha1.SourceNodes)
+			return oneOf(d.document, "spec.source", s.Source, v1alpha1.SourceRouteTable, v1alpha1.SourceNodes)
 		},
 		func() error {
 			if s.RouteTableID == "" {
@@ -58,7 +58,7 @@ func (d *document) check() error {
 			return d.checkID("spec.routeTableID", &s.RouteTableID, arm.TypeRouteTable)
 		},
 		func() error {
-			return oneOf(d, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep, v1alpha1.RemovalPrune)
+			return oneOf(d.document, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep, v1alpha1.RemovalPrune)
 		},
 		d.checkPodCIDRs,
 		d.checkGuard,
@@ -107,7 +107,7 @@ func (d *document) checkID(field string, id *string, resourceType string) error 
 	return nil
 }
 
-func (d *document) checkPodCIDRs() error {
+func (d *routes) checkPodCIDRs() error {
 	var seen []netip.Prefix
 	for i, text := range d.spec.Spec.PodCIDRs {
 		field := fmt.Sprintf("spec.podCIDRs[%d]", i)
@@ -152,12 +152,12 @@ func CheckPodCIDR(p netip.Prefix) error {
 	return nil
 }
 
-func (d *document) checkGuard() error {
+func (d *routes) checkGuard() error {
 	g := d.spec.Spec.Guard
-	if err := oneOf(d, "spec.guard.mode", g.Mode, v1alpha1.GuardEnforce, v1alpha1.GuardObserve, v1alpha1.GuardOff); err != nil {
+	if err := oneOf(d.document, "spec.guard.mode", g.Mode, v1alpha1.GuardEnforce, v1alpha1.GuardObserve, v1alpha1.GuardOff); err != nil {
 		return err
 	}
-	if err := oneOf(d, "spec.guard.onOtherTable", g.OnOtherTable, v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
+	if err := oneOf(d.document, "spec.guard.onOtherTable", g.OnOtherTable, v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
 		return err
 	}
 	for i := range g.Subnets {
@@ -178,14 +178,14 @@ func (d *document) checkGuard() error {
 	return nil
 }
 
-func (d *document) checkOwnTargets() error {
+func (d *routes) checkOwnTargets() error {
 	for i := range d.spec.Spec.Targets {
 		t := &d.spec.Spec.Targets[i]
 		field := fmt.Sprintf("spec.targets[%d]", i)
 		if err := d.checkID(field+".routeTableID", &t.RouteTableID, arm.TypeRouteTable); err != nil {
 			return err
 		}
-		if err := oneOf(d, field+".policy", t.Policy, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
+		if err := oneOf(d.document, field+".policy", t.Policy, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
 			return err
 		}
 		if t.MaxRoutes < 1 || t.MaxRoutes > 1000 {
@@ -201,7 +201,7 @@ func (d *document) checkOwnTargets() error {
 }
 
 // checkBeside holds a document against the ones before it.
-func (d *document) checkBeside(before []*document) error {
+func (d *routes) checkBeside(before []*routes) error {
 	for _, other := range before {
 		if other.spec.Metadata.Name == d.spec.Metadata.Name {
 			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own", d.spec.Metadata.Name, other.where("metadata.name"))
@@ -223,7 +223,7 @@ func (d *document) checkBeside(before []*document) error {
 
 // checkTargets refuses a target that is some cluster's own table: its cloud provider owns it, and one foreign write makes
 // it fail for a while (cloud-provider-azure#11003).
-func checkTargets(docs []*document) error {
+func checkTargets(docs []*routes) error {
 	for _, d := range docs {
 		for i, t := range d.spec.Spec.Targets {
 			field := fmt.Sprintf("spec.targets[%d].routeTableID", i)

@@ -1,4 +1,4 @@
-// Package config reads ClusterRoutes from YAML text and refuses what cannot be meant, each time with one line that names
+// Package config reads ClusterRoutes and Clusters from YAML text and refuses what cannot be meant, each time with one line that names
 // the file, the line, the field and what was expected.
 //
 // It is pure: the text comes from the caller, and nothing is looked up in Azure. What only Azure can tell (a target that
@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -54,15 +55,20 @@ type document struct {
 	file string
 	line int // of its first line in the file, counted from 0
 	body ast.Node
+}
+
+// routes is a document that says ClusterRoutes.
+type routes struct {
+	*document
 	spec v1alpha1.ClusterRoutes
 }
 
 // Read reads all documents of all files, fills in the defaults and checks them, each alone and all together. The error
 // is the first mistake, an *Error.
 func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
-	var docs []*document
+	var docs []*routes
 	for _, f := range files {
-		found, err := parse(f)
+		found, err := readRoutes(f)
 		if err != nil {
 			return nil, err
 		}
@@ -88,44 +94,57 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 	return configs, nil
 }
 
-// parse splits a file into its documents and decodes each. The YAML library stops at an empty document and would drop
+// readRoutes reads the documents of a file, without defaults and checks.
+func readRoutes(f File) (docs []*routes, err error) {
+	err = parse(f, func(d *document) error {
+		r := &routes{document: d}
+		docs = append(docs, r)
+		return d.decode(v1alpha1.Kind, &r.spec)
+	})
+	return docs, err
+}
+
+// parse splits a file into its documents and hands over each, up to the first error. The YAML library stops at an empty document and would drop
 // what follows without a word, so the split is made here.
-func parse(f File) ([]*document, error) {
+func parse(f File, take func(*document) error) error {
 	if !utf8.Valid(f.Data) {
-		return nil, &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}
+		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}
 	}
 	text := strings.TrimPrefix(string(f.Data), "\ufeff")
-	var docs []*document
 	var lines []string
 	start := 0
 	flush := func(next int) error {
 		d, err := parseOne(f.Name, start, strings.Join(lines, ""))
-		if d != nil {
-			docs = append(docs, d)
-		}
 		lines, start = nil, next
-		return err
+		if err != nil || d == nil {
+			return err
+		}
+		return take(d)
 	}
 	n := 0
 	for line := range strings.Lines(text) {
 		rest, marker := strings.CutPrefix(line, "---")
 		if marker && strings.TrimLeft(rest, " \t\r\n") != rest || marker && rest == "" {
 			if err := flush(n); err != nil {
-				return nil, err
+				return err
 			}
 			line = "   " + rest // keeps the columns of what stands behind the marker
 		}
 		lines = append(lines, line)
 		n++
 	}
-	return docs, flush(n)
+	return flush(n)
 }
 
-// parseOne decodes one document; an empty one is nil.
+// parseOne parses one document; an empty one is nil.
 func parseOne(file string, line int, text string) (*document, error) {
 	d := &document{file: file, line: line}
 	text = strings.ReplaceAll(text, "\r\n", "\n") // the library counts the lines of others wrongly
-	tree, err := parser.ParseBytes([]byte(text), 0)
+	tokens := lexer.Tokenize(text)
+	if err := d.checkDepth(tokens); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, d.yamlError(err)
 	}
@@ -140,12 +159,6 @@ func parseOne(file string, line int, text string) (*document, error) {
 	}
 	if d.body == nil || d.body.Type() == ast.CommentType {
 		return nil, nil
-	}
-	if err := d.checkShape(); err != nil {
-		return nil, err
-	}
-	if err := yaml.NodeToValue(d.body, &d.spec, yaml.Strict()); err != nil {
-		return nil, d.yamlError(err)
 	}
 	return d, nil
 }

@@ -36,11 +36,11 @@ type Parts struct {
 // where the file has no such document. A text that would read otherwise than it was meant is an
 // error.
 func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err error) {
-	docs, err := parse(f)
+	docs, err := readRoutes(f)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := slices.IndexFunc(docs, func(d *document) bool { return d.spec.Metadata.Name == name })
+	at := slices.IndexFunc(docs, func(d *routes) bool { return d.spec.Metadata.Name == name })
 	if at < 0 {
 		return nil, nil, nil
 	}
@@ -66,8 +66,8 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	}
 	text = t.done()
 	docs[at].spec = want
-	read, err := parse(File{Name: f.Name, Data: text})
-	same := func(a, b *document) bool { return reflect.DeepEqual(a.spec, b.spec) }
+	read, err := readRoutes(File{Name: f.Name, Data: text})
+	same := func(a, b *routes) bool { return reflect.DeepEqual(a.spec, b.spec) }
 	if err != nil || !slices.EqualFunc(read, docs, same) {
 		return nil, nil, d.errorAt(d.body, "", "it cannot be edited: write the values by hand")
 	}
@@ -83,7 +83,7 @@ type editedText struct {
 }
 
 // replace notes that Observe, the value of a field, is replaced, where it is written as it is.
-func (t *editedText) replace(d *document, field, to string) {
+func (t *editedText) replace(d *routes, field, to string) {
 	node := d.find(field)
 	for {
 		anchor, is := node.(*ast.AnchorNode)

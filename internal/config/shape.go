@@ -6,15 +6,54 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-
-	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"github.com/goccy/go-yaml/token"
 )
 
-// checkShape holds the document against the structs it is to be read into: every key must be a field, every value of the
-// field's kind. The YAML library checks this too, but does not say which fields there are, and takes 1.5 for an int.
-func (d *document) checkShape() error {
-	return d.shape(d.body, "", reflect.TypeFor[v1alpha1.ClusterRoutes]())
+// decode reads the document into a struct. It refuses another kind first, so that the mistake is
+// not told as an unknown field. Then it holds the document against the struct: every key must be a
+// field, every value of the field's type. The YAML library checks this too, but does not say which
+// fields there are, and takes 1.5 for an int.
+func (d *document) decode(kind string, into any) error {
+	if node := d.find("kind"); node != d.body && node.Type() == ast.StringType {
+		if err := oneOf(d, "kind", node.(*ast.StringNode).Value, kind); err != nil {
+			return err
+		}
+	}
+	if err := d.shape(d.body, "", reflect.TypeOf(into).Elem()); err != nil {
+		return err
+	}
+	if err := yaml.NodeToValue(d.body, into, yaml.Strict()); err != nil {
+		return d.yamlError(err)
+	}
+	return nil
+}
+
+// deepest is how deep values can be nested; documents need six. The time that the YAML library takes
+// grows with the square of it: a minute for a small file of brackets.
+const deepest = 32
+
+func (d *document) checkDepth(tokens token.Tokens) error {
+	brackets, dashes, line := 0, 0, 0 // dashes of one line
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			dashes, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType:
+			dashes++
+		}
+		if brackets+dashes > deepest {
+			return &Error{File: d.file, Line: d.line + line, Column: t.Position.Column,
+				Problem: fmt.Sprintf("values are nested more than %d deep", deepest)}
+		}
+	}
+	return nil
 }
 
 const noAliases = "aliases and merge keys are not read here: write the value out"
@@ -28,7 +67,11 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		t = t.Elem()
 	}
 	wrong := func() error {
-		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node), describeType(t)))
+		expected := describeType(t)
+		if scalar, is := node.(ast.ScalarNode); is && t.Kind() == reflect.String {
+			expected += fmt.Sprintf(": write %q", scalar.GetToken().Value)
+		}
+		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node), expected))
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
@@ -67,6 +110,11 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		return nil
 	case *ast.StringNode, *ast.LiteralNode:
 		if t.Kind() != reflect.String {
+			return wrong()
+		}
+		return nil
+	case *ast.BoolNode:
+		if t.Kind() != reflect.Bool {
 			return wrong()
 		}
 		return nil
@@ -126,6 +174,8 @@ func describeType(t reflect.Type) string {
 		return "a list"
 	case reflect.Int:
 		return "a whole number"
+	case reflect.Bool:
+		return "true or false"
 	}
 	return "text"
 }

@@ -1,0 +1,73 @@
+package build
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/capacity"
+)
+
+// Read reads what a document describes as a complete Cluster. The error is an *Error.
+func Read(d v1alpha1.Cluster) (Cluster, error) {
+	c, err := Named(d)
+	if err != nil {
+		return c, err
+	}
+	s := d.Spec
+	c.Location, c.Version = s.Location, s.KubernetesVersion
+	c.Blueprint = capacity.Plugin(s.Blueprint)
+	c.NetworkPolicy, c.Private = s.NetworkPolicy, s.Private
+	for i, text := range s.AddressSpace {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p != p.Masked() || !p.Addr().Is4() {
+			return c, wrong(Field(fmt.Sprintf("%s[%d]", fieldSpace, i)),
+				"%q is no IPv4 prefix, expected one such as 10.224.0.0/16", text)
+		}
+		c.Space = append(c.Space, p)
+	}
+	for _, one := range []struct {
+		field Field
+		text  string
+		to    *netip.Prefix
+	}{
+		{fieldNodes, s.NodeSubnet, &c.Nodes}, {fieldPods, s.PodSubnet, &c.Pods},
+		{fieldGateway, s.GatewaySubnet, &c.Gateway}, {fieldPodCIDR, s.PodCIDR, &c.PodCIDR},
+		{fieldServices, s.ServiceCIDR, &c.Services},
+	} {
+		if one.text == "" {
+			continue
+		}
+		if *one.to, err = netip.ParsePrefix(one.text); err != nil {
+			return c, wrong(one.field, "%q is no prefix, expected one such as 10.224.0.0/20", one.text)
+		}
+	}
+	if s.Egress != "" {
+		if c.Egress, err = netip.ParseAddr(s.Egress); err != nil {
+			return c, wrong(fieldEgress, "%q is no address, expected one such as 10.1.0.4", s.Egress)
+		}
+	}
+	if g := s.ApplicationGateway; g != nil {
+		c.ApplicationGateway = &Gateway{Most: g.MaxCapacity}
+		if g.MinCapacity != nil {
+			c.ApplicationGateway.Least = *g.MinCapacity
+		}
+	}
+	for _, p := range s.Pools {
+		c.Pools = append(c.Pools, Pool{Name: p.Name, VMSize: p.VMSize, Count: p.Count,
+			Least: p.MinCount, Most: p.MaxCount, MaxPods: p.MaxPods, Zones: p.Zones})
+	}
+	return c.Complete()
+}
+
+// Named reads only what the names of a cluster's resources come from: enough to delete it. The
+// error is an *Error.
+func Named(d v1alpha1.Cluster) (Cluster, error) {
+	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
+		Group: d.Spec.ResourceGroup}
+	if c.Group == "" {
+		c.Group = c.Name + "-rg"
+	}
+	return c, c.checkNames()
+}

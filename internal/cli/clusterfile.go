@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/config"
+)
+
+// clusterSource is where a command has its cluster from: NAME and flags, or a file.
+type clusterSource struct {
+	described v1alpha1.Cluster // by NAME and flags
+	files     []string         // that -f names: one or none
+}
+
+// clusterSource adds -f and NAME to a command. The flags that it has so far describe the cluster,
+// so they cannot stand with -f; without it the required ones must be there.
+func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...string) {
+	var describing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { describing = append(describing, f.Name) })
+	cmd.Flags().StringArrayVarP(&s.files, "file", "f", nil, "`FILE` that describes the cluster, or -")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		given := cmd.Flags().Changed
+		switch {
+		case len(args) > 1 || len(args) == 0 && !given("file"):
+			return errors.New("expected the name of one cluster, or -f with a file that describes it")
+		case len(args) == 1:
+			s.described.Metadata.Name = args[0]
+		}
+		if !given("file") {
+			for _, name := range required {
+				if !given(name) {
+					return fmt.Errorf("--%s: missing, expected it or -f", name)
+				}
+			}
+			return nil
+		}
+		if len(s.files) != 1 {
+			return fmt.Errorf("-f: expected one file, found %d", len(s.files))
+		}
+		for _, name := range describing {
+			if given(name) {
+				return fmt.Errorf("--%s and -f: expected one of them: with -f the file describes "+
+					"the cluster", name)
+			}
+		}
+		return nil
+	}
+}
+
+// readSource reads the cluster from where a command has it. A mistake names the flag, or the place
+// and the field in the file.
+func (a *app) readSource(s *clusterSource, read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
+	if len(s.files) == 0 {
+		c, err := read(s.described)
+		if e := (*build.Error)(nil); errors.As(err, &e) {
+			err = fmt.Errorf("%s: %s", flagOf(e.Field), e.Problem(flagOf))
+		}
+		return c, err
+	}
+	file, err := a.clusterFile(s.files[0])
+	if err != nil {
+		return build.Cluster{}, err
+	}
+	in, err := config.ReadCluster(file)
+	if err != nil {
+		return build.Cluster{}, err
+	}
+	if name := s.described.Metadata.Name; name != "" && name != in.Metadata.Name {
+		return build.Cluster{}, fmt.Errorf("NAME: %q is not the name in the file; %w", name,
+			in.Fault("metadata.name", fmt.Sprintf("it is %q", in.Metadata.Name)))
+	}
+	c, err := read(in.Cluster)
+	if e := (*build.Error)(nil); errors.As(err, &e) {
+		err = in.Fault(pathOf(e.Field), e.Problem(pathOf))
+	}
+	return c, err
+}
+
+// clusterFile reads a file that describes a cluster, and no more of it than config takes.
+func (a *app) clusterFile(path string) (config.File, error) {
+	f := config.File{Name: path}
+	in := a.in
+	if path == "-" {
+		f.Name = "standard input"
+	} else {
+		opened, err := os.Open(path)
+		if err != nil {
+			return f, fmt.Errorf("-f: %w", err)
+		}
+		defer opened.Close()
+		in = opened
+	}
+	var err error
+	if f.Data, err = io.ReadAll(io.LimitReader(in, config.MostClusterBytes+1)); err != nil {
+		return f, fmt.Errorf("-f: %w", err)
+	}
+	return f, nil
+}
+
+// pathOf is where a field is in a file.
+func pathOf(f build.Field) string {
+	if f == "name" {
+		return "metadata.name"
+	}
+	return "spec." + string(f)
+}
+
+// flags that are not called as the field.
+var otherFlags = map[string]string{
+	"name": "NAME", "podCIDR": "--pod-cidr", "serviceCIDR": "--service-cidr",
+	"private": "--enable-private-cluster", "pools": "--nodepool",
+	"pools[0].name": "--nodepool", "pools[0].vmSize": "--node-vm-size",
+	"pools[0].count": "--node-count", "pools[0].minCount": "--min-count",
+	"pools[0].maxCount": "--max-count", "pools[0].maxPods": "--max-pods",
+	"pools[0].zones":                 "--zones",
+	"applicationGateway.minCapacity": "--gateway-min-capacity",
+	"applicationGateway.maxCapacity": "--gateway-max-capacity",
+}
+
+// flagOf is the flag that says a field: --node-subnet for nodeSubnet.
+func flagOf(f build.Field) string {
+	field := string(f)
+	if name, is := otherFlags[field]; is {
+		return name
+	}
+	field, _, list := strings.Cut(field, "[")
+	if list && field == "pools" {
+		return otherFlags[field]
+	}
+	var b strings.Builder
+	b.WriteString("--")
+	for _, r := range field {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('-')
+		}
+		b.WriteString(strings.ToLower(string(r)))
+	}
+	return b.String()
+}
