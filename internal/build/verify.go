@@ -139,7 +139,8 @@ type draft struct {
 
 // about begins a claim about a resource; right, wrong or unchecked ends it.
 func (v *verifier) about(topic, what string, resource arm.ID, found []finding.Finding) draft {
-	return draft{v, Claim{Cluster: v.Name, Topic: topic, Claim: what, Resource: string(resource)}, found}
+	c := Claim{Cluster: v.Name, Topic: topic, Claim: what, Resource: string(resource)}
+	return draft{v, c, found}
 }
 
 func (d draft) right(format string, args ...any)     { d.end(ClaimRight, format, args) }

@@ -184,7 +184,8 @@ func (v *verifier) room() {
 	short := false
 	var words []string
 	for _, g := range capacity.Grow(pools) {
-		words = append(words, fmt.Sprintf("pool %s has %s and holds %d with the surge of an upgrade (limited by %s)",
+		words = append(words, fmt.Sprintf(
+			"pool %s has %s and holds %d with the surge of an upgrade (limited by %s)",
 			g.Pool, quantity(g.Nodes, "node"), g.Most, g.LimitedBy))
 		short = short || g.Most < max(g.Nodes, g.Autoscaler)
 	}

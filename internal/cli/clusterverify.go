@@ -92,20 +92,22 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// keepOnly leaves one cluster of those of the config to look at, by its metadata.name, its own name or its
-// ID.
+// keepOnly leaves one cluster of those of the config to look at, by its metadata.name, its own name
+// or its ID.
 func (e *examination) keepOnly(meant string) error {
 	names := e.names()
 	var kept []arm.ID
 	for i, id := range e.Clusters {
-		if strings.EqualFold(names[i], meant) || strings.EqualFold(id.Name(), meant) || id.Equal(arm.ID(meant)) {
+		named := strings.EqualFold(names[i], meant) || strings.EqualFold(id.Name(), meant)
+		if named || id.Equal(arm.ID(meant)) {
 			kept = append(kept, id)
 		}
 	}
 	switch {
 	case len(kept) == 0:
 		slices.Sort(names)
-		return fmt.Errorf("-f: no cluster %s in the config; there are %s", meant, strings.Join(names, ", "))
+		return fmt.Errorf("-f: no cluster %s in the config; there are %s", meant,
+			strings.Join(names, ", "))
 	case len(kept) > 1:
 		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID", meant)
 	}

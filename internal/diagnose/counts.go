@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Counts is what the checks of one cluster stand on, counted. They say what is wrong; package build says with
-// these numbers what is right.
+// Counts is what the checks of one cluster stand on, counted. They say what is wrong; package build
+// says with these numbers what is right.
 type Counts struct {
 	Name    string // as in findings
 	Cluster *inventory.Cluster
@@ -129,7 +129,8 @@ func (p *patient) exit(id arm.ID) Exit {
 		return e
 	}
 	table := p.s.Table(subnet.RouteTable)
-	e.Table, e.Gateway, e.Read = subnet.RouteTable, subnet.NATGateway, subnet.RouteTable == "" || table != nil
+	e.Table, e.Gateway = subnet.RouteTable, subnet.NATGateway
+	e.Read = subnet.RouteTable == "" || table != nil
 	if table != nil {
 		e.Routes = defaultRoutes(table)
 	}
@@ -209,7 +210,8 @@ func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.
 			counts.Waiting++
 		case !there || !known:
 			counts.Astray++
-		case pod.HostNetwork && !slices.Equal(pod.Addresses, node.Addresses) && p.isOutside(pod.Addresses, node, p.nodePlace):
+		case pod.HostNetwork && !slices.Equal(pod.Addresses, node.Addresses) &&
+			p.isOutside(pod.Addresses, node, p.nodePlace):
 			ofNodes(pool).Outside++
 		case pod.HostNetwork:
 			place := ofNodes(pool)
@@ -223,7 +225,8 @@ func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.
 	}
 }
 
-func (p *patient) isOutside(addrs []netip.Addr, node inventory.Node, where func(inventory.Pool) (place, bool)) bool {
+func (p *patient) isOutside(addrs []netip.Addr, node inventory.Node,
+	where func(inventory.Pool) (place, bool)) bool {
 	addr, _ := p.outside(addrs, node, where)
 	return addr.IsValid()
 }
@@ -233,8 +236,8 @@ func (p *patient) offNode(pod inventory.Pod, node inventory.Node) bool {
 	return addr.IsValid()
 }
 
-// workload is the name of what made a pod on its node's network: a daemon set, which adds five characters,
-// or the kubelet, which adds the node's name.
+// workload is the name of what made a pod on its node's network: a daemon set, which adds five
+// characters, or the kubelet, which adds the node's name.
 func workload(pod inventory.Pod) string {
 	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {
 		return name

@@ -65,8 +65,7 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	}
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs), strings.Compare(a.Why, b.Why),
-			strings.Compare(string(a.Cluster), string(b.Cluster)), strings.Compare(a.Kind, b.Kind),
-			strings.Compare(fmt.Sprint(a.Answer), fmt.Sprint(b.Answer)))
+			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer), fmt.Sprint(b.Answer)))
 	})
 	return m
 }
