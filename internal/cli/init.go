@@ -11,7 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -30,7 +34,10 @@ cluster with its own route table, and as targets the tables of Application Gatew
 its pod routes already. Nothing in Azure is changed.
 
 The config says Observe everywhere: sync and run then show and record what
-they would do, and change nothing. "routekeeper promote" goes on from there.`,
+they would do, and change nothing. "routekeeper promote" goes on from there.
+
+After the config it says on standard error which rights of this login are missing for sync and run, once the config is
+promoted, and what to assign; nothing where all are there.`,
 		Example: `  routekeeper init --subscription 11111111-1111-1111-1111-111111111111 --out routes.yaml
   routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml`,
 		Args: noArgs,
@@ -75,6 +82,10 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
+	rights := preflight(ctx, client, s, proposals)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	for i := range proposals {
 		proposals[i] = proposals[i].Observing()
 	}
@@ -90,7 +101,43 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 		fmt.Fprintf(a.err, "wrote %s; next: %s\n", finding.Show(a.outPath),
 			finding.Command("routekeeper sync -f %s --dry-run", a.outPath))
 	}
+	for _, line := range rights {
+		fmt.Fprintf(a.err, "rights for sync and run: %s\n", finding.Show(line))
+	}
 	return nil
+}
+
+// mostPreflight is of how many clusters the rights are looked up: it takes several calls for each.
+const mostPreflight = 20
+
+// preflight says which rights the caller lacks for what is proposed, once it is promoted, and what
+// to assign: a line each, none where all is there.
+func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
+	proposals []plan.Proposal) (lines []string) {
+	c := diagnose.Case{Snapshot: s}
+	for _, p := range proposals {
+		if p.Skip == "" {
+			c.Clusters, c.Configs = append(c.Clusters, p.Cluster), append(c.Configs, p.Config)
+		}
+	}
+	switch {
+	case len(c.Clusters) == 0:
+		return nil
+	case len(c.Clusters) > mostPreflight:
+		return []string{fmt.Sprintf("not checked for %d clusters at once; routekeeper doctor NAME "+
+			"checks those of one", len(c.Clusters))}
+	}
+	if err := client.ReadRights(ctx, s, c.CallerScopes(), nil); err != nil {
+		return []string{"not checked: " + err.Error()}
+	}
+	for _, f := range c.CheckCaller() {
+		line := f.Message + "; next: " + f.Fix
+		if f.Code == finding.RightsUnread {
+			line = "not checked: " + f.Message + " (" + strings.Join(f.Evidence, "; ") + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // scope reads the flags: what to look at, and the one cluster meant.

@@ -143,6 +143,19 @@ func checkPermissions(p *patient) []finding.Finding {
 	if len(p.cluster.PrincipalIDs) > 0 {
 		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type ServicePrincipal", p.cluster.PrincipalIDs[0])
 	}
+	found := p.lockdown(p.callerNeeds())
+	found = append(found, identity.check(p.identityNeeds())...)
+	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
+		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
+			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
+			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
+	}
+	found = append(found, p.checkCaller()...)
+	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
+}
+
+// checkCaller looks for what whoever runs this may not do.
+func (p *patient) checkCaller() []finding.Finding {
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
 		rights: func(scope arm.ID) []inventory.Rights {
@@ -156,18 +169,42 @@ func checkPermissions(p *patient) []finding.Finding {
 		caller.who += " (" + p.s.Caller + ")"
 	}
 	wanted := p.callerNeeds()
-	found := p.lockdown(wanted)
 	if p.cluster.Locked { // the lockdown refuses what anybody wants to change there: one finding says so
 		wanted = slices.DeleteFunc(wanted, func(n need) bool { return !p.brought(n.scope) && !reads(n.action) })
 	}
-	found = append(found, identity.check(p.identityNeeds())...)
-	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
-		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
-			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
-			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
+	return caller.check(wanted)
+}
+
+// CallerScopes names where the rights of the caller matter for the configs of a case: what to read
+// into the snapshot's Own before CheckCaller can say anything.
+func (c Case) CallerScopes() []arm.ID {
+	var scopes []arm.ID
+	for _, id := range c.Clusters {
+		if p := c.patient(id); p != nil {
+			for _, n := range p.callerNeeds() {
+				scopes = append(scopes, n.scope)
+			}
+		}
 	}
-	found = append(found, caller.check(wanted)...)
-	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
+	return inventory.SortIDs(scopes)
+}
+
+// CheckCaller finds what whoever runs this may not do of what the configs of a case ask, and what of
+// it could not be read. Several clusters lack the same right once.
+func (c Case) CheckCaller() []finding.Finding {
+	var found []finding.Finding
+	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
+		if p := c.patient(id); p != nil {
+			for _, f := range p.checkCaller() {
+				if !slices.ContainsFunc(found, func(o finding.Finding) bool {
+					return o.Code == f.Code && o.Message == f.Message
+				}) {
+					found = append(found, f)
+				}
+			}
+		}
+	}
+	return found
 }
 
 func (p *patient) callerAssignee() finding.CommandLine {

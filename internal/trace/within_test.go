@@ -93,3 +93,15 @@ func TestWithin(t *testing.T) {
 		}
 	}
 }
+
+// TestAllInOrder: breaks that are alike but for their kind are in one order, whenever they are found.
+func TestAllInOrder(t *testing.T) {
+	s := shop()
+	s.Subnets[nodes.Key()].RouteTable = ""
+	for range 50 {
+		m := New(s, Options{}).All()
+		if len(m.Broken) != 2 || m.Broken[0].Kind != nodeToPod || m.Broken[1].Kind != podToPod {
+			t.Fatalf("%+v", m.Broken)
+		}
+	}
+}
