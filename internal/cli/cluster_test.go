@@ -74,10 +74,9 @@ func unlike(path string) bool {
 
 // builtOne is a cluster under way.
 type builtOne struct {
-	t    *testing.T
-	a    *azureOf
-	az   string
-	args []string
+	t  *testing.T
+	a  *azureOf
+	az string
 }
 
 // builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run.

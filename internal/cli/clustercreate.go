@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -107,8 +108,8 @@ something to do, or the answer was no.`,
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
 		"largest `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`")
-	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, for routekeeper run")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
+	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
 	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
 	f.BoolVar(&o.yes, "yes", false, "do it without asking")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
@@ -181,6 +182,9 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkFiles(); err != nil {
+		return err
+	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err
@@ -244,12 +248,45 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	return nil
 }
 
+// kubeconfigHead begins a kubeconfig that create wrote, and may write again.
+const kubeconfigHead = "# Written by routekeeper cluster create."
+
+// checkFiles refuses to overwrite a kubeconfig that others have written: there are other clusters in it.
+func (o createOptions) checkFiles() error {
+	if o.kubeconfig == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.kubeconfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--kubeconfig: %w", err)
+	case !strings.HasPrefix(string(text), kubeconfigHead):
+		return fmt.Errorf("--kubeconfig: %s is there, and would be overwritten: expected a new file", finding.Show(o.kubeconfig))
+	}
+	return nil
+}
+
+// writeNew writes a file where there is none. One that is there stays: a person may have edited it.
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
 // finish writes the kubeconfig and the config, and says what to do next.
 func (o createOptions) finish(ctx context.Context, client *azure.Client, c build.Cluster) (next []string, err error) {
 	if o.kubeconfig != "" {
 		text, err := client.Kubeconfig(ctx, c.ClusterID())
 		if err == nil {
-			err = os.WriteFile(o.kubeconfig, text, 0o600)
+			err = os.WriteFile(o.kubeconfig, append([]byte(kubeconfigHead+"\n"), text...), 0o600)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the cluster is built; --kubeconfig: %w", err)
@@ -265,7 +302,7 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 			TargetWhy: slices.Repeat([]string{"the Application Gateway sends to pods directly"}, len(config.Spec.Targets)),
 			SubnetWhy: slices.Repeat([]string{"the Application Gateway's subnet"}, len(config.Spec.Guard.Subnets)),
 		}}, "cluster "+c.Name, nil)
-		if err := os.WriteFile(o.config, []byte(text), 0o644); err != nil {
+		if err := writeNew(o.config, text); err != nil {
 			return nil, fmt.Errorf("the cluster is built; --config: %w", err)
 		}
 		next = append(next, finding.Command("routekeeper run -f %s", o.config).String())

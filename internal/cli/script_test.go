@@ -32,6 +32,7 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 //	exits CODE command…     run a command that must exit with that code
 //	azure demo|empty        serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it
 //	strip nodes|appgw…      redeploy subnets without their tables
+//	like                    make another cluster with the pod CIDR of the demo's, in a network of its own
 //	scale N                 set the number of nodes
 //	alert URL [AUDIENCE]    let activity log alerts on writes of tables and subnets call a webhook
 //	monitor others|disable|show|list   what people do to alert rules and action groups, and what there is
@@ -57,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"exits":      scriptExits,
 			"azure":      scriptAzure,
 			"strip":      scriptStrip,
+			"like":       scriptLike,
 			"scale":      scriptScale,
 			"alert":      scriptAlert,
 			"monitor":    scriptMonitor,

@@ -23,7 +23,7 @@ type traceOptions struct {
 func (a *app) newTrace() *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
-		Use:   "trace {FROM TO | --all} [--cluster ID | --subscription ID | -f FILE | --from-bundle FILE]",
+		Use:   "trace {FROM TO | --all} [--cluster NAME | --subscription ID | -f FILE | --from-bundle FILE]",
 		Short: "Follow a packet from one end to another, and its answer back",
 		Long: `Follows a packet from one end to another, hop by hop: with the route that is taken in each subnet and why, source NAT where
 the network plugin does it, what network security groups decide, and where and why it ends; and then the answer. Nothing is sent: it is
@@ -31,6 +31,9 @@ worked out from what ARM shows. What appliances and gateways do with a packet is
 
 FROM and TO are addresses or names: pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME, gateway/NAME (any address of its subnet), vm/NAME,
 subnet/VNET/SUBNET (any address of it). Pods have names only where Kubernetes was read: --from-nodes and --from-pods, or a bundle with them.
+
+Several clusters can have the same pod CIDR, and nodes of the same names. With --cluster, names and addresses are those
+of that cluster and of the networks that it is connected with, its own first. Without it, what is in several places is an error.
 
 --all follows a packet from the pods of every node, from every node and from every subnet that is to reach pods, to the pods of every other
 node, and shows what is broken, by cause.
@@ -56,6 +59,7 @@ Exit code 0: delivered, or out of sight; 1: an error; 2: dropped, in one directi
 		return nil
 	}
 	f := cmd.Flags()
+	f.Lookup("cluster").Usage = "look at this cluster, and as it sees the network (`NAME` or resource ID)"
 	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that are to reach pods")
 	f.StringVar(&o.protocol, "protocol", "any", "what network security groups see: any, tcp, udp or icmp")
 	f.IntVar(&o.port, "port", 0, "destination port, with --protocol tcp or udp (default: any)")
@@ -82,11 +86,17 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
 	o.rightless = true
+	if !strings.HasPrefix(o.cluster, "/") { // a name will do, as for a diagnosis
+		o.name, o.cluster = o.cluster, ""
+	}
 	e, err := a.examine(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err
 	}
 	progress.stop()
+	if (o.name != "" || o.cluster != "") && len(e.Clusters) == 1 {
+		options.Cluster = e.Clusters[0]
+	}
 	t := trace.New(e.Snapshot, options)
 	if o.all {
 		m := report.Matrix{Matrix: t.All(e.Clusters...)}

@@ -42,7 +42,7 @@ func (p *patient) flows() []flow {
 		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are applied" (concepts-network-azure-cni-overlay); the
 		// default rules let it pass, so the tag VirtualNetwork seems to hold the pod CIDR.
 		pods, prefixes, explicit = p.overlayPods(nodes), p.cluster.PodCIDRs, true
-	case p.cluster.PluginName() == "node-subnet":
+	case p.cluster.PodsInSubnets():
 		pods, prefixes = nodes, p.prefixes // pods have addresses of the nodes' subnet, or of their own
 		if own := p.podSubnetEnds(); len(own) > 0 {
 			pods, prefixes = own, nil

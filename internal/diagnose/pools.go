@@ -13,13 +13,7 @@ import (
 // many a table holds. Subnets that could not be looked at are in unseen, a sentence each: they limit nothing.
 func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge, routes int) (pools []capacity.Pool, unseen []string, err error) {
 	for _, p := range cluster.Pools {
-		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginName()), MaxPods: p.MaxPods, Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
-		switch {
-		case p.PodSubnet != "" && p.StaticBlocks:
-			setup.Plugin = capacity.PodSubnetStatic
-		case p.PodSubnet != "":
-			setup.Plugin = capacity.PodSubnet
-		}
+		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginOf(p)), MaxPods: p.MaxPods, Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
 		if _, err := capacity.ParsePlugin(string(setup.Plugin)); err != nil {
 			return nil, nil, fmt.Errorf("cluster %s: %w", cluster.ID.Short(), err)
 		}

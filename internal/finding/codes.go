@@ -82,7 +82,8 @@ var keeping = []Description{
 		"Set spec.routeTableID."},
 	{TableMissing, Error, "The cluster's route table does not exist",
 		"Pods on different nodes cannot reach each other: there is no table to associate. Routes in the targets are left as they are.",
-		"Create the table again and associate it with the node subnets; the cluster's cloud provider fills it. For a table AKS made: az aks update."},
+		"Create the table again and associate it with the node subnets; the cluster's cloud provider fills it. A table that AKS made, in the node resource group, " +
+			"is AKS's to make: run az aks update, which brings the cluster back to its settings, and check again."},
 
 	{AssociationLost, Error, "A subnet has lost its route table",
 		"Packets to pods on other nodes are dropped, or leave by a default route. With egress through a firewall in the same table, the nodes lose that way too.",

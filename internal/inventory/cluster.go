@@ -104,12 +104,37 @@ func (c *Cluster) Overlay() bool {
 	return strings.EqualFold(c.Plugin, "azure") && strings.EqualFold(c.PluginMode, "overlay")
 }
 
-// PluginName returns the network plugin by the name the command line uses.
+// PodsInSubnets reports whether the cluster's pods have addresses of subnets: of the nodes', or of
+// their own. It is Azure CNI without the overlay.
+func (c *Cluster) PodsInSubnets() bool {
+	return strings.EqualFold(c.Plugin, "azure") && !c.Overlay()
+}
+
+// PluginName returns the network plugin by the name that the command line uses. With Azure CNI it is
+// each pool that has a pod subnet or none; where the pools differ, all names are there.
 func (c *Cluster) PluginName() string {
+	if len(c.Pools) == 0 {
+		return c.PluginOf(Pool{})
+	}
+	var names []string
+	for _, pool := range c.Pools {
+		names = append(names, c.PluginOf(pool))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " and ")
+}
+
+// PluginOf returns the network plugin of one of the cluster's pools, by the name that the command
+// line uses.
+func (c *Cluster) PluginOf(pool Pool) string {
 	switch {
 	case c.Overlay():
 		return "overlay"
-	case strings.EqualFold(c.Plugin, "azure"):
+	case c.PodsInSubnets() && pool.PodSubnet != "" && pool.StaticBlocks:
+		return "pod-subnet-static"
+	case c.PodsInSubnets() && pool.PodSubnet != "":
+		return "pod-subnet"
+	case c.PodsInSubnets():
 		return "node-subnet"
 	case c.Plugin == "":
 		return "none"

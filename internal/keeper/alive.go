@@ -39,7 +39,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	switch {
 	case s.Unread[table.Key()].Absent:
 		f := finding.New(finding.TableMissing, name, string(table), "route table %s does not exist: it is not put back on %s", table.Short(), subnet.ID.Short()).
-			WithFix("create the table, or correct the config of %s", name)
+			WithFix("%s", plan.Remake(cluster, table,
+				finding.Command("create the table, or correct the config of %s", name)))
 		return &f
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())

@@ -68,6 +68,7 @@ type everything struct {
 	n        int     // of the next thing that somebody makes
 	story    []string
 
+	leftAt sync.Map               // addresses that nodes had when one got another: netip.Addr to time.Time
 	lost   map[arm.ID]*takenAway  // associations that were taken away
 	hands  map[arm.ID][]time.Time // when somebody took associations away
 	lacks  map[arm.ID]time.Time   // since when a target lacks routes of nodes

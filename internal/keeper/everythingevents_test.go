@@ -87,12 +87,27 @@ func (d *everything) once(subnet arm.ID) bool {
 	return true
 }
 
+// noteLost notes that a subnet has lost its table. Azure makes one operation on a network at a time: what
+// took the table holds up the repairs of others in it, and these hold up this one.
 func (d *everything) noteLost(m *member, subnet arm.ID) {
-	if d.lost[subnet] == nil {
-		now := time.Now()
-		d.lost[subnet] = &takenAway{m: m, since: now, could: now}
+	if d.lost[subnet] != nil {
+		return
 	}
+	now := time.Now()
+	could := now
+	for other, l := range d.lost {
+		if other.Parent().Equal(subnet.Parent()) {
+			could = could.Add(slow.OperationTime + busyWait)
+			if end := now.Add(slow.OperationTime); end.After(l.could) {
+				l.could = end
+			}
+		}
+	}
+	d.lost[subnet] = &takenAway{m: m, since: now, could: could}
 }
+
+// busyWait is how long a write waits at the most after another operation that held it up.
+const busyWait = 4 * time.Second
 
 // redeploy deploys a network again, without its tables.
 func (d *everything) redeploy(m *member) {
@@ -126,6 +141,9 @@ func (d *everything) readdress(m *member) {
 	}
 	name := inventory.RouteNode(names[d.n%len(names)])
 	d.tell("readdress %s", name)
+	for _, hop := range nodeRoutes(d.raw(m.table)) {
+		d.leftAt.Store(hop, time.Now())
+	}
 	_ = d.e.Readdress(m.cluster, name) // it can be gone already
 }
 

@@ -110,8 +110,9 @@ func (p *Planner) readSource(v *view) {
 	}
 	table := p.s.Table(d.Table)
 	if table == nil {
-		p.reportUnread(p.add, v.config, d.Table, finding.TableMissing, "route table %s, the own one of cluster "+v.cluster.ID.Short()+",",
-			finding.Command("az network route-table show --ids %s", d.Table))
+		p.reportUnread(v.gone(d.Table, p.add), v.config, d.Table, finding.TableMissing,
+			"route table %s, the own one of cluster "+v.cluster.ID.Short()+",",
+			Remake(v.cluster, d.Table, finding.Command("az network route-table show --ids %s", d.Table)))
 		return
 	}
 	v.wanted = v.podRoutes(table)
@@ -123,6 +124,39 @@ func (p *Planner) readSource(v *view) {
 			f = f.With("as long as nothing better speaks for it, it is put on no subnet")
 		}
 		p.add(f)
+	}
+}
+
+// madeByAKS reports whether a table is one that AKS made for a cluster, by its place and name.
+func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
+	return cluster != nil && table.Group().Equal(cluster.NodeGroup()) &&
+		inventory.IsManagedTable(table)
+}
+
+// Remake is how to get a table back that does not exist: one that AKS made, from AKS; any other as
+// the caller says.
+func Remake(cluster *inventory.Cluster, table arm.ID, other finding.CommandLine) finding.CommandLine {
+	if !madeByAKS(cluster, table) {
+		return other
+	}
+	id := cluster.ID
+	return finding.Command("az aks update --subscription %s --resource-group %s --name %s --yes",
+		id.Subscription(), id.ResourceGroup(), id.Name())
+}
+
+// gone adds to the finding of a missing table what is known of AKS's way to make it again.
+func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
+	if !madeByAKS(v.cluster, table) {
+		return add
+	}
+	return func(f finding.Finding) {
+		if f.Code == finding.TableMissing {
+			f = f.With("AKS made the table, in node resource group "+v.cluster.NodeResourceGroup,
+				"az aks update brings the cluster back to its settings: AKS puts its table on node "+
+					"subnets then (AKS#1500); that it makes a deleted table again is not documented, "+
+					"so check again afterwards")
+		}
+		add(f)
 	}
 }
 

@@ -90,8 +90,10 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" && !w.s.Unread[wish.table.Key()].Absent
 	if !known {
 		if wish.what != "node subnet" { // of a cluster's own table it is reported already
-			w.reportUnread(w.add, wish.v.config, wish.table, finding.TableMissing, "route table %s, to be kept on subnet "+wish.subnet.Short()+",",
-				finding.Command("create the table, or correct spec.guard.subnets of %s", wish.v.name))
+			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table, finding.TableMissing,
+				"route table %s, to be kept on subnet "+wish.subnet.Short()+",",
+				Remake(wish.v.cluster, wish.table, finding.Command(
+					"create the table, or correct spec.guard.subnets of %s", wish.v.name)))
 		}
 		return nil
 	}

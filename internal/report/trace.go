@@ -93,7 +93,8 @@ func (m Matrix) text(style Style) string {
 		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)),
 			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
-		see := finding.Command("routekeeper trace %s %s", b.Example[0], b.Example[1])
+		see := finding.Command("routekeeper trace %s %s --cluster %s",
+			b.Example[0], b.Example[1], b.Cluster.Name())
 		text += style.Dim("  see: "+see.String()) + "\n"
 	}
 	for _, u := range m.Unseen {

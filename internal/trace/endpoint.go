@@ -39,6 +39,7 @@ var kinds = []kind{
 // named is a thing with a name; missing says why it has no address.
 type named struct {
 	name, place string // place tells two of one name apart
+	owner       arm.ID // the cluster of a pod or node
 	missing     string
 	Endpoint
 }
@@ -47,21 +48,25 @@ type named struct {
 // subnet), vm/NAME, or subnet/VNET/SUBNET (any address of it). The error is one line, with the names that come near.
 func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
-		return Endpoint{Addr: a.Unmap()}, nil
+		return t.resolveAddr(a.Unmap())
 	}
 	at, name, err := split(text)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	all := kinds[at].named(t)
-	var found []named
+	everywhere := kinds[at].named(t)
+	var all, found []named
 	var names []string
-	for _, n := range all {
+	for _, n := range everywhere {
 		if strings.EqualFold(n.name, name) {
 			found = append(found, n)
 		}
-		names = append(names, n.name)
+		if len(t.choose([]named{n})) > 0 {
+			all, names = append(all, n), append(names, n.name)
+		}
 	}
+	far := found
+	found = t.choose(found)
 	word := kinds[at].word
 	switch {
 	case len(all) == 0 && word == "pod":
@@ -70,6 +75,9 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 			why += " (" + strings.Join(unseen, "; ") + ")"
 		}
 		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
+	case len(found) == 0 && len(far) > 0:
+		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: without "+
+			"--cluster it is looked for everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
 		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, near(name, names))
 	case len(found) > 1:
@@ -119,7 +127,7 @@ func (t *Tracer) podNames() []named {
 			continue
 		}
 		for _, p := range t.s.Kubernetes[key].Pods {
-			n := named{name: p.Namespace + "/" + p.Name, place: "cluster " + cluster.ID.Name()}
+			n := named{name: p.Namespace + "/" + p.Name, place: "cluster " + cluster.ID.Name(), owner: cluster.ID}
 			n.What = "pod " + n.name
 			if p.Node != "" {
 				n.What += " on " + p.Node
@@ -175,7 +183,7 @@ func (t *Tracer) nodeNames() []named {
 			continue
 		}
 		seen[key] = true
-		n := named{name: name, place: "cluster " + node.Cluster.Name(), Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
+		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster, Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
 		if node.lost {
 			n.missing = "is somewhere else than its route leads to, " + node.Addr.String() + ": its address is not known"
 		}

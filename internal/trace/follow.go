@@ -181,7 +181,7 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 		return netip.Addr{}
 	}
 	for _, n := range j.nodesAt(nic.primary, subnet) {
-		if j.s.Cluster(n.Cluster).PluginName() == "node-subnet" {
+		if j.s.Cluster(n.Cluster).PodsInSubnets() {
 			return nic.primary
 		}
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -63,7 +64,8 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 		g.trace(&m)
 	}
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs), strings.Compare(a.Why, b.Why))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs), strings.Compare(a.Why, b.Why),
+			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer), fmt.Sprint(b.Answer)))
 	})
 	return m
 }

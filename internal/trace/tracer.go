@@ -19,12 +19,16 @@ type Options struct {
 	Port     int
 	// Learned are routes that gateways have learned (DecodeLearned).
 	Learned []Route
+	// Cluster is the one whose view counts: names and addresses are those of it, or of what it is
+	// connected with. "": those of everything.
+	Cluster arm.ID
 }
 
 // Tracer follows packets in one snapshot, which must not change meanwhile.
 type Tracer struct {
 	s       *inventory.Snapshot
 	o       Options
+	view    *view // of o.Cluster, nil for all
 	nodes   []Node
 	pods    bart.Table[[]Node]         // by the prefix of their pods
 	at      map[netip.Addr][]Node      // by their own address
@@ -44,7 +48,11 @@ type nicPlace struct {
 // New makes a Tracer.
 func New(s *inventory.Snapshot, o Options) *Tracer {
 	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*inventory.Subnet]bool{}}
+	t.view = t.viewOf(o.Cluster)
 	for _, n := range t.nodes {
+		if !t.seesCluster(s.Cluster(n.Cluster)) {
+			continue
+		}
 		t.at[n.Addr] = append(t.at[n.Addr], n)
 		if n.Pods.IsValid() {
 			same, _ := t.pods.Get(n.Pods)
@@ -95,7 +103,7 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		c := t.s.Clusters[key]
-		if known != "" && !known.Equal(c.ID) {
+		if known != "" && !known.Equal(c.ID) || !t.seesCluster(c) {
 			continue
 		}
 		if (c.Overlay() || c.Kubenet() && !overlay) && contains(c.PodCIDRs, a) {
@@ -109,7 +117,8 @@ func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *invento
 func (t *Tracer) unseenKubernetes(meant func(*inventory.Cluster) bool) (lines []string) {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
 		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
-		if why := cmp.Or(kube.Failed, kube.Note); why != "" && cluster != nil && meant(cluster) {
+		if why := cmp.Or(kube.Failed, kube.Note); why != "" && cluster != nil &&
+			t.seesCluster(cluster) && meant(cluster) {
 			lines = append(lines, "nodes and pods of cluster "+cluster.ID.Name()+": "+why)
 		}
 	}
@@ -160,7 +169,7 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
-		if contains(t.s.Subnets[key].Prefixes, a) {
+		if contains(t.s.Subnets[key].Prefixes, a) && t.view.seesSubnet(t.s.Subnets[key].ID) {
 			out = append(out, t.s.Subnets[key])
 		}
 	}

@@ -1,0 +1,128 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// view is the part of the snapshot that a cluster sees: itself, the networks of its nodes and pods,
+// and all that peerings connect with them, whatever their state.
+type view struct {
+	cluster  *inventory.Cluster
+	own      map[string]bool // keys of its virtual networks
+	networks map[string]bool // keys of those and of what they are connected with
+}
+
+// viewOf is what a cluster sees; nil where none is named: all is seen then.
+func (t *Tracer) viewOf(id arm.ID) *view {
+	if id == "" {
+		return nil
+	}
+	v := &view{cluster: t.s.Cluster(id), own: map[string]bool{}, networks: map[string]bool{}}
+	if v.cluster == nil {
+		return nil
+	}
+	for _, subnet := range t.clusterSubnets(v.cluster) {
+		v.own[subnet.Parent().Key()] = true
+	}
+	peers := map[string][]string{} // a network that was not read is known by its peers
+	for key, vnet := range t.s.VNets {
+		for _, peer := range vnet.Peers() {
+			peers[key] = append(peers[key], peer.Key())
+			peers[peer.Key()] = append(peers[peer.Key()], key)
+		}
+	}
+	for next := slices.Collect(maps.Keys(v.own)); len(next) > 0; next = next[1:] {
+		if !v.networks[next[0]] {
+			v.networks[next[0]] = true
+			next = append(next, peers[next[0]]...)
+		}
+	}
+	return v
+}
+
+// seesSubnet reports whether a subnet is in a network that is seen.
+func (v *view) seesSubnet(id arm.ID) bool {
+	return v == nil || v.networks[id.Parent().Key()]
+}
+
+// seesCluster reports whether a cluster is the one that looks, or has nodes or pods in a network
+// that it sees.
+func (t *Tracer) seesCluster(c *inventory.Cluster) bool {
+	return t.view == nil || c.ID.Equal(t.view.cluster.ID) ||
+		slices.ContainsFunc(t.clusterSubnets(c), t.view.seesSubnet)
+}
+
+// choose picks of the things with one name those that a cluster means: its own, or else those in
+// what it is connected with.
+func (t *Tracer) choose(found []named) []named {
+	if t.view == nil {
+		return found
+	}
+	only := func(mine bool) (some []named) {
+		for _, n := range found {
+			switch cluster := t.s.Cluster(n.owner); {
+			case mine && cluster != nil && cluster.ID.Equal(t.view.cluster.ID),
+				mine && n.owner == "" && t.view.own[n.Subnet.Parent().Key()],
+				!mine && cluster != nil && t.seesCluster(cluster),
+				!mine && n.owner == "" && t.view.seesSubnet(n.Subnet):
+				some = append(some, n)
+			}
+		}
+		return some
+	}
+	if own := only(true); len(own) > 0 {
+		return own
+	}
+	return only(false)
+}
+
+// resolveAddr finds whose an address is. Several clusters or networks can have it: the cluster that
+// is named decides, and where none is, that is an error.
+func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
+	if v := t.view; v != nil {
+		c := v.cluster
+		if (c.Kubenet() || c.Overlay()) && contains(c.PodCIDRs, a) {
+			return Endpoint{Addr: a, Cluster: c.ID}, nil
+		}
+		if s := subnetOf(t.s, t.clusterSubnets(c), a); s != nil {
+			return Endpoint{Addr: a, Subnet: s.ID}, nil
+		}
+		for _, s := range t.subnetsOf(a) {
+			if v.own[s.ID.Parent().Key()] {
+				return Endpoint{Addr: a, Subnet: s.ID}, nil
+			}
+		}
+	}
+	var places []string
+	for _, n := range t.nodesOf(a, "") {
+		places = append(places, "a pod's of cluster "+n.Cluster.Name())
+	}
+	if len(places) == 0 {
+		for _, s := range t.subnetsOf(a) {
+			places = append(places, "in subnet "+s.ID.Short())
+		}
+	}
+	if len(places) == 0 {
+		for _, c := range t.s.Clusters {
+			if (c.Kubenet() || c.Overlay()) && t.seesCluster(c) && contains(c.PodCIDRs, a) {
+				places = append(places, "a pod's of cluster "+c.ID.Name())
+			}
+		}
+	}
+	slices.Sort(places)
+	if several := slices.Compact(places); len(several) > 1 && t.view == nil {
+		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: look at one cluster with --cluster",
+			a, strings.Join(several, ", "))
+	} else if len(several) > 1 {
+		return Endpoint{}, fmt.Errorf("%s is not one place for cluster %s, but %s: look at the one that "+
+			"is meant with --cluster", a, t.view.cluster.ID.Name(), strings.Join(several, ", "))
+	}
+	return Endpoint{Addr: a}, nil
+}
