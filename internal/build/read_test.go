@@ -73,6 +73,34 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestAutoscaledCount: a pool with autoscaling begins with its count, which is the autoscaler's later.
+func TestAutoscaledCount(t *testing.T) {
+	c, err := read(everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Steps() {
+		if !s.ID.Equal(c.ClusterID()) {
+			continue
+		}
+		doc := document(t, s, Made{})
+		const count = `"count":2,"enableAutoScaling":true,"maxCount":9,"maxPods":110,"minCount":2`
+		if !strings.Contains(string(doc.Raw), count) {
+			t.Errorf("it does not begin with 2 nodes: %s", doc.Raw)
+		}
+		doc.Raw = []byte(strings.Replace(string(doc.Raw), `"count":2`, `"count":7`, 1))
+		if d := s.Decide(c, &doc, Made{}, false); d.Verb != Keep {
+			t.Errorf("%s %+v", d.Verb, d.Differences)
+		}
+		doc.Raw = []byte(strings.Replace(string(doc.Raw), `"count":5`, `"count":7`, 1))
+		if d := s.Decide(c, &doc, Made{}, false); d.Verb != Change || len(d.Differences) != 1 {
+			t.Errorf("%s %+v", d.Verb, d.Differences)
+		}
+		return
+	}
+	t.Error("no step for the cluster")
+}
+
 // TestReadFields: an error names the field whose value is wrong.
 func TestReadFields(t *testing.T) {
 	for text, want := range map[string]Field{

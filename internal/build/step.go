@@ -212,13 +212,15 @@ func (c Cluster) clusterStep() Step {
 		Fixed: []string{"location", "properties.dnsPrefix", "properties.networkProfile", "properties.apiServerAccessProfile",
 			"properties.agentPoolProfiles.vmSize", "properties.agentPoolProfiles.vnetSubnetID", "properties.agentPoolProfiles.podSubnetID",
 			"properties.agentPoolProfiles.podIPAllocationMode", "properties.agentPoolProfiles.maxPods", "properties.agentPoolProfiles.availabilityZones", "properties.agentPoolProfiles.mode"},
-		body: func(Made) object { return c.clusterBody() },
+		Later: func() object { return c.clusterBody(false) },
+		body:  func(Made) object { return c.clusterBody(true) },
 	}
 }
 
-func (c Cluster) clusterBody() object {
+// clusterBody is the cluster's body; at first the nodes of all pools are counted.
+func (c Cluster) clusterBody(first bool) object {
 	properties := object{
-		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(),
+		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(first),
 		"oidcIssuerProfile": object{"enabled": true}, // for workload identity
 		"securityProfile":   object{"workloadIdentity": object{"enabled": true}},
 	}
@@ -265,16 +267,17 @@ func (c Cluster) networkProfile() object {
 	return profile
 }
 
-func (c Cluster) pools() []any {
+func (c Cluster) pools(first bool) []any {
 	var pools []any
 	for i, p := range c.Pools {
 		body := object{"name": p.Name, "mode": "User", "vmSize": p.VMSize, "maxPods": p.MaxPods, "vnetSubnetID": string(c.NodeSubnetID())}
 		if i == 0 {
 			body["mode"] = "System"
 		}
-		if p.Most > 0 { // its count is the autoscaler's
+		if p.Most > 0 {
 			body["enableAutoScaling"], body["minCount"], body["maxCount"] = true, p.Least, p.Most
-		} else {
+		}
+		if first || p.Most == 0 { // later an autoscaled count is the autoscaler's
 			body["count"] = p.Count
 		}
 		if c.HasPodSubnet() {

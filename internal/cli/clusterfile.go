@@ -59,7 +59,8 @@ func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...st
 
 // readSource reads the cluster from where a command has it. A mistake names the flag, or the place
 // and the field in the file.
-func (a *app) readSource(s *clusterSource, read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
+func (a *app) readSource(s *clusterSource,
+	read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
 	if len(s.files) == 0 {
 		c, err := read(s.described)
 		if e := (*build.Error)(nil); errors.As(err, &e) {
