@@ -31,6 +31,8 @@ type write struct {
 	findings []finding.Finding
 	refusal  *refusal
 	now      arm.Document // how it was last read
+
+	wait, left func() // its place in line
 }
 
 // writes are those of a keeper.
@@ -38,7 +40,7 @@ type writes struct {
 	mu     sync.Mutex
 	under  map[string]underWay      // resources being written, by ID.Key()
 	missed map[string]bool          // and those that a check would have written
-	lanes  map[string]chan struct{} // of virtual networks: Azure takes one write of a network at a time
+	lines  map[string]chan struct{} // by the virtual network: is closed when the last write in line has ended
 	slots  chan struct{}            // holds one for each table that is being written
 }
 
@@ -52,12 +54,12 @@ const (
 	// tablesAtOnce is how many tables are written at once. One that takes longer than slotFor does not
 	// count any more: it waits, and costs nothing.
 	tablesAtOnce, slotFor = 64, 10 * time.Second
-	// laneFor is how long one subnet waits for the write of another in its network.
-	laneFor = 10 * time.Second
+	// lineFor is how long one subnet waits for the write of another in its network.
+	lineFor = 10 * time.Second
 )
 
 func newWrites() *writes {
-	return &writes{under: map[string]underWay{}, missed: map[string]bool{}, lanes: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
+	return &writes{under: map[string]underWay{}, missed: map[string]bool{}, lines: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
 }
 
 func (w *writes) busy(resource string) bool { return !w.since(resource).IsZero() }
@@ -92,30 +94,46 @@ func (w *writes) end(resource string) (missed bool) {
 	return missed
 }
 
-// queue waits for what a write has to wait for, and returns what ends it.
-func (w *writes) queue(id arm.ID) (done func()) {
-	if !id.Is(arm.TypeSubnet) {
-		w.slots <- struct{}{}
-		release := sync.OnceFunc(func() { <-w.slots })
-		timer := time.AfterFunc(slotFor, release)
-		return func() { timer.Stop(); release() }
-	}
+// line gives a subnet its place behind the writes of others in its network, in the order of the calls:
+// Azure takes one at a time. Wait waits until it is its turn, or for too long, and left leaves the line.
+func (w *writes) line(id arm.ID) (wait, left func()) {
 	w.mu.Lock()
-	key := id.Parent().Key()
-	lane := w.lanes[key]
-	if lane == nil {
-		lane = make(chan struct{}, 1)
-		w.lanes[key] = lane
+	defer w.mu.Unlock()
+	network, mine := id.Parent().Key(), make(chan struct{})
+	before := w.lines[network]
+	w.lines[network] = mine
+	wait = func() {
+		if before == nil {
+			return
+		}
+		timer := time.NewTimer(lineFor)
+		defer timer.Stop()
+		select {
+		case <-before:
+		case <-timer.C:
+		}
 	}
-	w.mu.Unlock()
-	timer := time.NewTimer(laneFor)
-	defer timer.Stop()
-	select {
-	case lane <- struct{}{}:
-		return func() { <-lane }
-	case <-timer.C:
-		return func() {}
+	return wait, func() {
+		close(mine)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.lines[network] == mine {
+			delete(w.lines, network)
+		}
 	}
+}
+
+// slot is line for tables, which do not wait for each other, but where very many are written.
+func (w *writes) slot() (wait, left func()) {
+	release := sync.OnceFunc(func() { <-w.slots })
+	var timer *time.Timer
+	return func() {
+			w.slots <- struct{}{}
+			timer = time.AfterFunc(slotFor, release)
+		}, func() {
+			timer.Stop()
+			release()
+		}
 }
 
 // harm orders changes by what breaks most while they wait.
@@ -191,6 +209,11 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 		x.refusal = before
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
+		if x.ID.Is(arm.TypeSubnet) { // here, and not in its goroutine: the order is that of harm
+			x.wait, x.left = c.k.writes.line(x.ID)
+		} else {
+			x.wait, x.left = c.k.writes.slot()
+		}
 		ctx := ctx
 		if !c.patient {
 			ctx = c.life
@@ -228,9 +251,9 @@ func (x *write) run(ctx context.Context) {
 	for busy := k.writes.begin(x.ID.Key()); busy != nil; busy = k.writes.begin(x.ID.Key()) {
 		<-busy
 	}
-	done := k.writes.queue(x.ID)
+	x.wait()
 	x.apply(ctx)
-	done()
+	x.left()
 	k.opts.Recorder.Settle(x.outcomes)
 	missed := k.writes.end(x.ID.Key())
 	x.check.w.post(x.cluster, func(w *worker) { w.wrote(x) })

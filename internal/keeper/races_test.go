@@ -160,3 +160,33 @@ func TestLateTable(t *testing.T) {
 		w.expectRoutes(targets[4], w.routes(targets[0])...)
 	})
 }
+
+// TestLine: subnets of one network are written in the order in which they got in line, and not in that in
+// which their goroutines run; those of another network do not wait.
+func TestLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWrites()
+		const network = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v"
+		first, leftFirst := w.line(network + "/subnets/a")
+		second, leftSecond := w.line(network + "/subnets/b")
+		other, leftOther := w.line(network + "2/subnets/a")
+		began := time.Now()
+		done := make(chan time.Duration)
+		go func() {
+			second()
+			done <- time.Since(began)
+		}()
+		time.Sleep(3 * time.Second)
+		first()
+		other()
+		leftFirst()
+		if waited := <-done; waited != 3*time.Second {
+			t.Errorf("the second waited %s", waited)
+		}
+		leftSecond()
+		leftOther()
+		if len(w.lines) != 0 {
+			t.Errorf("%d lines are left", len(w.lines))
+		}
+	})
+}
