@@ -18,7 +18,7 @@ import (
 )
 
 // How it works. What clusters are built from is made by one PUT of a whole document, which can be sent
-// again without harm. So whatever goes wrong on the way, a lost answer as well, ends in looking at the
+// again without harm: what is there already is put with the ETag that it was read with. So whatever goes wrong on the way, a lost answer as well, ends in looking at the
 // resource and, where it is not settled as it should be, in the same PUT again, until the time is up.
 
 // buildVersions are the types that are built and removed, and the api-versions of their calls: the
@@ -91,14 +91,23 @@ func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string)
 }
 
 // Make puts a document and waits until its resource is settled. The error is an *Error where Azure
-// refuses it, or where an operation failed.
-func (c *Client) Make(ctx context.Context, id arm.ID, body []byte, within time.Duration) (arm.Document, error) {
-	return c.untilDone(ctx, http.MethodPut, id, body, within)
+// refuses it, or where an operation failed. With an ETag the document replaces only what was read under
+// it: where that has changed meanwhile, the error is ErrChanged, and the resource is to be read again.
+func (c *Client) Make(ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration) (arm.Document, error) {
+	doc, err := c.untilDone(ctx, http.MethodPut, id, body, etag, within)
+	var fault *Error
+	if errors.As(err, &fault) && fault.stale() {
+		return doc, ErrChanged
+	}
+	return doc, err
 }
+
+// ErrChanged is a document that was not put, because the resource is not what was read any more.
+var ErrChanged = errors.New("it has changed since it was read")
 
 // Remove deletes a resource and waits until it is gone. One that is not there is no error.
 func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
-	_, err := c.untilDone(ctx, http.MethodDelete, id, nil, within)
+	_, err := c.untilDone(ctx, http.MethodDelete, id, nil, "", within)
 	return err
 }
 
@@ -124,7 +133,7 @@ const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
 // untilDone sends a PUT or a DELETE, follows its operation and looks at the resource, until that is
 // settled or gone.
-func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body []byte, within time.Duration) (arm.Document, error) {
+func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body []byte, etag string, within time.Duration) (arm.Document, error) {
 	version, err := buildVersion(id)
 	if err != nil {
 		return arm.Document{}, err
@@ -134,7 +143,7 @@ func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body [
 		if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 			return arm.Document{}, err
 		}
-		fault := c.attempt(ctx, method, c.address(id, "", version), body, deadline)
+		fault := c.attempt(ctx, method, c.address(id, "", version), body, etag, deadline)
 		if fault != nil && method == http.MethodDelete && absent(fault) {
 			return arm.Document{}, nil
 		}
@@ -179,10 +188,10 @@ func transientError(err error) bool {
 }
 
 // attempt sends a write once and follows the operation that it begins.
-func (c *Client) attempt(ctx context.Context, method, address string, body []byte, deadline time.Time) error {
+func (c *Client) attempt(ctx context.Context, method, address string, body []byte, etag string, deadline time.Time) error {
 	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
 	defer cancel()
-	a, err := c.send(sent, method, address, body, "")
+	a, err := c.send(sent, method, address, body, etag)
 	if err != nil {
 		return err
 	}

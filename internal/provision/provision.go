@@ -118,13 +118,27 @@ func (r run) within() time.Duration {
 	return stepWithin
 }
 
-// take makes or changes what has to be, and proves it by reading.
-func (r run) take(ctx context.Context) (build.Decision, error) {
+// attempts is how often a step is decided again because its resource has changed meanwhile.
+const attempts = 5
+
+// take makes or changes what has to be. Where others have changed the resource since it was read, it is
+// read and decided again.
+func (r run) take(ctx context.Context) (d build.Decision, err error) {
+	for range attempts {
+		if d, err = r.takeOnce(ctx); !errors.Is(err, azure.ErrChanged) {
+			break
+		}
+	}
+	return d, err
+}
+
+// takeOnce reads the resource, decides, writes, and proves it by reading.
+func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 	have, err := r.client.Find(ctx, r.step.ID)
 	if err != nil {
 		return build.Decision{}, err
 	}
-	if have != nil && !inventory.Settled(have.Raw) { // of a run that was killed, or somebody else's
+	if have != nil && !inventory.Settled(have.Raw) { // by a run that was killed, or by others
 		r.waits("an operation on it to end")
 		if have, err = r.client.Settle(ctx, r.step.ID, r.within()); err != nil {
 			return build.Decision{}, err
@@ -144,7 +158,7 @@ func (r run) take(ctx context.Context) (build.Decision, error) {
 		if err != nil {
 			return d, err
 		}
-		if after, err = r.makeIt(ctx, body); err != nil {
+		if after, err = r.makeIt(ctx, body, ""); err != nil {
 			return d, err
 		}
 	case build.Change:
@@ -153,7 +167,7 @@ func (r run) take(ctx context.Context) (build.Decision, error) {
 		if err != nil {
 			return d, err
 		}
-		if after, err = r.makeIt(ctx, body); err != nil {
+		if after, err = r.makeIt(ctx, body, have.ETag); err != nil {
 			return d, err
 		}
 	default:
@@ -167,9 +181,9 @@ func (r run) take(ctx context.Context) (build.Decision, error) {
 }
 
 // makeIt puts a document. Where role assignments do not count yet, it is put again until they do.
-func (r run) makeIt(ctx context.Context, body []byte) (*arm.Document, error) {
+func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Document, error) {
 	for {
-		doc, err := r.client.Make(ctx, r.step.ID, body, r.within())
+		doc, err := r.client.Make(ctx, r.step.ID, body, etag, r.within())
 		if err == nil {
 			return &doc, nil
 		}

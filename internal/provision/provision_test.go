@@ -1,0 +1,183 @@
+package provision
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+)
+
+const version = "2025-05-01"
+
+// world is an emulator, the one who owns it, and a cluster to build.
+type world struct {
+	t       *testing.T
+	e       *emulator.Emulator
+	op      *emulator.Client
+	cluster build.Cluster
+}
+
+func newWorld(t *testing.T, opts emulator.Options) *world {
+	t.Helper()
+	w := &world{t: t, e: emulatortest.New(t, opts)}
+	var err error
+	if w.op, err = w.e.Client(emulatortest.Operator); err != nil {
+		t.Fatal(err)
+	}
+	w.cluster, err = build.Cluster{
+		Name: "shop", Subscription: emulator.DefaultSubscription, Location: "westeurope",
+		Blueprint: capacity.Kubenet, Pools: []build.Pool{{Name: "system", VMSize: "Standard_D4s_v5", Count: 2}},
+	}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// put writes a resource as its owner, who is not the one who builds.
+func (w *world) put(id arm.ID, body string) {
+	w.t.Helper()
+	if status, answer := w.op.Do(http.MethodPut, id, version, []byte(body)); status >= 300 {
+		w.t.Fatalf("%s: %d %s", id.Short(), status, answer)
+	}
+}
+
+// get reads a resource, "" where there is none.
+func (w *world) get(id arm.ID) string {
+	status, answer := w.op.Do(http.MethodGet, id, version, nil)
+	if status != http.StatusOK {
+		return ""
+	}
+	return string(answer)
+}
+
+// meddling does something once, just before a call that matches is sent.
+type meddling struct {
+	http.RoundTripper
+	method, ending string
+	do             func()
+	once           *sync.Once
+}
+
+func (m meddling) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == m.method && strings.HasSuffix(r.URL.Path, m.ending) {
+		m.once.Do(m.do)
+	}
+	return m.RoundTripper.RoundTrip(r)
+}
+
+// existing is a route table that others have made, where the cluster's is to be.
+const existing = `{"location":"westeurope","properties":{"routes":[
+	{"name":"theirs","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"VnetLocal"}}]}}`
+
+// TestAdoptedMeanwhile: a route that is added to an existing table between the read and the write of its
+// tags is not lost.
+func TestAdoptedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		table := w.cluster.NodeTableID()
+		w.put(table.Group(), `{"location":"westeurope"}`)
+		w.put(table, existing)
+		over := meddling{emulatortest.Transport(t, w.e), http.MethodPut, "/shop-nodes-rt", func() {
+			w.put(table.Child("routes", "late"), `{"properties":{"addressPrefix":"10.8.0.0/16","nextHopType":"VnetLocal"}}`)
+		}, new(sync.Once)}
+		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
+		if _, err := Create(context.Background(), client, w.cluster, false, Observer{}); err == nil || !strings.Contains(err.Error(), "--adopt") {
+			t.Fatalf("without --adopt: %v", err)
+		}
+		if strings.Contains(w.get(table), "routekeeper") {
+			t.Fatal("it was changed without --adopt")
+		}
+		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`"theirs"`, `"late"`, build.OwnerTag, build.AdoptedTag} {
+			if !strings.Contains(w.get(table), part) {
+				t.Errorf("no %s in %s", part, w.get(table))
+			}
+		}
+	})
+}
+
+// TestDeleteKeepsOthers: what others have put into the group stays, and so does the group.
+func TestDeleteKeepsOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
+		if _, err := Create(context.Background(), client, w.cluster, false, Observer{}); err != nil {
+			t.Fatal(err)
+		}
+		other := arm.ResourceID(emulator.DefaultSubscription, w.cluster.Group, arm.TypeRouteTable, "other")
+		over := meddling{emulatortest.Transport(t, w.e), http.MethodDelete, "/shop-nodes-rt", func() { w.put(other, existing) }, new(sync.Once)}
+		_, err := Delete(context.Background(), emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), w.cluster, false, func(int, int, Removal, time.Duration) {})
+		if err == nil || !strings.Contains(err.Error(), "it holds other, which stays") {
+			t.Fatalf("a resource came into the group meanwhile: %v", err)
+		}
+		if w.get(other) == "" {
+			t.Fatal("it is gone with the group")
+		}
+		left, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		if err != nil || len(left) != 1 || left[0].Verb != build.Keep || !strings.Contains(left[0].Why, "it holds other") {
+			t.Errorf("%+v %v", left, err)
+		}
+		if w.get(w.cluster.ClusterID()) != "" || w.get(w.cluster.VNetID()) != "" {
+			t.Error("the cluster or its network is left")
+		}
+	})
+}
+
+// TestRolesCountLate: a cluster waits until its identity's roles count, and says so. Where it is the
+// caller who lacks a right, nothing is waited for.
+func TestRolesCountLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{RoleDelay: 3 * time.Minute, CheckClusterIdentity: true})
+		time.Sleep(time.Hour) // the roles of those who call count since long ago
+		var waits []string
+		began := time.Now()
+		_, err := Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper), w.cluster, false,
+			Observer{Waits: func(what string, _ time.Duration) { waits = append(waits, what) }})
+		if err != nil || len(waits) == 0 || time.Since(began) < 3*time.Minute {
+			t.Errorf("%v after %s, %q", err, time.Since(began), waits)
+		}
+		denied := emulator.Fault{Principal: emulatortest.Keeper.Name, Method: http.MethodPut, Path: "managedClusters/", Status: 403, Code: "AuthorizationFailed",
+			Message: "The client with object id '" + emulatortest.Keeper.ObjectID + "' does not have authorization", Count: -1}
+		if _, err := w.e.Inject(denied); err != nil {
+			t.Fatal(err)
+		}
+		more := w.cluster
+		more.Pools[0].Count = 3
+		began = time.Now()
+		_, err = Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper), more, false, Observer{})
+		if err == nil || time.Since(began) > time.Minute {
+			t.Errorf("refused for good: %v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestNotOurs: nothing is made or deleted of a type that is not built.
+func TestNotOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
+		group := arm.ResourceID(emulator.DefaultSubscription, "g", arm.TypeSecurityGroup, "nsg")
+		w.put(group.Group(), `{"location":"westeurope"}`)
+		w.put(group, `{"location":"westeurope"}`)
+		before := w.get(group)
+		if err := client.Remove(context.Background(), group, time.Minute); err == nil {
+			t.Error("it was deleted")
+		}
+		if !bytes.Equal([]byte(before), []byte(w.get(group))) {
+			t.Error("it has changed")
+		}
+	})
+}
