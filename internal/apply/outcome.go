@@ -60,7 +60,7 @@ func (r *Resource) failed(
 			missed++
 		case sent[keyOf(change)]: // it was made all the same
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
-		default: // by somebody else
+		default: // by another writer
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
 		}
 	}

@@ -44,7 +44,7 @@ const listMemory = time.Hour
 
 // listWithin is how long a page of a list of virtual networks may take before GETs take its place, and
 // hungMemory how long the list is left alone then. A list that is only slow is waited for: it is tried
-// beside the GETs, and from then on may take slack times as long as it took.
+// while the GETs run, and from then on may take slack times as long as it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
 // never is the cost of a list that is refused.

@@ -20,7 +20,7 @@ type manner struct {
 	// put that off. 0 is no limit beyond the usual ones.
 	answer, turn time.Duration
 	until        time.Time     // when it is given up at the latest; zero for no such moment
-	sending      func(arm.ID)  // is told when its turn has come; nil: nobody is
+	sending      func(arm.ID)  // is called when its turn has come; may be nil
 	status       *atomic.Int64 // how the last try was answered
 }
 

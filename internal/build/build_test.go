@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecide: what is somebody else's is refused, or adopted; what is ours is changed, and all else in it
+// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything else in it
 // stays as it was, byte for byte.
 func TestDecide(t *testing.T) {
 	c, err := shop(capacity.Kubenet).Complete()
@@ -80,7 +80,7 @@ func TestDecide(t *testing.T) {
 		why       string
 	}{
 		{"another's", `{"location":"westeurope","tags":{"routekeeper-cluster":"a/b"}}`, table, true, Refuse, "belongs to the cluster a/b"},
-		{"nobody's", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, false, Refuse, "--adopt"},
+		{"untagged", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, false, Refuse, "--adopt"},
 		{"adopted", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, true, Change, ""},
 		{"elsewhere", `{"location":"northeurope","tags":{"routekeeper-cluster":"shop-rg/shop"}}`, table, false, Refuse, "made again"},
 		{"ours", `{"location":"WestEurope","tags":{"routekeeper-cluster":"shop-rg/SHOP"}}`, table, false, Keep, ""},

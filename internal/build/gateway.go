@@ -15,7 +15,7 @@ func dnsOf(services netip.Prefix) string {
 	return a.String()
 }
 
-// The built-in roles that the add-on needs beside the cluster's own (AGIC names them when they lack:
+// The built-in roles that the add-on needs in addition to the cluster's own (AGIC names them when they lack:
 // application-gateway-kubernetes-ingress#997).
 const (
 	contributor = "b24988ac-6180-42a0-ab88-20f7382dd24c"

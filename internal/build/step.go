@@ -27,7 +27,7 @@ type Step struct {
 	// Why says what it is for, in a few words; it can be "".
 	Why string
 	// Tagged reports whether the resource carries the owner's tag. What cannot carry one is owned with
-	// what it stands in, or by a name that nobody else gives.
+	// what it stands in, or by a name that only this program gives.
 	Tagged bool
 	// Fixed are fields that Azure does not change later; a path covers what is below it.
 	Fixed []string

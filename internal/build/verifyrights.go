@@ -52,7 +52,7 @@ func (v *verifier) rightsAt(scope arm.ID) (inventory.Rights, string) {
 	return inventory.Rights{}, "the role assignments were not read"
 }
 
-// keeperRights claims that whoever runs routekeeper has the rights that the config asks for.
+// keeperRights claims that the identity that runs routekeeper has the rights that the config needs.
 func (v *verifier) keeperRights() {
 	if v.Config == nil || v.proposed {
 		return

@@ -48,7 +48,7 @@ func full(t testing.TB) Bundle {
 	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}}
 	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
-	s.Writers[vnet.Key()] = inventory.Writer{Line: "somebody"}
+	s.Writers[vnet.Key()] = inventory.Writer{Line: "ann@example.com"}
 	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Nodes: []inventory.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []inventory.Pod{}}
 	k := s.Learn(cluster)
 	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []arm.ID{vnet}, []string{"next"}, true

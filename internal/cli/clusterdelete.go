@@ -106,7 +106,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	defer progress.stop()
 	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, func(n, of int, r provision.Removal, elapsed time.Duration) {
 		if r.Err == nil {
-			progress.say(fmt.Sprintf("[%d/%d] %s deleted (%s)", n, of, r.ID.Short(), report.Duration(elapsed.Truncate(100*time.Millisecond))))
+			progress.say(fmt.Sprintf("[%d/%d] %s %sd (%s)", n, of, r.ID.Short(), r.Verb, report.Duration(elapsed.Truncate(100*time.Millisecond))))
 		}
 	})
 	progress.stop()
@@ -122,7 +122,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 // confirmName asks for the name of what is about to be deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
-		return fmt.Errorf("nothing was deleted: nobody can be asked here: expected --yes %s", name)
+		return fmt.Errorf("nothing was deleted: standard input is not a terminal: expected --yes %s", name)
 	}
 	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// What the scripts of cluster verify have beside TestScripts' own commands:
+// Commands that the scripts of cluster verify add to those of TestScripts:
 //
 //	cluster PLUGIN      build a cluster named c1 with its network, gateway and ingress add-on
 //	arm DELETE ID       delete a resource as the operator, and wait until it is gone

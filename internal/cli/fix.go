@@ -49,7 +49,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, con
 // confirm asks a person, and takes anything but yes for a no.
 func (a *app) confirm(question string) (bool, error) {
 	if !terminal(a.in) {
-		return false, errors.New("nobody can be asked here: expected --yes")
+		return false, errors.New("standard input is not a terminal: expected --yes")
 	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

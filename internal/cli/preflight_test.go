@@ -9,7 +9,7 @@ import (
 )
 
 // TestInitPreflight: init says in a line each which rights are missing and what to assign, and
-// nothing where the rights are those that generate writes.
+// nothing where the identity has the rights that generate writes.
 func TestInitPreflight(t *testing.T) {
 	t.Parallel()
 	l := newLeastRights(t)

@@ -252,7 +252,7 @@ func editable(name string) error {
 	return nil
 }
 
-// write puts the new text into the place of the file, whole or not at all. A file that somebody
+// write puts the new text into the place of the file, whole or not at all. A file that another program
 // changed since it was read stays.
 func (p *promotion) write() error {
 	if now, err := os.ReadFile(p.file.Name); err != nil {

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// TestPromoteWrites: the file is replaced whole, with its mode. One that somebody changed in the
-// meantime, or that has become a link, stays, and nothing is left beside it.
+// TestPromoteWrites: the file is replaced whole, with its mode. One that was changed in the
+// meantime, or that has become a link, stays, and no temporary file is left.
 func TestPromoteWrites(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "routes.yaml")
 	p := &promotion{file: config.File{Name: name, Data: []byte("before")}, text: []byte("after")}
@@ -20,7 +20,7 @@ func TestPromoteWrites(t *testing.T) {
 		want string // part of the error; "": it is written
 	}{
 		"plain":   {func() error { return os.WriteFile(name, []byte("before"), 0o600) }, ""},
-		"changed": {func() error { return os.WriteFile(name, []byte("by somebody"), 0o600) }, "was changed in the meantime"},
+		"changed": {func() error { return os.WriteFile(name, []byte("by another"), 0o600) }, "was changed in the meantime"},
 		"gone":    {func() error { return nil }, "no such file"},
 		"a link": {func() error {
 			if err := os.WriteFile(elsewhere, []byte("before"), 0o600); err != nil {

@@ -31,7 +31,7 @@ spec:
 	return text
 }
 
-// TestPromote: the values of one document change, and not a byte beside them.
+// TestPromote: the values of one document change, and no other byte.
 func TestPromote(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	several := func(middle string) string {

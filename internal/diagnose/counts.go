@@ -50,7 +50,7 @@ type Place struct {
 	Read     bool
 	Prefixes []netip.Prefix
 	// Nodes, Host (pods with their node's network) and Pods are those in it, Agents the
-	// workloads of Host, Outside those that should be in it and are not.
+	// workloads of Host, Outside are pods that should be in it and are not.
 	Nodes, Host, Pods, Outside int
 	Agents                     []string
 	// Usable are its IPv4 addresses that Azure gives out, Used those in use.

@@ -154,7 +154,7 @@ func checkPermissions(p *patient) []finding.Finding {
 	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
 }
 
-// checkCaller looks for what whoever runs this may not do.
+// checkCaller looks for rights that the caller lacks.
 func (p *patient) checkCaller() []finding.Finding {
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
@@ -189,7 +189,7 @@ func (c Case) CallerScopes() []arm.ID {
 	return inventory.SortIDs(scopes)
 }
 
-// CheckCaller finds what whoever runs this may not do of what the configs of a case ask, and what of
+// CheckCaller finds rights that the caller lacks for what the configs of a case ask, and what of
 // it could not be read. Several clusters lack the same right once.
 func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding

@@ -52,7 +52,7 @@ var gateways = []Description{
 			"the NAT gateway back on the node subnet."},
 	{GatewayMissing, Error, "The Application Gateway of the ingress add-on does not exist",
 		"The ingress add-on (AGIC) writes its rules into one Application Gateway. Without it " +
-			"nobody reaches the ingresses of the cluster, and the add-on's pod keeps failing.",
+			"the cluster's ingresses cannot be reached, and the add-on's pod keeps failing.",
 		"Create the gateway again under the same ID, or turn the add-on off and on again with " +
 			"another gateway."},
 	{GatewayNotV2, Error, "The Application Gateway of the ingress add-on is not a v2",
@@ -60,6 +60,6 @@ var gateways = []Description{
 			"(ingress-controller-overview). Application Gateway v1 is retired (v1-retirement).",
 		"Create a gateway with a v2 SKU, and enable the add-on with it."},
 	{GatewayStopped, Warning, "The Application Gateway of the ingress add-on is stopped",
-		"A stopped gateway takes no traffic: nobody reaches the ingresses of the cluster.",
+		"A stopped gateway takes no traffic: the cluster's ingresses cannot be reached.",
 		"Start it: az network application-gateway start."},
 }

@@ -11,11 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Changes that a config only observes stand until somebody makes them, or the config says
+// Changes that a config only observes stand until someone makes them, or the config says
 // otherwise. They are recorded twice: when they are new, and when they are not needed any more.
 
 // unneeded are the changes that were only observed before a round, and that it found not to be
-// needed any more. The others stay among those that are left: one that merely lacks its proof
+// needed any more. The others stay: one that merely lacks its proof
 // this time is no news.
 func (l *Log) unneeded(r keeper.Round, s *inventory.Snapshot, left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}

@@ -35,7 +35,7 @@ func TestObserved(t *testing.T) {
 	p.Record(r, inventory.NewSnapshot())
 	check(inventory.NewSnapshot()) // the subnet could not be read
 	check(seenWith(""), associate())
-	check(seenWith(table)) // somebody put it back
+	check(seenWith(table)) // another writer put it back
 	check(seenWith(table))
 	check(seenWith(""), associate())
 	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate")

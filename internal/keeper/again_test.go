@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestTargetMadeAgain: somebody deletes a target, with the association that the config guards, and
+// TestTargetMadeAgain: a person deletes a target, with the association that the config guards, and
 // makes it again with other routes. It is filled and associated at the next check; meanwhile
 // findings say so.
 func TestTargetMadeAgain(t *testing.T) {
@@ -40,7 +40,7 @@ func TestTargetMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClusterTableMadeAgain: somebody deletes the cluster's table and makes it again, empty, under
+// TestClusterTableMadeAgain: a person deletes the cluster's table and makes it again, empty, under
 // its name. The target keeps the routes to the nodes all the time. An empty table could be
 // anybody's: the node subnet gets it as soon as the cluster's cloud provider has written it.
 func TestClusterTableMadeAgain(t *testing.T) {
@@ -69,8 +69,8 @@ func TestClusterTableMadeAgain(t *testing.T) {
 
 // TestClusterMadeAgainElsewhere: a cluster is deleted and made again under its name, in another
 // subnet, with another pod CIDR and the same table. The target follows, the new subnet is guarded,
-// and the old one is nobody's. The copies of the old routes are a deleted cluster's: onRemoval says
-// what becomes of them, and those that stay can be pruned.
+// and the old one belongs to no cluster. The copies of the old routes are a deleted cluster's: onRemoval says
+// what becomes of them, and copies that stay can be pruned.
 func TestClusterMadeAgainElsewhere(t *testing.T) {
 	old, fresh := []string{"10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5"},
 		[]string{"10.151.0.0/24>10.50.3.4", "10.151.1.0/24>10.50.3.5"}
@@ -195,7 +195,7 @@ func TestThreeSubscriptions(t *testing.T) {
 				k.since(2 * time.Minute)
 				w.expectRoutes(target, append(threePods, "10.99.0.0/16>10.98.0.4")...)
 				c.fault.Count = -1
-				mend := w.inject(c.fault)
+				remove := w.inject(c.fault)
 				k.since(5 * time.Minute) // until the cluster's document is old
 				for i := range 2 {
 					w.strip(nodes)
@@ -208,7 +208,7 @@ func TestThreeSubscriptions(t *testing.T) {
 						t.Errorf("findings %+v", last.Findings)
 					}
 				}
-				mend()
+				remove()
 				if err := w.e.Scale(cluster, "np", 4); err != nil {
 					t.Fatal(err)
 				}

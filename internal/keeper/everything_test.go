@@ -70,7 +70,7 @@ type everything struct {
 
 	leftAt sync.Map               // addresses that nodes had when one got another: netip.Addr to time.Time
 	lost   map[arm.ID]*takenAway  // associations that were taken away
-	hands  map[arm.ID][]time.Time // when somebody took associations away
+	hands  map[arm.ID][]time.Time // when associations were taken away
 	lacks  map[arm.ID]time.Time   // since when a target lacks routes of nodes
 	latest time.Duration          // the longest repair beyond an interval
 
@@ -95,7 +95,7 @@ type member struct {
 	gone    time.Time // since when it is deleted; zero while it is there
 	moved   time.Time // when its nodes last went to another subnet
 	left    time.Time // since when it is not configured; zero while it is
-	unseen  time.Time // until when nobody can see what its associations are: reads are stale
+	unseen  time.Time // until when its associations cannot be seen: reads are stale
 	excused time.Time // until when its associations may stay lost
 	excuse  string
 
@@ -123,8 +123,8 @@ const (
 
 // fault is something that goes wrong for some time.
 type fault struct {
-	until time.Time
-	mend  func()
+	until  time.Time
+	remove func()
 	// excuses are the clusters whose associations cannot be put back while it lasts, and grace how
 	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
 	excuses []*member
@@ -386,7 +386,7 @@ func (d *everything) tell(format string, args ...any) {
 // calm ends all trouble, waits, and checks that everything is as it should be.
 func (d *everything) calm() {
 	for _, f := range d.faults {
-		f.mend()
+		f.remove()
 		f.until = time.Now()
 	}
 	d.mu.Lock()

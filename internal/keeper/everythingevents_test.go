@@ -361,7 +361,7 @@ func (d *everything) fault(m *member) {
 	}
 	until := time.Now().Add(time.Duration(1+d.by.IntN(600)) * time.Second)
 	d.tell("fault %s of %s: %s %s until %s", kind, m.name, f.Method, area, until.Format("15:04:05"))
-	d.faults = append(d.faults, &fault{until: until, mend: d.inject(f), excuses: excuses,
+	d.faults = append(d.faults, &fault{until: until, remove: d.inject(f), excuses: excuses,
 		grace: graceMost + grace, late: late, what: kind + " " + area})
 	if d.by.IntN(2) == 0 {
 		d.takeAway(m)

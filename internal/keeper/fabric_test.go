@@ -16,7 +16,7 @@ import (
 
 // notes are the answers that were recorded.
 type notes struct {
-	nobody
+	noRecorder
 	mu    sync.Mutex
 	texts []string
 }

@@ -50,7 +50,7 @@ type Options struct {
 	// wait. Nil: not called.
 	Progress func(oldest time.Time)
 	// Planned is told of a check that is about to change something, with its changes as planned. Nil:
-	// nobody is.
+	// not called.
 	Planned func(Round)
 	// Recorder keeps what was done. Nil: nothing is recorded.
 	Recorder Recorder
@@ -78,7 +78,7 @@ type Keeper struct {
 	owners   map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
 	kept     map[string]Lasting  // what is on the shelf; replaced, not changed
 	uses     map[string][]string // resources by the cluster that uses them, since the last reload
-	seen     map[string][]string // and those that were seen at its last check
+	seen     map[string][]string // and resources seen at its last check
 	users    index               // clusters by the resources they use
 	around   index               // and by what these stand in: virtual networks, node resource groups
 	workers  map[string]*worker  // by cluster; nil where it does not run
@@ -110,7 +110,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.Recorder == nil {
-		opts.Recorder = nobody{}
+		opts.Recorder = noRecorder{}
 	}
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[arm.ID]trigger{}, seen: map[string][]string{},
 		failed: make(chan error, 1)}
@@ -123,7 +123,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 }
 
 // makeIdle makes the worker of all clusters for checks of a keeper that does not run. The lock is held,
-// or nobody else has the keeper yet.
+// or the keeper is not in use yet.
 func (k *Keeper) makeIdle() {
 	before := k.idle
 	k.idle = k.newWorker(k.configs)

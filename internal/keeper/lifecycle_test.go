@@ -23,7 +23,7 @@ func (w *world) expectNoWrites(what string, requests []emulator.Request) {
 	}
 }
 
-// TestMigrationToOverlay: AKS takes a cluster from kubenet to overlay beside a running keeper, and
+// TestMigrationToOverlay: AKS takes a cluster from kubenet to overlay while a keeper runs, and
 // its owner takes the table off the node subnet then, or minutes later. The table is not put back,
 // the copies stay for prune-orphans, and the finding says what the cluster is now.
 func TestMigrationToOverlay(t *testing.T) {

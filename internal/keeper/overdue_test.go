@@ -42,7 +42,7 @@ func (d *everything) look() {
 	d.faults = slices.DeleteFunc(d.faults, func(f *fault) bool {
 		over := !now.Before(f.until)
 		if over {
-			f.mend()
+			f.remove()
 		}
 		for _, m := range f.excuses {
 			d.excuse(m, f.grace, f.what)

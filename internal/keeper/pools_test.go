@@ -53,7 +53,7 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 
 // TestDualStackPools: a dual-stack cluster with three pools in subnets of their own is scaled, and
 // all its subnets lose their tables at once. IDs in the config are in capitals. The target holds
-// both families; that somebody spells a prefix of it in another way is no change.
+// both families; another spelling of one of its prefixes is no change.
 func TestDualStackPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -114,7 +114,7 @@ func TestDualStackPools(t *testing.T) {
 }
 
 // TestSamePodCIDR: two clusters with the same pod CIDR have one target. What is there stays, it is
-// an error that says so, nobody writes at rest, and no route to a living node goes when one is
+// an error that says so, nothing is written at rest, and no route to a living node goes when one is
 // scaled in.
 func TestSamePodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,12 +43,12 @@ type Observation struct {
 	Read     string `json:"read"`
 }
 
-// nobody records nothing.
-type nobody struct{}
+// noRecorder records nothing.
+type noRecorder struct{}
 
-func (nobody) Intend(Round, []plan.Change)                         {}
-func (nobody) Settle([]plan.Outcome)                               {}
-func (nobody) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
+func (noRecorder) Intend(Round, []plan.Change)                         {}
+func (noRecorder) Settle([]plan.Outcome)                               {}
+func (noRecorder) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
 
 // record hands a check to the recorder. A dry run is none of its business, but what a person had it change is.
 func (c *check) record(round *Round) {

@@ -202,7 +202,7 @@ func TestEventLiftsRefusal(t *testing.T) {
 }
 
 // TestChangedMeanwhileIsNotRefused: a write of a lost association is answered with 412 until it is given
-// up, as where somebody else writes the network all the time. The next check writes it again.
+// up, as where another writer writes the network all the time. The next check writes it again.
 func TestChangedMeanwhileIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -60,7 +60,7 @@ func TestRepairAfterStart(t *testing.T) {
 				}
 				const interval = 10 * time.Second
 				fault.Method, fault.Count = "GET", -1
-				mend := w.inject(fault)
+				remove := w.inject(fault)
 				w.strip(w.demo.NodeSubnet)
 				k := w.runWith(Options{Shelf: store}, interval, w.demoConfig(),
 					configure("play", play.cluster, play.target))
@@ -68,7 +68,7 @@ func TestRepairAfterStart(t *testing.T) {
 				if w.tableOf(w.demo.NodeSubnet) != "" {
 					t.Fatal("the table was put back before")
 				}
-				mend()
+				remove()
 				const write = 4 * time.Second // of Azure's operation itself
 				k.since(interval + 2*time.Second + write)
 				if w.tableOf(w.demo.NodeSubnet) == "" {

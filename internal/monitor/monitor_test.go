@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 			delete(s.Clusters, arm.ID(cluster).Key())
 			s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Absent: true, Status: 404}
 		}, lower(cluster, own, target), "cluster shop does not exist"},
-		{"a table that nobody knows", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
+		{"an unknown table", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
 			known := s.Learn(cluster)
 			known.LogRead, known.ManagedRead = true, true
 		}, lower(cluster, managed, vnet, target), "which table is the own one of cluster shop is not known"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBentRoute: somebody bends a node's route to an address that no node has. It is reported as a
+// TestBentRoute: a node's route is bent to an address that no node has. It is reported as a
 // lost route until it is right again. A node that has this address now is none.
 func TestBentRoute(t *testing.T) {
 	bent := func(w *watch) {

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestTableGoneOfAKS: a table that AKS made is AKS's to make again, whoever misses it; of any other
+// TestTableGoneOfAKS: AKS makes a table of its own again, whichever subnet lacks it; of any other
 // a person decides.
 func TestTableGoneOfAKS(t *testing.T) {
 	const managed = "/aks-agentpool-12345678-routetable"
@@ -23,13 +23,13 @@ func TestTableGoneOfAKS(t *testing.T) {
 		guarded bool
 		fix     string
 	}{
-		"AKS's":                     {node + managed, false, update},
-		"AKS's, in other case":      {arm.ID(strings.ToUpper(string(node + managed))), false, update},
-		"AKS's, for a gateway":      {node + managed, true, update},
-		"brought":                   {tableA, false, "az network route-table show --ids " + string(tableA)},
-		"brought, named like it":    {tables + managed, false, "az network route-table show --ids " + string(tables+managed)},
-		"somebody's in AKS's group": {node + "/mine", false, "az network route-table show --ids " + string(node+"/mine")},
-		"brought, for a gateway":    {hub, true, "create the table, or correct spec.guard.subnets of shop"},
+		"AKS's":                    {node + managed, false, update},
+		"AKS's, in other case":     {arm.ID(strings.ToUpper(string(node + managed))), false, update},
+		"AKS's, for a gateway":     {node + managed, true, update},
+		"brought":                  {tableA, false, "az network route-table show --ids " + string(tableA)},
+		"brought, named like it":   {tables + managed, false, "az network route-table show --ids " + string(tables+managed)},
+		"another's in AKS's group": {node + "/mine", false, "az network route-table show --ids " + string(node+"/mine")},
+		"brought, for a gateway":   {hub, true, "create the table, or correct spec.guard.subnets of shop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := quiet(t)

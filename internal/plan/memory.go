@@ -57,7 +57,7 @@ type Remembered struct {
 	Subnets []netip.Prefix
 	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as
 	// the cluster's own table had them, and that table has had them at every check since. Where a
-	// target lacks one of them, somebody changed the target.
+	// target lacks one of them, another writer changed the target.
 	True map[string]map[netip.Prefix]netip.Addr
 	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
 	// believed: no other prefix has led to the same next hop for longer than the cloud provider takes

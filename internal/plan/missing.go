@@ -146,7 +146,7 @@ func (w *work) nodes(v *view) {
 }
 
 // hops are the nodes that the routes name, by next hop. A table that reads the same is not decoded
-// again, so its routes are the very ones of the check before, and nobody changes what that found.
+// again, so its routes are the very ones of the check before, and what that found is never changed.
 func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
@@ -159,7 +159,7 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 }
 
 // moved reports whether a node's route leads to another address than at the check before: the node
-// has another one now, or somebody has bent its route.
+// has another one now, or its route was bent.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
 	for hop, node := range before {

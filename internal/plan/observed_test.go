@@ -61,7 +61,7 @@ func TestObservedRest(t *testing.T) {
 	}
 }
 
-// TestObservedRepair: a route that somebody changed is known to be the cluster's for as long as
+// TestObservedRepair: a route that another writer changed is known to be the cluster's for as long as
 // that stands, although nothing puts it back.
 func TestObservedRepair(t *testing.T) {
 	w := shop(t)

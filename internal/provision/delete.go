@@ -2,8 +2,13 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
@@ -13,9 +18,10 @@ import (
 
 // Removal is what a cluster's removal does to one resource.
 type Removal struct {
-	ID   arm.ID
-	Verb build.Verb // Delete or Keep
-	Why  string     // it is kept
+	ID arm.ID
+	// Verb is Delete or Keep; for a subnet that stays Change, because its route table goes.
+	Verb build.Verb
+	Why  string // it is kept or changed
 	Done bool
 	Err  error
 }
@@ -24,7 +30,6 @@ type Removal struct {
 // cluster itself, and what AKS made for it.
 func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
 	var all []Removal
-	goes := map[string]bool{}
 	for _, id := range c.Leftovers() {
 		if clusterOnly && !id.Is(arm.TypeCluster) {
 			continue
@@ -38,10 +43,42 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 		}
 		r := Removal{ID: id}
 		r.Verb, r.Why = c.Removal(*have)
-		goes[id.Key()] = r.Verb == build.Delete
 		all = append(all, r)
 	}
-	return keepGroup(ctx, client, c, all, goes)
+	all, err := disassociated(ctx, client, c, all)
+	if err != nil {
+		return nil, err
+	}
+	return keepGroup(ctx, client, c, all, goesOf(all))
+}
+
+// disassociated adds the subnets of a network that stays, which have route tables that go: as long as they
+// have, Azure does not delete the tables.
+func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
+	goes := goesOf(all)
+	i := slices.IndexFunc(all, func(r Removal) bool { return r.ID.Equal(c.VNetID()) && r.Verb == build.Keep })
+	if i < 0 {
+		return all, nil
+	}
+	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
+		have, err := client.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if have == nil {
+			continue
+		}
+		if table := tableOf(have); table != "" && goes[table.Key()] {
+			i++
+			all = slices.Insert(all, i, Removal{ID: id, Verb: build.Change, Why: "its route table " + table.Name() + " goes"})
+		}
+	}
+	return all, nil
+}
+
+// tableOf is the route table of a subnet, "" for none.
+func tableOf(subnet *arm.Document) arm.ID {
+	return arm.ID(gjson.GetBytes(subnet.Raw, "properties.routeTable.id").String())
 }
 
 // keepGroup keeps the resource group where it holds anything else.
@@ -71,15 +108,19 @@ func Delete(ctx context.Context, client *azure.Client, c build.Cluster, clusterO
 	}
 	for i := range all {
 		r := &all[i]
-		if r.Verb != build.Delete {
+		began := time.Now()
+		switch r.Verb {
+		case build.Delete:
+			r.Err = deleteOne(ctx, client, c, r.ID, goesOf(all[:i+1]))
+		case build.Change:
+			r.Err = disassociate(ctx, client, r.ID, goesOf(all))
+		default:
 			continue
 		}
-		began := time.Now()
-		r.Err = deleteOne(ctx, client, c, r.ID, goesOf(all[:i+1]))
 		r.Done = r.Err == nil
 		tell(i+1, len(all), *r, time.Since(began))
 		if r.Err != nil {
-			return all, fmt.Errorf("step %d of %d, deleting %s: %w", i+1, len(all), r.ID.Short(), r.Err)
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(), r.Err)
 		}
 	}
 	return all, nil
@@ -91,6 +132,20 @@ func goesOf(all []Removal) map[string]bool {
 		goes[r.ID.Key()] = r.Verb == build.Delete
 	}
 	return goes
+}
+
+// disassociate takes a route table that goes off a subnet, and leaves the rest of it as it is.
+func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID, goes map[string]bool) error {
+	written, err := client.Write(ctx, subnet, func(doc arm.Document) ([]byte, error) {
+		if table := tableOf(&doc); table == "" || !goes[table.Key()] {
+			return nil, nil
+		}
+		return sjson.DeleteBytes(doc.Raw, "properties.routeTable")
+	}, nil)
+	if err == nil && tableOf(&written.After) != "" {
+		err = errors.New("it still has a route table")
+	}
+	return err
 }
 
 // deleteOne deletes a resource, if it still is the cluster's.

@@ -181,3 +181,43 @@ func TestNotOurs(t *testing.T) {
 		}
 	})
 }
+
+// TestAdoptedNetwork: a network that was there stays when the cluster goes, and its subnets lose the route
+// tables that go.
+func TestAdoptedNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		vnet := w.cluster.VNetID()
+		w.put(vnet.Group(), `{"location":"westeurope"}`)
+		w.put(vnet, `{"location":"westeurope","tags":{"team":"net"},"properties":{"addressSpace":{"addressPrefixes":["10.224.0.0/16"]},
+			"subnets":[{"name":"theirs","properties":{"addressPrefix":"10.224.200.0/24"}}]}}`)
+		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
+		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		if err != nil {
+			t.Fatalf("%v: %+v", err, left)
+		}
+		for _, id := range []arm.ID{w.cluster.ClusterID(), w.cluster.NodeTableID(), w.cluster.IdentityID()} {
+			if w.get(id) != "" {
+				t.Errorf("%s is left", id.Short())
+			}
+		}
+		if subnet := w.get(w.cluster.NodeSubnetID()); subnet == "" || strings.Contains(subnet, "routeTable") {
+			t.Errorf("the node subnet is %s", subnet)
+		}
+		if !strings.Contains(w.get(vnet), `"theirs"`) || !strings.Contains(w.get(vnet), `"team"`) {
+			t.Errorf("the network is %s", w.get(vnet))
+		}
+		again, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		for _, r := range again {
+			if r.Verb != build.Keep {
+				t.Errorf("a second run would %s %s", r.Verb, r.ID.Short())
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -174,7 +174,7 @@ func (p Past) changeRows() (rows [][]string) {
 	return rows
 }
 
-// findingRows are the findings that came and went, or only those that went.
+// findingRows are the findings that came and went, or only the ones that went.
 func (p Past) findingRows(gone bool) (rows [][]string) {
 	for _, f := range p.Findings {
 		if !gone || !f.New {

@@ -28,7 +28,7 @@ func past() Past {
 	open, lost := change(plan.Create, "a", "intended"), change(plan.Create, "b", "interrupted")
 	open.Open, lost.Lost, lost.Note = true, true, "the next check did not find it"
 	done, failed := change(plan.Delete, "c", plan.Done), change(plan.Create, "d\u202e", plan.Failed)
-	done.Settled, done.Note, done.ChangedBy = at, "ARM only: no right", "somebody"
+	done.Settled, done.Note, done.ChangedBy = at, "ARM only: no right", "ann@example.com"
 	failed.Error = "403 AuthorizationFailed"
 	found := finding.New(finding.TargetDrift, "play", pastTable, "it differs")
 	return Past{ID: 4, Started: at, By: "event", Caller: "a webhook",
@@ -63,7 +63,7 @@ Changes
     - c  10.244.0.0/24 to 10.42.1.4
       done at 15:04:05: it is wanted
       ARM only: no right
-      changed before by: somebody
+      changed before by: ann@example.com
     + d\u202e  10.244.0.0/24 to 10.42.1.4
       failed: it is wanted
       403 AuthorizationFailed

@@ -11,10 +11,10 @@ import (
 
 // Verification is what is right about clusters, and what is not.
 type Verification struct {
-	// Clusters are the names of those that were verified.
+	// Clusters are the names of the verified clusters.
 	Clusters []string      `json:"clusters"`
 	Claims   []build.Claim `json:"claims"`
-	// Findings are those that make claims wrong.
+	// Findings make claims wrong.
 	Findings []finding.Finding `json:"findings"`
 }
 

@@ -34,7 +34,7 @@ type Metrics struct {
 	free          *prometheus.GaugeVec   // subnet
 	surge         *prometheus.GaugeVec   // subnet
 	looked        map[string]time.Time   // tables and subnets, and when they were checked last
-	swept         time.Time              // when those that are not checked any more were forgotten
+	swept         time.Time              // when the others were last forgotten
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result

@@ -84,8 +84,8 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "no subnet of the network has the address of %s", j.calledHop(route.Hop))
 		case route.Hop == to:
 			return j.arrive(subnet, near)
-		case j.nobody(route.Hop, near):
-			return j.end(Dropped, "nobody has the address of %s: no network interface in subnet %s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
+		case j.unused(route.Hop, near):
+			return j.end(Dropped, "the address of %s is unused: no network interface in subnet %s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
 		}
 		if why := j.enter(subnet, near, route.Hop); why != "" {
 			return j.end(Dropped, "%s", why)

@@ -51,7 +51,7 @@ func TestAllLost(t *testing.T) {
 			s.InterfacesOf = []arm.ID{group}
 			route(s, second, "172.16.9.4")
 		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
-		"somebody's own appliance":  {func(s *inventory.Snapshot) { route(s, "special", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
+		"another appliance":         {func(s *inventory.Snapshot) { route(s, "special", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
 		"another cluster's machine": {func(s *inventory.Snapshot) { route(s, "aks-other-1-vmss000001", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
 
 		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") }, []string{"13 pairs, 8 delivered, 5 dropped, 0 unknown", // of itself only what it sends
@@ -67,7 +67,7 @@ func TestAllLost(t *testing.T) {
 			n := nic(s, "2", "10.0.1.6")
 			n.ID = group + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic"
 		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 1},
-		"somebody's own virtual machine": {func(s *inventory.Snapshot) {
+		"another virtual machine": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
 			n.ID, n.Machine = group+"/providers/Microsoft.Network/networkInterfaces/jump-nic", group+"/providers/Microsoft.Compute/virtualMachines/jump"
@@ -108,8 +108,8 @@ func TestNobody(t *testing.T) {
 		change func(*inventory.Snapshot, *inventory.Subnet)
 		want   Verdict
 	}{
-		"nobody has it": {func(*inventory.Snapshot, *inventory.Subnet) {}, Dropped},
-		"nobody has it, by what the subnet shows": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
+		"unused": {func(*inventory.Snapshot, *inventory.Subnet) {}, Dropped},
+		"unused, by what the subnet shows": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
 			s.InterfacesOf, bare.Configurations = []arm.ID{"/subscriptions/s/resourceGroups/mc"}, []arm.ID{config}
 		}, Dropped},
 		"an interface has it": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
@@ -140,7 +140,7 @@ func TestNobody(t *testing.T) {
 		s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.3.50")
 		tt.change(s, s.Subnets[bare.Key()])
 		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")}, Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})
-		if way.Verdict != tt.want || tt.want == Dropped && way.Why != "nobody has the address of the next hop 10.0.3.50: no network interface in subnet v/bare has it, and nothing else is there" {
+		if way.Verdict != tt.want || tt.want == Dropped && way.Why != "the address of the next hop 10.0.3.50 is unused: no network interface in subnet v/bare has it, and nothing else is there" {
 			t.Errorf("%s: %s: %s", name, way.Verdict, way.Why)
 		}
 	}

@@ -70,7 +70,7 @@ func newQuick(g *grid) *quick {
 		var e entry
 		if node := &g.to[i].node; node.subnet != nil {
 			e.gate, e.forwards = q.door(node.Addr, node.subnet, true)
-			e.forwards = e.forwards && !q.nobody(node.Addr, node.subnet)
+			e.forwards = e.forwards && !q.unused(node.Addr, node.subnet)
 		}
 		q.to = append(q.to, e)
 	}
@@ -156,7 +156,7 @@ type gateID struct {
 type gate struct {
 	gateID
 	filters *Filters
-	nic     *inventory.Interface // one of those that have the group
+	nic     *inventory.Interface // one that has the group
 	from    []int                // the senders' classes
 	to      []int                // the receivers' classes
 	allowed map[[2]int]bool

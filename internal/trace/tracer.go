@@ -140,8 +140,8 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 	return nil
 }
 
-// nobody reports whether it is certain that nothing in a subnet has an address.
-func (t *Tracer) nobody(a netip.Addr, subnet *inventory.Subnet) bool {
+// unused reports whether it is certain that nothing in a subnet has an address.
+func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
 	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
 }
 

@@ -59,7 +59,7 @@ func (t *Tracer) seesCluster(c *inventory.Cluster) bool {
 		slices.ContainsFunc(t.clusterSubnets(c), t.view.seesSubnet)
 }
 
-// choose picks of the things with one name those that a cluster means: its own, or else those in
+// choose picks, of the things with one name, the ones that a cluster means: its own, or else those in
 // what it is connected with.
 func (t *Tracer) choose(found []named) []named {
 	if t.view == nil {
