@@ -18,8 +18,9 @@ import (
 )
 
 // How it works. What clusters are built from is made by one PUT of a whole document, which can be sent
-// again without harm: what is there already is put with the ETag that it was read with. So whatever goes wrong on the way, a lost answer as well, ends in looking at the
-// resource and, where it is not settled as it should be, in the same PUT again, until the time is up.
+// again without harm: what is there already is put with the ETag that it was read with. So whatever goes
+// wrong on the way, a lost answer as well, ends in reading the resource and, where it is not settled as
+// it should be, in the same PUT again, until the time is up.
 
 // buildVersions are the types that are built and removed, and the api-versions of their calls: the
 // newest ones that are no preview. Nothing of another type is made or deleted here.
@@ -93,7 +94,9 @@ func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string)
 // Make puts a document and waits until its resource is settled. The error is an *Error where Azure
 // refuses it, or where an operation failed. With an ETag the document replaces only what was read under
 // it: where that has changed meanwhile, the error is ErrChanged, and the resource is to be read again.
-func (c *Client) Make(ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration) (arm.Document, error) {
+func (c *Client) Make(
+	ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration,
+) (arm.Document, error) {
 	doc, err := c.untilDone(ctx, http.MethodPut, id, body, etag, within)
 	var fault *Error
 	if errors.As(err, &fault) && fault.stale() {
@@ -133,7 +136,9 @@ const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
 // untilDone sends a PUT or a DELETE, follows its operation and looks at the resource, until that is
 // settled or gone.
-func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body []byte, etag string, within time.Duration) (arm.Document, error) {
+func (c *Client) untilDone(
+	ctx context.Context, method string, id arm.ID, body []byte, etag string, within time.Duration,
+) (arm.Document, error) {
 	version, err := buildVersion(id)
 	if err != nil {
 		return arm.Document{}, err
@@ -163,9 +168,11 @@ func (c *Client) untilDone(ctx context.Context, method string, id arm.ID, body [
 			case doc != nil && method == http.MethodPut && inventory.ProvisioningState(doc.Raw) != "Failed":
 				return *doc, nil
 			case doc != nil && method == http.MethodPut:
-				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}
+				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
+					Code: "Failed", Message: "the operation failed"}
 			default: // not seen yet, or still there
-				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError, Code: "NotSettled", Message: "the operation ended, and its effect cannot be seen"}
+				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
+					Code: "NotSettled", Message: "the operation ended, and its effect cannot be seen"}
 			}
 		}
 		pause := min(backoff<<min(attempt, 5), backoffMax)
@@ -188,7 +195,9 @@ func transientError(err error) bool {
 }
 
 // attempt sends a write once and follows the operation that it begins.
-func (c *Client) attempt(ctx context.Context, method, address string, body []byte, etag string, deadline time.Time) error {
+func (c *Client) attempt(
+	ctx context.Context, method, address string, body []byte, etag string, deadline time.Time,
+) error {
 	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
 	defer cancel()
 	a, err := c.send(sent, method, address, body, etag)
@@ -236,7 +245,8 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // Kubeconfig asks for the kubeconfig with which a person logs in to a cluster.
 func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error) {
-	a, err := c.send(policy.WithRetryOptions(ctx, writeRetries), http.MethodPost, c.address(cluster, "/listClusterUserCredential", clusterVersion), nil, "")
+	address := c.address(cluster, "/listClusterUserCredential", clusterVersion)
+	a, err := c.send(policy.WithRetryOptions(ctx, writeRetries), http.MethodPost, address, nil, "")
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,22 @@ type Decision struct {
 	Why string `json:"why,omitempty"`
 }
 
+// Wrong says in one line what reads differently after a write, "" where nothing does.
+func (d Decision) Wrong() string {
+	switch {
+	case d.Verb == Keep:
+		return ""
+	case len(d.Differences) == 0:
+		return "the tag " + OwnerTag + " is gone: a policy or another writer has removed it"
+	}
+	first := d.Differences[0]
+	have := first.Have
+	if have == "" {
+		have = "not set"
+	}
+	return fmt.Sprintf("%s is %s, expected %s", first.Path, have, first.Want)
+}
+
 // Decide compares a step with what is there; nil is nothing. Adopt lets it change what is not tagged.
 func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decision {
 	if have == nil {
@@ -92,7 +108,9 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 func differences(have []byte, want object, fixed []string) []Difference {
 	var found []Difference
 	walk(gjson.ParseBytes(have), want, "", "", "", func(d Difference, plain string) {
-		d.fixed = slices.ContainsFunc(fixed, func(f string) bool { return plain == f || strings.HasPrefix(plain, f+".") })
+		d.fixed = slices.ContainsFunc(fixed, func(f string) bool {
+			return plain == f || strings.HasPrefix(plain, f+".")
+		})
 		found = append(found, d)
 	})
 	return found
@@ -130,7 +148,9 @@ func walkNamed(have gjson.Result, want []any, path, place, plain string, note fu
 	members := have.Array()
 	for _, w := range want {
 		name := fmt.Sprint(w.(object)["name"])
-		i := slices.IndexFunc(members, func(m gjson.Result) bool { return strings.EqualFold(m.Get("name").String(), name) })
+		i := slices.IndexFunc(members, func(m gjson.Result) bool {
+			return strings.EqualFold(m.Get("name").String(), name)
+		})
 		if i < 0 {
 			text, _ := json.Marshal(w)
 			note(Difference{Path: path + "[" + name + "]", Want: string(text), place: place + ".-1", value: w}, plain)

@@ -36,7 +36,11 @@ func (c Cluster) addonSteps() []Step {
 	for i, a := range []struct {
 		role arm.ID
 		why  string
-	}{{builtIn(contributor), "of the add-on on the gateway"}, {builtIn(reader), "of the add-on on the resource group"}, {c.RoleID(), "of the add-on on the gateway's subnet"}} {
+	}{
+		{builtIn(contributor), "of the add-on on the gateway"},
+		{builtIn(reader), "of the add-on on the resource group"},
+		{c.RoleID(), "of the add-on on the gateway's subnet"},
+	} {
 		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(), principal))
 	}
 	return steps
@@ -44,7 +48,9 @@ func (c Cluster) addonSteps() []Step {
 
 // addonAssignments are the role assignments of the add-on.
 func (c Cluster) addonAssignments() []arm.ID {
-	return []arm.ID{c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(c.GatewaySubnetID())}
+	return []arm.ID{
+		c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(c.GatewaySubnetID()),
+	}
 }
 
 func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
@@ -65,29 +71,38 @@ func (c Cluster) gatewaySteps() []Step {
 	}
 	linked := func(id arm.ID) object { return object{"id": string(id)} }
 	properties := object{
-		"sku":                           object{"name": "Standard_v2", "tier": "Standard_v2"},
-		"autoscaleConfiguration":        object{"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most},
+		"sku": object{"name": "Standard_v2", "tier": "Standard_v2"},
+		"autoscaleConfiguration": object{
+			"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most,
+		},
 		"gatewayIPConfigurations":       named("gateway", object{"subnet": linked(c.GatewaySubnetID())}),
 		"frontendIPConfigurations":      named("public", object{"publicIPAddress": linked(c.AddressID())}),
 		"frontendPorts":                 named("http", object{"port": 80}),
 		"backendAddressPools":           named("none", object{}),
 		"backendHttpSettingsCollection": named("http", object{"port": 80, "protocol": "Http", "requestTimeout": 30}),
 		"httpListeners": named("http", object{
-			"frontendIPConfiguration": part("frontendIPConfigurations", "public"), "frontendPort": part("frontendPorts", "http"), "protocol": "Http",
+			"frontendIPConfiguration": part("frontendIPConfigurations", "public"),
+			"frontendPort":            part("frontendPorts", "http"),
+			"protocol":                "Http",
 		}),
 		"requestRoutingRules": named("http", object{
 			"ruleType": "Basic", "priority": 100, "httpListener": part("httpListeners", "http"),
-			"backendAddressPool": part("backendAddressPools", "none"), "backendHttpSettings": part("backendHttpSettingsCollection", "http"),
+			"backendAddressPool":  part("backendAddressPools", "none"),
+			"backendHttpSettings": part("backendHttpSettingsCollection", "http"),
 		}),
 	}
 	address := c.step(c.AddressID(), "public IP", "of the gateway", object{
-		"sku": object{"name": "Standard", "tier": "Regional"}, "properties": object{"publicIPAllocationMethod": "Static"},
+		"sku":        object{"name": "Standard", "tier": "Regional"},
+		"properties": object{"publicIPAllocationMethod": "Static"},
 	}, "location", "sku", "properties.publicIPAllocationMethod")
-	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2", object{"properties": properties}, "location", "properties.sku", "properties.gatewayIPConfigurations")
+	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2", object{"properties": properties},
+		"location", "properties.sku", "properties.gatewayIPConfigurations")
 	// Once it is there, the add-on writes listeners, pools and rules: only what is ours is compared.
 	gateway.Later = func() object {
 		return c.at(object{"properties": object{
-			"sku": properties["sku"], "autoscaleConfiguration": properties["autoscaleConfiguration"], "gatewayIPConfigurations": properties["gatewayIPConfigurations"],
+			"sku":                     properties["sku"],
+			"autoscaleConfiguration":  properties["autoscaleConfiguration"],
+			"gatewayIPConfigurations": properties["gatewayIPConfigurations"],
 		}})
 	}
 	return []Step{address, gateway}

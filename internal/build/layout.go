@@ -11,7 +11,9 @@ import (
 var (
 	usualSpace    = netip.MustParsePrefix("10.224.0.0/16")
 	usualPodCIDR  = netip.MustParsePrefix("10.244.0.0/16")
-	usualServices = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("172.16.0.0/16"), netip.MustParsePrefix("192.168.0.0/16")}
+	usualServices = []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("172.16.0.0/16"), netip.MustParsePrefix("192.168.0.0/16"),
+	}
 )
 
 const (
@@ -105,11 +107,13 @@ func (c *Cluster) overlaps() error {
 			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix, list(c.Space))
 		}
 		if c.Egress.IsValid() && outside.prefix.IsValid() && outside.prefix.Contains(c.Egress) {
-			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s", c.Egress, outside.field, outside.prefix)
+			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s",
+				c.Egress, outside.field, outside.prefix)
 		}
 	}
 	if c.Egress.IsValid() && (!c.Egress.Is4() || c.Nodes.Contains(c.Egress)) {
-		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside of the node subnet", c.Egress)
+		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside of the node subnet",
+			c.Egress)
 	}
 	return nil
 }
@@ -126,7 +130,10 @@ type needs struct {
 func (c *Cluster) sizes() needs {
 	var n needs
 	for _, p := range c.Pools {
-		s := capacity.Setup{Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""), RouteLimit: routeLimit}.For(capacity.Need{Nodes: p.most()})
+		setup := capacity.Setup{
+			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""), RouteLimit: routeLimit,
+		}
+		s := setup.For(capacity.Need{Nodes: p.most()})
 		n.nodes, n.surge = n.nodes+s.Nodes, n.surge+s.Surge
 		n.nodeAddresses += s.SubnetAddresses
 		n.podAddresses += s.PodSubnetAddresses
@@ -149,17 +156,22 @@ func (c *Cluster) fits() error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s", n.nodes, n.surge, n.tooMuch)
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s",
+			n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes) < n.nodeAddresses:
-		return wrong(fieldNodes, "%s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
+		return wrong(fieldNodes,
+			"%s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
 			c.Nodes, capacity.Usable(c.Nodes), n.nodes, n.surge, n.nodeAddresses, n.nodeBits)
 	case c.HasPodSubnet() && capacity.Usable(c.Pods) < n.podAddresses:
-		return wrong(fieldPods, "%s has %d addresses; full nodes take %d, expected /%d or wider", c.Pods, capacity.Usable(c.Pods), n.podAddresses, n.podBits)
+		return wrong(fieldPods, "%s has %d addresses; full nodes take %d, expected /%d or wider",
+			c.Pods, capacity.Usable(c.Pods), n.podAddresses, n.podBits)
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
-		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
+		return wrong(fieldPodCIDR,
+			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
 			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+c.ownRoutes() > routeLimit:
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a route table holds %d", n.nodes, n.surge, routeLimit)
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a route table holds %d",
+			n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil && capacity.Usable(c.Gateway) < c.ApplicationGateway.Most+1:
 		return wrong(fieldGateway, "%s has %d addresses; %d instances and a private frontend take %d",
 			c.Gateway, capacity.Usable(c.Gateway), c.ApplicationGateway.Most, c.ApplicationGateway.Most+1)

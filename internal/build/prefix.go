@@ -43,7 +43,9 @@ func halves(p netip.Prefix) (low, high netip.Prefix) {
 }
 
 func within(spaces []netip.Prefix, p netip.Prefix) bool {
-	return slices.ContainsFunc(spaces, func(s netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() <= p.Bits() })
+	return slices.ContainsFunc(spaces, func(s netip.Prefix) bool {
+		return s.Contains(p.Addr()) && s.Bits() <= p.Bits()
+	})
 }
 
 func overlap(spaces []netip.Prefix, p netip.Prefix) bool {

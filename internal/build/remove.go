@@ -22,7 +22,10 @@ var removalOrder = []string{
 // Leftovers are all resources that Steps can have made for a cluster of this name and group, whatever its
 // options were, in the order in which they go.
 func (c Cluster) Leftovers() []arm.ID {
-	ids := []arm.ID{c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(), c.VNetID(), c.NodeTableID(), c.GatewayTableID(), c.GroupID()}
+	ids := []arm.ID{
+		c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(), c.VNetID(),
+		c.NodeTableID(), c.GatewayTableID(), c.GroupID(),
+	}
 	for _, scope := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.NodeTableID()} {
 		ids = append(ids, c.AssignmentID(scope))
 	}

@@ -91,26 +91,33 @@ func (c Cluster) networkSteps() []Step {
 		steps = append(steps, c.step(c.NodeTableID(), "route table", why, nil, "location"))
 	}
 	if c.Egress.IsValid() { // by itself: a table is written whole, and would lose the pod routes
-		steps = append(steps, Step{ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " + c.Egress.String(), body: func(Made) object {
-			return object{"properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String()}}
-		}})
+		egress := object{
+			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String(),
+		}
+		steps = append(steps, Step{
+			ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " + c.Egress.String(),
+			body: func(Made) object { return object{"properties": egress} },
+		})
 	}
 	if c.GatewayTable() {
-		steps = append(steps, c.step(c.GatewayTableID(), "route table", "for the gateway's copies of the pod routes", nil, "location"))
+		why := "for the gateway's copies of the pod routes"
+		steps = append(steps, c.step(c.GatewayTableID(), "route table", why, nil, "location"))
 	}
 	var space []any
 	for _, p := range c.Space {
 		space = append(space, p.String())
 	}
-	steps = append(steps, c.step(c.VNetID(), "virtual network", list(c.Space), object{"properties": object{"addressSpace": object{"addressPrefixes": space}}}, "location"))
+	network := object{"properties": object{"addressSpace": object{"addressPrefixes": space}}}
+	steps = append(steps, c.step(c.VNetID(), "virtual network", list(c.Space), network, "location"))
 	subnet := func(id arm.ID, prefix fmt.Stringer, why string, table arm.ID) {
-		steps = append(steps, Step{ID: id, What: "subnet", Why: prefix.String() + " " + why, Fixed: []string{"properties.addressPrefix"}, body: func(Made) object {
-			properties := object{"addressPrefix": prefix.String()}
-			if table != "" {
-				properties["routeTable"] = object{"id": string(table)}
-			}
-			return object{"properties": properties}
-		}})
+		properties := object{"addressPrefix": prefix.String()}
+		if table != "" {
+			properties["routeTable"] = object{"id": string(table)}
+		}
+		steps = append(steps, Step{
+			ID: id, What: "subnet", Why: prefix.String() + " " + why, Fixed: []string{"properties.addressPrefix"},
+			body: func(Made) object { return object{"properties": properties} },
+		})
 	}
 	table := arm.ID("")
 	if c.HasTable() {
@@ -138,10 +145,13 @@ func (c Cluster) networkSteps() []Step {
 // (AKS: use kubenet with your own subnet; configure Azure CNI). Network Contributor has them, and a great
 // deal more.
 func (c Cluster) ClusterActions() []string {
-	actions := []string{"Microsoft.Network/virtualNetworks/subnets/read", "Microsoft.Network/virtualNetworks/subnets/join/action"}
+	actions := []string{
+		"Microsoft.Network/virtualNetworks/subnets/read", "Microsoft.Network/virtualNetworks/subnets/join/action",
+	}
 	if c.HasTable() {
 		actions = append(actions, "Microsoft.Network/routeTables/read", "Microsoft.Network/routeTables/write",
-			"Microsoft.Network/routeTables/routes/read", "Microsoft.Network/routeTables/routes/write", "Microsoft.Network/routeTables/routes/delete")
+			"Microsoft.Network/routeTables/routes/read", "Microsoft.Network/routeTables/routes/write",
+			"Microsoft.Network/routeTables/routes/delete")
 	}
 	return actions
 }
@@ -180,38 +190,49 @@ func (c Cluster) identitySteps() []Step {
 	}
 	steps := []Step{
 		c.step(c.IdentityID(), "identity", "of the cluster", nil, "location"),
-		{ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more", body: func(Made) object {
-			return object{"properties": object{
-				"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
-				"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
-				"permissions":      []any{object{"actions": actions}},
-				"assignableScopes": []any{string(c.GroupID())},
-			}}
-		}},
+		{
+			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more",
+			body: func(Made) object {
+				return object{"properties": object{
+					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
+					"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
+					"permissions":      []any{object{"actions": actions}},
+					"assignableScopes": []any{string(c.GroupID())},
+				}}
+			},
+		},
 	}
 	for _, scope := range c.scopes() {
-		steps = append(steps, c.assignment(c.AssignmentID(scope), c.RoleID(), "on "+scope.Name(), c.IdentityID(), "properties.principalId"))
+		id, why := c.AssignmentID(scope), "on "+scope.Name()
+		steps = append(steps, c.assignment(id, c.RoleID(), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }
 
 // assignment gives a role to an identity, whose object ID is a field of what was made before.
 func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
-	return Step{ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"}, body: func(made Made) object {
-		return object{"properties": object{
-			"roleDefinitionId": string(role),
-			"principalId":      made.text(of, field),
-			"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
-		}}
-	}}
+	return Step{
+		ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"},
+		body: func(made Made) object {
+			return object{"properties": object{
+				"roleDefinitionId": string(role),
+				"principalId":      made.text(of, field),
+				"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
+			}}
+		},
+	}
 }
 
 func (c Cluster) clusterStep() Step {
 	return Step{
 		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true, RolesCount: true,
-		Fixed: []string{"location", "properties.dnsPrefix", "properties.networkProfile", "properties.apiServerAccessProfile",
-			"properties.agentPoolProfiles.vmSize", "properties.agentPoolProfiles.vnetSubnetID", "properties.agentPoolProfiles.podSubnetID",
-			"properties.agentPoolProfiles.podIPAllocationMode", "properties.agentPoolProfiles.maxPods", "properties.agentPoolProfiles.availabilityZones", "properties.agentPoolProfiles.mode"},
+		Fixed: []string{
+			"location", "properties.dnsPrefix", "properties.networkProfile", "properties.apiServerAccessProfile",
+			"properties.agentPoolProfiles.vmSize", "properties.agentPoolProfiles.vnetSubnetID",
+			"properties.agentPoolProfiles.podSubnetID", "properties.agentPoolProfiles.podIPAllocationMode",
+			"properties.agentPoolProfiles.maxPods", "properties.agentPoolProfiles.availabilityZones",
+			"properties.agentPoolProfiles.mode",
+		},
 		Later: func() object { return c.clusterBody(false) },
 		body:  func(Made) object { return c.clusterBody(true) },
 	}
@@ -236,7 +257,9 @@ func (c Cluster) clusterBody(first bool) object {
 		}}
 	}
 	return c.at(object{
-		"identity":   object{"type": "UserAssigned", "userAssignedIdentities": object{string(c.IdentityID()): object{}}},
+		"identity": object{
+			"type": "UserAssigned", "userAssignedIdentities": object{string(c.IdentityID()): object{}},
+		},
 		"properties": properties,
 	})
 }
@@ -270,7 +293,10 @@ func (c Cluster) networkProfile() object {
 func (c Cluster) pools(first bool) []any {
 	var pools []any
 	for i, p := range c.Pools {
-		body := object{"name": p.Name, "mode": "User", "vmSize": p.VMSize, "maxPods": p.MaxPods, "vnetSubnetID": string(c.NodeSubnetID())}
+		body := object{
+			"name": p.Name, "mode": "User", "vmSize": p.VMSize, "maxPods": p.MaxPods,
+			"vnetSubnetID": string(c.NodeSubnetID()),
+		}
 		if i == 0 {
 			body["mode"] = "System"
 		}

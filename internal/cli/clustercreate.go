@@ -113,7 +113,8 @@ something to do, or the answer was no.`,
 	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
 	f.BoolVar(&o.yes, "yes", false, "do it without asking")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
-	_ = cmd.RegisterFlagCompletionFunc("blueprint", cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("blueprint",
+		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
@@ -151,7 +152,9 @@ func (a *app) readCluster(o createOptions) (build.Cluster, error) {
 // readPool reads a pool of the form name=user,count=3.
 func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 	p := v1alpha1.Pool{VMSize: first.VMSize, Count: 1, MaxPods: first.MaxPods}
-	numbers := map[string]*int{"count": &p.Count, "min-count": &p.MinCount, "max-count": &p.MaxCount, "max-pods": &p.MaxPods}
+	numbers := map[string]*int{
+		"count": &p.Count, "min-count": &p.MinCount, "max-count": &p.MaxCount, "max-pods": &p.MaxPods,
+	}
 	for _, part := range strings.Split(text, ",") {
 		key, value, found := strings.Cut(part, "=")
 		number := numbers[key]
@@ -171,7 +174,8 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 			}
 			*number = n
 		default:
-			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, max-count, max-pods or zones", key)
+			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, max-count, "+
+				"max-pods or zones", key)
 		}
 	}
 	return p, nil
@@ -263,7 +267,8 @@ func (o createOptions) checkFiles() error {
 	case err != nil:
 		return fmt.Errorf("--kubeconfig: %w", err)
 	case !strings.HasPrefix(string(text), kubeconfigHead):
-		return fmt.Errorf("--kubeconfig: %s is there, and would be overwritten: expected a new file", finding.Show(o.kubeconfig))
+		return fmt.Errorf("--kubeconfig: %s is there, and would be overwritten: expected a new file",
+			finding.Show(o.kubeconfig))
 	}
 	return nil
 }
@@ -293,7 +298,8 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 		}
 		next = append(next, finding.Command("kubectl --kubeconfig %s get nodes", o.kubeconfig).String())
 	} else {
-		next = append(next, finding.Command("az aks get-credentials --subscription %s -g %s -n %s", c.Subscription, c.Group, c.Name).String())
+		login := finding.Command("az aks get-credentials --subscription %s -g %s -n %s", c.Subscription, c.Group, c.Name)
+		next = append(next, login.String())
 	}
 	if o.config != "" && c.Blueprint == capacity.Kubenet {
 		config := routesOf(c)
@@ -319,11 +325,15 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 
 // routesOf is the config that keeps the routes of a cluster that was built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
-	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name}}
+	config := v1alpha1.ClusterRoutes{
+		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
+	}
 	config.Spec = v1alpha1.Spec{ClusterID: string(c.ClusterID()), RouteTableID: string(c.NodeTableID())}
 	if c.GatewayTable() {
 		config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
-		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(c.GatewaySubnetID()), RouteTableID: string(c.GatewayTableID())}}
+		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+			{SubnetID: string(c.GatewaySubnetID()), RouteTableID: string(c.GatewayTableID())},
+		}
 	}
 	config.SetDefaults()
 	return config
@@ -345,7 +355,8 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 			case o.Verb == build.Keep:
 				p.say(fmt.Sprintf("[%d/%d] %s %s is there", n, of, o.What, o.ID.Short()))
 			default:
-				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb, report.Duration(o.Elapsed.Truncate(100*time.Millisecond))))
+				took := report.Duration(o.Elapsed.Truncate(100 * time.Millisecond))
+				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb, took))
 			}
 		},
 	}
@@ -355,7 +366,10 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {
-		s := report.BuildStep{Verb: string(o.Verb), Kind: o.What, Resource: string(o.ID), Name: o.ID.Short(), Note: o.Step.Why, State: "planned", Seconds: o.Elapsed.Seconds()}
+		s := report.BuildStep{
+			Verb: string(o.Verb), Kind: o.What, Resource: string(o.ID), Name: o.ID.Short(),
+			Note: o.Step.Why, State: "planned", Seconds: o.Elapsed.Seconds(),
+		}
 		switch {
 		case o.Err != nil:
 			s.State, s.Error = "failed", o.Err.Error()

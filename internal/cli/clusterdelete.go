@@ -104,11 +104,13 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	}
 	progress = a.progress(ctx, "deleting")
 	defer progress.stop()
-	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, func(n, of int, r provision.Removal, elapsed time.Duration) {
+	tell := func(n, of int, r provision.Removal, elapsed time.Duration) {
 		if r.Err == nil {
-			progress.say(fmt.Sprintf("[%d/%d] %s %sd (%s)", n, of, r.ID.Short(), r.Verb, report.Duration(elapsed.Truncate(100*time.Millisecond))))
+			took := report.Duration(elapsed.Truncate(100 * time.Millisecond))
+			progress.say(fmt.Sprintf("[%d/%d] %s %sd (%s)", n, of, r.ID.Short(), r.Verb, took))
 		}
-	})
+	}
+	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, tell)
 	progress.stop()
 	if format == report.JSON {
 		err = removing(c, removed).Write(w, format, style)
@@ -140,7 +142,9 @@ func (a *app) confirmName(name string) error {
 func removing(c build.Cluster, all []provision.Removal) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
-		s := report.BuildStep{Verb: string(r.Verb), Kind: r.ID.Type(), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned"}
+		s := report.BuildStep{
+			Verb: string(r.Verb), Kind: r.ID.Type(), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned",
+		}
 		switch {
 		case r.Err != nil:
 			s.State, s.Error = "failed", r.Err.Error()

@@ -59,7 +59,10 @@ const (
 )
 
 func newWrites() *writes {
-	return &writes{under: map[string]underWay{}, missed: map[string]bool{}, lines: map[string]chan struct{}{}, slots: make(chan struct{}, tablesAtOnce)}
+	return &writes{
+		under: map[string]underWay{}, missed: map[string]bool{}, lines: map[string]chan struct{}{},
+		slots: make(chan struct{}, tablesAtOnce),
+	}
 }
 
 func (w *writes) busy(resource string) bool { return !w.since(resource).IsZero() }
@@ -189,7 +192,9 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 		i := slices.IndexFunc(all, func(x *write) bool { return x.ID.Equal(change.Resource) })
 		if i < 0 {
 			i = len(all)
-			x := &write{Resource: c.resource(s.Snapshot, change.Resource, again), check: c, cluster: c.keyNamed(change.Cluster)}
+			x := &write{
+				Resource: c.resource(s.Snapshot, change.Resource, again), check: c, cluster: c.keyNamed(change.Cluster),
+			}
 			all, harm[x] = append(all, x), 9
 			c.order = append(c.order, x.ID)
 		}

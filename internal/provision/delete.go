@@ -70,7 +70,8 @@ func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, a
 		}
 		if table := tableOf(have); table != "" && goes[table.Key()] {
 			i++
-			all = slices.Insert(all, i, Removal{ID: id, Verb: build.Change, Why: "its route table " + table.Name() + " goes"})
+			why := "its route table " + table.Name() + " goes"
+			all = slices.Insert(all, i, Removal{ID: id, Verb: build.Change, Why: why})
 		}
 	}
 	return all, nil
@@ -82,7 +83,9 @@ func tableOf(subnet *arm.Document) arm.ID {
 }
 
 // keepGroup keeps the resource group where it holds anything else.
-func keepGroup(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal, goes map[string]bool) ([]Removal, error) {
+func keepGroup(
+	ctx context.Context, client *azure.Client, c build.Cluster, all []Removal, goes map[string]bool,
+) ([]Removal, error) {
 	if !goes[c.GroupID().Key()] {
 		return all, nil
 	}
@@ -101,7 +104,10 @@ func keepGroup(ctx context.Context, client *azure.Client, c build.Cluster, all [
 }
 
 // Delete takes away what PreviewDelete says, one after the other, and looks again before each.
-func Delete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool, tell func(number, of int, r Removal, elapsed time.Duration)) ([]Removal, error) {
+func Delete(
+	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
+	tell func(number, of int, r Removal, elapsed time.Duration),
+) ([]Removal, error) {
 	all, err := PreviewDelete(ctx, client, c, clusterOnly)
 	if err != nil {
 		return nil, err

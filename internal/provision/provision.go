@@ -175,7 +175,7 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 	}
 	r.made[r.step.ID.Key()] = *after
 	if left := r.step.Decide(r.cluster, after, r.made, r.adopt); d.Verb != build.Keep && left.Verb != build.Keep {
-		return d, fmt.Errorf("it was written, and reads differently: %s is %s, expected %s", left.Differences[0].Path, left.Differences[0].Have, left.Differences[0].Want)
+		return d, fmt.Errorf("it was written, and reads differently: %s", left.Wrong())
 	}
 	return d, nil
 }

@@ -3,12 +3,15 @@ package provision
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/build"
@@ -74,6 +77,44 @@ func (m meddling) RoundTrip(r *http.Request) (*http.Response, error) {
 		m.once.Do(m.do)
 	}
 	return m.RoundTripper.RoundTrip(r)
+}
+
+// untagging takes the tags out of a resource's document on its way, as a policy may.
+type untagging struct {
+	http.RoundTripper
+	ending string
+}
+
+func (u untagging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, u.ending) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body, err = sjson.DeleteBytes(body, "tags")
+		if err != nil {
+			return nil, err
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return u.RoundTripper.RoundTrip(r)
+}
+
+// TestTagsAreLost: where what was written reads differently, the step says so, and no later one is taken.
+func TestTagsAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		over := untagging{emulatortest.Transport(t, w.e), "/shop-nodes-rt"}
+		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
+		_, err := Create(context.Background(), client, w.cluster, false, Observer{})
+		want := "step 2 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v", err)
+		}
+		if w.get(w.cluster.VNetID()) != "" {
+			t.Error("it went on")
+		}
+	})
 }
 
 // existing is a route table that others have made, where the cluster's is to be.
