@@ -129,11 +129,13 @@ func (l *Log) Settle(outcomes []plan.Outcome) {
 	l.write()
 }
 
-// Note adds a note to a change that was done: what Azure's network said of it afterwards.
-func (l *Log) Note(c plan.Change, text string) {
+// Note adds a note to changes that were done: what Azure's network said of it afterwards.
+func (l *Log) Note(changes []plan.Change, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.j.add(&note{keyOf(c), text})
+	for _, c := range changes {
+		l.j.add(&note{keyOf(c), text})
+	}
 	l.write()
 }
 

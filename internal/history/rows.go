@@ -132,8 +132,11 @@ func (d *disproof) write(b *batch) error {
 // note is said of a change after it was done.
 type note struct{ key, text string }
 
+// lastDone finds the last change of a key that was made, by an index: a fleet has thousands of changes,
+// and as many notes.
+const lastDone = "SELECT max(id) FROM changes WHERE key = ? AND state = 'done'"
+
 func (n *note) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET note = ? WHERE id ="+
-		" (SELECT max(id) FROM changes WHERE key = ? AND state = 'done')", n.text, n.key)
+	_, err := b.exec("UPDATE changes SET note = ? WHERE id = ("+lastDone+")", n.text, n.key)
 	return err
 }

@@ -61,6 +61,8 @@ UPDATE changes SET asked = 1000;
 CREATE INDEX changes_unasked ON changes(intended) WHERE asked < 1000;
 CREATE TABLE standing (key TEXT PRIMARY KEY, finding TEXT NOT NULL);
 CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
+	// Notes find the last change of a key that was made.
+	`CREATE INDEX changes_done ON changes(key) WHERE state = 'done';`,
 }
 
 func errNewer(version int) error {

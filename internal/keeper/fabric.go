@@ -28,7 +28,7 @@ type Fabric interface {
 
 // Noter is a Recorder that keeps notes on changes that are done.
 type Noter interface {
-	Note(plan.Change, string)
+	Note([]plan.Change, string)
 }
 
 // fabric asks, after a write was seen in ARM, whether Azure's network follows it.
@@ -224,9 +224,7 @@ func (k *Keeper) tellFabric(resource arm.ID, q *question, answer string, differs
 	k.standFabric(resource, q, answer, differs)
 	k.log.Info("asked the fabric", "resource", string(resource), "answer", answer)
 	if recorder, can := k.opts.Recorder.(Noter); can {
-		for _, change := range q.changes {
-			recorder.Note(change, answer)
-		}
+		recorder.Note(q.changes, answer)
 	}
 }
 

@@ -21,10 +21,12 @@ type notes struct {
 	texts []string
 }
 
-func (n *notes) Note(c plan.Change, text string) {
+func (n *notes) Note(changes []plan.Change, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.texts = append(n.texts, c.Resource.Short()+": "+text)
+	for _, c := range changes {
+		n.texts = append(n.texts, c.Resource.Short()+": "+text)
+	}
 }
 
 // take returns the answers since the last time.
