@@ -19,6 +19,24 @@ var removalOrder = []string{
 	arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
+// words name what is built, by type, as the steps do.
+var words = map[string]string{
+	arm.TypeCluster: "cluster", arm.TypeGateway: "Application Gateway", arm.TypePublicIP: "public IP",
+	arm.TypeRoleAssignment: "role assignment", arm.TypeRoleDefinition: "role definition",
+	arm.TypeIdentity: "identity", arm.TypeVNet: "virtual network", arm.TypeSubnet: "subnet",
+	arm.TypeRouteTable: "route table", arm.TypeRoute: "route", arm.TypeResourceGroup: "resource group",
+}
+
+// Word names a resource's type in words, such as "route table".
+func Word(id arm.ID) string {
+	for resourceType, word := range words {
+		if id.Is(resourceType) {
+			return word
+		}
+	}
+	return id.Type()
+}
+
 // Leftovers are all resources that Steps can have made for a cluster of this name and group, whatever its
 // options were, in the order in which they go.
 func (c Cluster) Leftovers() []arm.ID {

@@ -143,7 +143,7 @@ func removing(c build.Cluster, all []provision.Removal) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
 		s := report.BuildStep{
-			Verb: string(r.Verb), Kind: r.ID.Type(), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned",
+			Verb: string(r.Verb), Kind: build.Word(r.ID), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned",
 		}
 		switch {
 		case r.Err != nil:

@@ -33,7 +33,7 @@ var (
 // that is printed moves the cursor or hides anything.
 func TestHostileBundle(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the commands are for a POSIX shell")
+		t.Skip("NOT RUN: the commands are for a POSIX shell, which Windows does not have")
 	}
 	t.Parallel()
 	dir := t.TempDir()

@@ -182,7 +182,7 @@ func routekeeper(t *testing.T, args ...string) {
 // TestInterrupted: Ctrl-C while an operation is running ends the program only when the write is finished and seen.
 func TestInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a process cannot be sent an interrupt on Windows by another one")
+		t.Skip("NOT RUN: on Windows no process can send another one an interrupt")
 	}
 	t.Parallel()
 	dir := t.TempDir()

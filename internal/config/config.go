@@ -1,5 +1,5 @@
-// Package config reads ClusterRoutes and Clusters from YAML text and refuses what cannot be meant, each time with one line that names
-// the file, the line, the field and what was expected.
+// Package config reads ClusterRoutes and Clusters from YAML text and refuses what cannot be meant,
+// each time with one line that names the file, the line, the field and what was expected.
 //
 // It is pure: the text comes from the caller, and nothing is looked up in Azure. What only Azure can tell (a target that
 // turns out to be the cluster's own table) is plan's to find.
@@ -104,8 +104,9 @@ func readRoutes(f File) (docs []*routes, err error) {
 	return docs, err
 }
 
-// parse splits a file into its documents and hands over each, up to the first error. The YAML library stops at an empty document and would drop
-// what follows without a word, so the split is made here.
+// parse splits a file into its documents and hands over each, up to the first error. The YAML
+// library stops at an empty document and would drop what follows without a word, so the split is
+// made here.
 func parse(f File, take func(*document) error) error {
 	if !utf8.Valid(f.Data) {
 		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}

@@ -1,5 +1,6 @@
-// Package diagnose finds what is wrong: from what was read (a inventory.Snapshot) and the configs of the clusters it makes Findings. A
-// file holds one family of checks: association, routes, targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
+// Package diagnose finds what is wrong: from what was read (an inventory.Snapshot) and the configs
+// of the clusters it makes Findings. A file holds one family of checks: association, routes,
+// targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
 //
 // It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a plan that was never applied. What
 // was not read is never taken for wrong: a check that lacks what it needs is silent.

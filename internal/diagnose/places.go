@@ -20,8 +20,9 @@ func checkPlaces(p *patient) []finding.Finding {
 	return append(nodesOutside(p), podsOutside(p)...)
 }
 
-// pool is a node's pool. None is known of nodes that no pool made (virtual nodes, node auto-provisioning), which have subnets of their
-// own, nor where the pool was made or removed between two looks.
+// pool is a node's pool. None is known of nodes that no pool made (virtual nodes, node
+// auto-provisioning), which have subnets of their own, nor where the pool was made or removed
+// between two looks.
 func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool { return strings.EqualFold(pool.Name, node.Pool) })
 	if i < 0 {
@@ -67,8 +68,9 @@ func prefixList(prefixes []netip.Prefix) string {
 	return strings.Join(words, ", ")
 }
 
-// outside returns the first address that is not where those of a node's pool are, and where it should be; nothing where that is not
-// known. An address of a family that is nowhere there is not judged.
+// outside returns the first address that is not where those of a node's pool are, and where it
+// should be; nothing where that is not known. An address of a family that is nowhere there is not
+// judged.
 func (p *patient) outside(addrs []netip.Addr, node inventory.Node, where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
 	pool, known := p.pool(node)
 	if !known {
@@ -122,8 +124,8 @@ func (s *strays) findings(p *patient, code finding.Code, what string, fix findin
 	return found
 }
 
-// nodesOutside finds nodes, and pods with their node's network, that are not in the node subnet. A pod that is where its node is says
-// nothing new.
+// nodesOutside finds nodes, and pods with their node's network, that are not in the node subnet. A
+// pod that is where its node is says nothing new.
 func nodesOutside(p *patient) []finding.Finding {
 	if p.kube == nil {
 		return nil

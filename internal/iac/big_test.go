@@ -77,8 +77,9 @@ func readBig(every int) (*Reading, error) {
 // raced is set where the race detector is built in.
 var raced bool
 
-// TestPeakMemory: a plan of 100,000 resources is read in less than 150 MiB, in a process of its own, as the kernel counts it (VmHWM): what the Go
-// runtime takes is in it, with the collector set as iac check sets it. Also where every resource is a subnet or an association.
+// TestPeakMemory: a plan of 100,000 resources is read in less than 150 MiB, in a process of its
+// own, as the kernel counts it (VmHWM): what the Go runtime takes is in it, with the collector set
+// as iac check sets it. Also where every resource is a subnet or an association.
 func TestPeakMemory(t *testing.T) {
 	if every, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_BIG_PLAN")); err == nil {
 		r, err := readBig(every)

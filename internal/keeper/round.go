@@ -35,7 +35,8 @@ type Round struct {
 	Findings []finding.Finding
 	// Observed is how what was changed, or found, read before; with a Recorder only.
 	Observed []Observation
-	// Seen is what was read, with what was written since as it read then, and what was remembered. It is large, and not to be kept.
+	// Seen is what was read, with what was written since as it read then, and what was remembered.
+	// It is large, and not to be kept.
 	Seen plan.Facts
 	// Tables say how full the tables were that were looked at.
 	Tables []Fill

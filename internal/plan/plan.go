@@ -1,5 +1,6 @@
-// Package plan decides: from what was read and is remembered (Facts) and what is configured (ClusterRoutes) it tells what should
-// be, which Changes lead there, and what stands in the way, as Findings.
+// Package plan decides: from what was read and is remembered (Facts) and what is configured
+// (ClusterRoutes) it tells what should be, which Changes lead there, and what stands in the way, as
+// Findings.
 //
 // It is pure: no context, clock, logger or network, and the same input gives the same output in the same order. It never
 // proposes a write to a cluster's own route table, nor a change of a route that is not the cluster's.

@@ -15,8 +15,9 @@ func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
 	return known && was == hop
 }
 
-// True is Remembered.True of a cluster, for the next look: what is in its targets as it should be, and what was and is put back by a
-// plan. What is not, because there is no room for it, is not known to have been changed lately when it is.
+// True is Remembered.True of a cluster, for the next look: what is in its targets as it should be,
+// and what was and is put back by a plan. What is not, because there is no room for it, is not
+// known to have been changed lately when it is.
 func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Memory.Of(cluster).True
 	type place struct{ target, prefix string }
