@@ -12,10 +12,10 @@ import (
 // AdoptedTag marks what was there before and was taken with --adopt: it stays when the cluster goes.
 const AdoptedTag = "routekeeper-adopted"
 
-// removalOrder is the order in which types go: each before what it uses. Subnets go with their network,
-// routes with their table.
+// removalOrder is the order in which types go: each before what it uses, and an assignment before the
+// resource it is on. Subnets go with their network, routes with their table.
 var removalOrder = []string{
-	arm.TypeCluster, arm.TypeGateway, arm.TypePublicIP, arm.TypeRoleAssignment, arm.TypeRoleDefinition,
+	arm.TypeCluster, arm.TypeRoleAssignment, arm.TypeRoleDefinition, arm.TypeGateway, arm.TypePublicIP,
 	arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
