@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +24,8 @@ import (
 //	cluster PLUGIN      build a cluster named c1 with its network, gateway and ingress add-on
 //	arm DELETE ID       delete a resource as the operator, and wait until it is gone
 //	arm STRIP ID        write a subnet without its route table
+//	arm PUT ID FILE     write a resource as the operator
+//	arm GET ID          print a resource, without what changes with every write
 //	saved NODES PODS    write what kubectl get -o json prints for c1 into files
 
 const (
@@ -144,12 +147,26 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(running.get(ts.Getenv("WORK")).strip(arm.ID(args[1])))
 		return
 	}
-	if len(args) != 2 || args[0] != "DELETE" {
-		ts.Fatalf("usage: arm DELETE|STRIP ID")
+	if len(args) < 2 || len(args) != 2 && args[0] != "PUT" {
+		ts.Fatalf("usage: arm DELETE|STRIP|GET ID, arm PUT ID FILE")
 	}
 	op, id, version := running.get(ts.Getenv("WORK")).op, arm.ID(args[1]), verifyNetwork
-	if !id.Is(arm.TypeGateway) {
+	switch {
+	case id.Is(arm.TypeCluster):
+		version = verifyAKS
+	case !strings.HasPrefix(id.Type(), "Microsoft.Network/"):
 		version = "2022-04-01"
+	}
+	switch args[0] {
+	case "PUT":
+		if status, body := op.Do("PUT", id, version, []byte(ts.ReadFile(args[2]))); status/100 != 2 {
+			ts.Fatalf("%d %s", status, body)
+		}
+		return
+	case "GET":
+		status, body := op.Do("GET", id, version, nil)
+		fmt.Fprintln(ts.Stdout(), status, volatileBytes.ReplaceAllString(string(body), ""))
+		return
 	}
 	if status, body := op.Do("DELETE", id, version, nil); status/100 != 2 {
 		ts.Fatalf("%d %s", status, body)

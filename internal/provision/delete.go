@@ -29,6 +29,11 @@ type Removal struct {
 // PreviewDelete says what goes with a cluster, and what stays. With clusterOnly nothing goes but the
 // cluster itself, and what AKS made for it.
 func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
+	identity, err := client.Find(ctx, c.IdentityID())
+	if err != nil {
+		return nil, err
+	}
+	c = c.Placed(identity)
 	var all []Removal
 	for _, id := range c.Leftovers() {
 		if clusterOnly && !id.Is(arm.TypeCluster) {
@@ -45,35 +50,47 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 		r.Verb, r.Why = c.Removal(*have)
 		all = append(all, r)
 	}
-	all, err := disassociated(ctx, client, c, all)
-	if err != nil {
+	if all, err = disassociated(ctx, client, c, all); err != nil {
 		return nil, err
 	}
 	return keepGroup(ctx, client, c, all, goesOf(all))
 }
 
-// disassociated adds the subnets of a network that stays, which have route tables that go: as long as they
-// have, Azure does not delete the tables.
+// disassociated adds the subnets that stay and have route tables that go: as long as they have, Azure
+// does not delete the tables. A table on a subnet that the cluster does not use stays: others have put
+// it there.
 func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
 	goes := goesOf(all)
-	i := slices.IndexFunc(all, func(r Removal) bool { return r.ID.Equal(c.VNetID()) && r.Verb == build.Keep })
-	if i < 0 {
-		return all, nil
-	}
-	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
-		have, err := client.Find(ctx, id)
+	for i := range all {
+		table := &all[i]
+		if !table.ID.Is(arm.TypeRouteTable) || table.Verb != build.Delete {
+			continue
+		}
+		have, err := client.Find(ctx, table.ID)
 		if err != nil {
 			return nil, err
 		}
 		if have == nil {
 			continue
 		}
-		if table := tableOf(have); table != "" && goes[table.Key()] {
-			i++
-			why := "its route table " + table.Name() + " goes"
-			all = slices.Insert(all, i, Removal{ID: id, Verb: build.Change, Why: why})
+		var on []Removal
+		for _, s := range gjson.GetBytes(have.Raw, "properties.subnets").Array() {
+			subnet := arm.ID(s.Get("id").String())
+			switch {
+			case goes[subnet.Key()] || goes[subnet.Parent().Key()]:
+			case slices.ContainsFunc(c.Subnets(), subnet.Equal):
+				why := "its route table " + table.ID.Name() + " goes"
+				on = append(on, Removal{ID: subnet, Verb: build.Change, Why: why})
+			default:
+				table.Verb = build.Keep
+				table.Why = "others have associated the subnet " + subnet.Short() + " with it"
+			}
+		}
+		if table.Verb == build.Delete {
+			all = append(all, on...)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Removal) int { return build.RemovalOrder(a.ID, b.ID) })
 	return all, nil
 }
 
@@ -112,6 +129,11 @@ func Delete(
 	if err != nil {
 		return nil, err
 	}
+	identity, err := client.Find(ctx, c.IdentityID())
+	if err != nil {
+		return nil, err
+	}
+	c = c.Placed(identity)
 	for i := range all {
 		r := &all[i]
 		began := time.Now()

@@ -107,7 +107,7 @@ func TestTagsAreLost(t *testing.T) {
 		over := untagging{emulatortest.Transport(t, w.e), "/shop-nodes-rt"}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
 		_, err := Create(context.Background(), client, w.cluster, false, Observer{})
-		want := "step 2 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
+		want := "step 3 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
