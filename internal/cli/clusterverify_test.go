@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,8 +42,9 @@ func built(name string) arm.ID {
 		"C1": arm.ResourceID(sub, "c1-rg", arm.TypeCluster, "c1"), "VNET": vnet,
 		"C1NODES": vnet.Child("subnets", "nodes"), "C1PODS": vnet.Child("subnets", "pods"), "C1GW": vnet.Child("subnets", "appgw"),
 		"C1TABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "nodes-rt"), "C1GWTABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "appgw-rt"),
-		"AGW":  arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
-		"ROLE": arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
+		"ADDONROLE": arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c2",
+		"AGW":       arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
+		"ROLE":      arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
 	}[name]
 }
 
@@ -51,7 +53,7 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: cluster PLUGIN")
 	}
 	ts.Check(running.get(ts.Getenv("WORK")).build(args[0]))
-	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE", "AGW", "ROLE"} {
+	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE", "AGW", "ROLE", "ADDONROLE"} {
 		ts.Setenv(name, string(built(name)))
 	}
 }
@@ -124,7 +126,22 @@ func (a *azureOf) build(plugin string) error {
 	}); err != nil {
 		return err
 	}
-	return a.settled(plugin)
+	if err := a.settled(plugin); err != nil {
+		return err
+	}
+	cluster, err := a.op.Get(built("C1"), verifyAKS)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(cluster)
+	if err != nil {
+		return err
+	}
+	addon := gjson.GetBytes(text, "properties.addonProfiles.ingressApplicationGateway.identity.objectId").String()
+	return a.op.Put(built("ADDONROLE"), "2022-04-01", object{"properties": object{
+		"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/b24988ac-6180-42a0-ab88-20f7382dd24c",
+		"principalId":      addon, "principalType": "ServicePrincipal",
+	}})
 }
 
 // settled waits until the cluster is made, and has its routes.
