@@ -14,11 +14,13 @@ import (
 // the IDs are shortened, and the subnets of one network are in one tag.
 
 // The tags of an identity that say what is used: the network as SUBSCRIPTION/GROUP/NAME, the names of
-// the subnets for nodes, pods and gateway, and the route table of others that has the pod routes.
+// the subnets for nodes, pods and gateway, and the route tables of others that have the pod routes, and
+// the gateway's copies of them.
 const (
-	networkTag = "routekeeper-network"
-	subnetsTag = "routekeeper-subnets"
-	tableTag   = "routekeeper-node-table"
+	networkTag      = "routekeeper-network"
+	subnetsTag      = "routekeeper-subnets"
+	tableTag        = "routekeeper-node-table"
+	gatewayTableTag = "routekeeper-gateway-table"
 )
 
 // anchor are the tags of the identity.
@@ -38,6 +40,9 @@ func (c Cluster) anchor() object {
 	tags[subnetsTag] = strings.Join([]string{name(e.Nodes), name(e.Pods), name(e.Gateway)}, ",")
 	if e.NodeTable != "" {
 		tags[tableTag] = shortened(e.NodeTable)
+	}
+	if e.GatewayTable != "" {
+		tags[gatewayTableTag] = shortened(e.GatewayTable)
 	}
 	return tags
 }
@@ -75,7 +80,8 @@ func (c Cluster) Placed(identity *arm.Document) Cluster {
 	}
 	c.Existing = &Existing{
 		Nodes: subnet(names[0]), Pods: subnet(names[1]), Gateway: subnet(names[2]),
-		NodeTable: full(arm.TypeRouteTable, tag(tableTag)),
+		NodeTable:    full(arm.TypeRouteTable, tag(tableTag)),
+		GatewayTable: full(arm.TypeRouteTable, tag(gatewayTableTag)),
 	}
 	return c
 }

@@ -26,14 +26,19 @@ type Removal struct {
 	Err  error
 }
 
+// Place finds the network that a cluster was built into, by the tags of its identity.
+func Place(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster, error) {
+	identity, err := client.Find(ctx, c.IdentityID())
+	return c.Placed(identity), err
+}
+
 // PreviewDelete says what goes with a cluster, and what stays. With clusterOnly nothing goes but the
 // cluster itself, and what AKS made for it.
 func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
-	identity, err := client.Find(ctx, c.IdentityID())
+	c, err := Place(ctx, client, c)
 	if err != nil {
 		return nil, err
 	}
-	c = c.Placed(identity)
 	var all []Removal
 	for _, id := range c.Leftovers() {
 		if clusterOnly && !id.Is(arm.TypeCluster) {
@@ -120,22 +125,35 @@ func keepGroup(
 	return all, nil
 }
 
-// Delete takes away what PreviewDelete says, one after the other, and looks again before each.
+// Delete takes away what PreviewDelete says, one after the other, and looks again before each. Once the
+// cluster is gone, and before the identity is, whose tags say what was used, it calls prune, which may
+// be nil.
 func Delete(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
+	prune func(context.Context) error,
 	tell func(number, of int, r Removal, elapsed time.Duration),
 ) ([]Removal, error) {
 	all, err := PreviewDelete(ctx, client, c, clusterOnly)
 	if err != nil {
 		return nil, err
 	}
-	identity, err := client.Find(ctx, c.IdentityID())
-	if err != nil {
+	if c, err = Place(ctx, client, c); err != nil {
 		return nil, err
 	}
-	c = c.Placed(identity)
+	pruned := func() error {
+		if prune == nil {
+			return nil
+		}
+		defer func() { prune = nil }()
+		return prune(ctx)
+	}
 	for i := range all {
 		r := &all[i]
+		if build.RemovalOrder(r.ID, c.IdentityID()) >= 0 {
+			if err := pruned(); err != nil {
+				return all, err
+			}
+		}
 		began := time.Now()
 		switch r.Verb {
 		case build.Delete:
@@ -151,7 +169,7 @@ func Delete(
 			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(), r.Err)
 		}
 	}
-	return all, nil
+	return all, pruned()
 }
 
 func goesOf(all []Removal) map[string]bool {
