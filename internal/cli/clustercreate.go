@@ -228,6 +228,9 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err := refused(planned); err != nil {
 		return err
 	}
+	if err := a.mayBuild(ctx, client, c, planned); err != nil {
+		return err
+	}
 	if told.Pending() {
 		yes := o.yes
 		if !o.dryRun && !yes {

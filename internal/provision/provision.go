@@ -37,6 +37,8 @@ const (
 type Outcome struct {
 	build.Step
 	build.Decision
+	// Have is what a preview found, nil for nothing.
+	Have *arm.Document
 	// Done is set when it was made or changed, Err when that failed. Neither is set in a preview, nor for
 	// what is kept.
 	Done    bool
@@ -96,7 +98,7 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt b
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Outcome{Step: step, Decision: step.Decide(c, have, made, adopt)})
+		all = append(all, Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made, adopt)})
 		if have != nil {
 			made[step.ID.Key()] = *have
 		}
