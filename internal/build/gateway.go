@@ -24,6 +24,24 @@ const (
 	networkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 )
 
+// GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group of its
+// network. The gateway is for a cluster that is there; of that cluster only name, group and location count.
+func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
+	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"
+	if len(name) > mostTableName {
+		name = name[:mostTableName-9] + "-" + c.guid(name)[:8]
+	}
+	table := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable, name)
+	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
+	return []Step{
+		c.step(table, "route table", "for the gateway's copies of the pod routes", nil, "location"),
+		found(subnet, "subnet", "of others, of the Application Gateway", body),
+	}
+}
+
+// mostTableName is how long the name of a route table can be (resource-name-rules).
+const mostTableName = 80
+
 // builtIn is a built-in role, as the subscription of a scope shows it.
 func builtIn(guid string, scope arm.ID) arm.ID {
 	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" + arm.TypeRoleDefinition + "/" + guid)

@@ -95,3 +95,11 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	}
 	return Delete, ""
 }
+
+// Owns reports whether a resource carries the cluster's tag.
+func (c Cluster) Owns(have arm.Document) bool {
+	return strings.EqualFold(gjson.GetBytes(have.Raw, "tags."+OwnerTag).String(), c.Owner())
+}
+
+// LocationOf is the region of a resource.
+func LocationOf(doc arm.Document) string { return gjson.GetBytes(doc.Raw, "location").String() }

@@ -91,9 +91,16 @@ func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Clu
 
 // Preview says what each step would do. Nothing is written.
 func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome, error) {
+	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
+}
+
+// PreviewSteps is Preview of some steps.
+func PreviewSteps(
+	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
+) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
-	for _, step := range c.Steps() {
+	for _, step := range steps {
 		have, err := client.Find(ctx, step.ID)
 		if err != nil {
 			return nil, err
@@ -109,8 +116,14 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt b
 // Create takes the steps. It ends at the first that fails; what was made stays, and the next run goes on
 // from there.
 func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool, tell Observer) ([]Outcome, error) {
+	return Take(ctx, client, c, c.Steps(), adopt, tell)
+}
+
+// Take is Create of some steps.
+func Take(
+	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool, tell Observer,
+) ([]Outcome, error) {
 	made := build.Made{}
-	steps := c.Steps()
 	var all []Outcome
 	for i, step := range steps {
 		began := time.Now()
