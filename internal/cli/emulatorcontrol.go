@@ -341,7 +341,7 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 		return err
 	}
 	for _, f := range faults {
-		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f), What: report.Count(f.Fired, "call")+" so far"})
+		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f), What: report.Count(f.Fired, "call") + " so far"})
 	}
 	table := report.Table{Header: []string{"kind", "name", "what"}, Value: map[string]any{"resources": list}}
 	for _, l := range list {
