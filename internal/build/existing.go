@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -278,11 +279,8 @@ func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 func (c *Cluster) useTables(n Network) error {
 	e := c.Existing
 	on := func(id arm.ID) arm.ID { return tableOf(subnetIn(*n.VNet, id)) }
-	before := c.Placed(n.Identity).Existing
-	if n.Built && before != nil && before.NodeTable != "" && on(e.Nodes) == "" {
-		return wrong(fieldVNetSubnet, "the subnet has lost its route table %s, which has the cluster's "+
-			"routes: associate it again first: %s", before.NodeTable.Short(),
-			finding.Command("az network vnet subnet update --ids %s --route-table %s", e.Nodes, before.NodeTable))
+	if err := c.checkKept(n, on(e.Nodes)); err != nil {
+		return err
 	}
 	if table := on(e.Nodes); table != "" && !table.Equal(c.ownNodeTable()) {
 		if err := c.checkEgress(n, fieldVNetSubnet, table); err != nil {
@@ -318,6 +316,26 @@ func (c *Cluster) useTables(n Network) error {
 		e.GatewayTable = table
 	}
 	return nil
+}
+
+// checkKept refuses another table than the cluster was built with: its routes are in that one. Where the
+// subnet has lost the cluster's own, its step puts it back.
+func (c *Cluster) checkKept(n Network, on arm.ID) error {
+	before := c.Placed(n.Identity).Existing
+	if !n.Built || before == nil || !c.HasTable() {
+		return nil
+	}
+	kept := cmp.Or(before.NodeTable, c.ownNodeTable())
+	if on.Equal(kept) || on == "" && kept.Equal(c.ownNodeTable()) {
+		return nil
+	}
+	what := "lost its route table"
+	if on != "" {
+		what = "the route table " + on.Short() + " in place of"
+	}
+	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: associate it "+
+		"again first: %s", what, kept.Short(),
+		finding.Command("az network vnet subnet update --ids %s --route-table %s", c.Existing.Nodes, kept))
 }
 
 var everywhere = netip.MustParsePrefix("0.0.0.0/0")
