@@ -53,9 +53,9 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 		{&c.Pods, c.HasPodSubnet(), need.podBits, fieldPods},
 		{&c.Gateway, c.ApplicationGateway != nil, usualGatewayBits, fieldGateway},
 	} {
-		what, where := any(s.field), any(fieldSpace)
+		what, where := any(s.field), fieldSpace
 		if c.Existing != nil {
-			what, where = "the subnet", any(s.field)
+			what, where = "the subnet", s.field
 		}
 		switch {
 		case !s.wanted && s.prefix.IsValid():
@@ -64,7 +64,7 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 		case !s.prefix.IsValid():
 			p, found := first(free, s.bits)
 			if !found {
-				return wrong(where.(Field), "%s has no /%d left for %s", list(c.Space), s.bits, what)
+				return wrong(where, "%s has no /%d left for %s", list(c.Space), s.bits, what)
 			}
 			*s.prefix, free = p, without(free, p)
 		case !within(c.Space, *s.prefix):
