@@ -8,14 +8,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// How a removal finds what was used of an existing network. The cluster's document says it, and goes
-// first. So the identity says it too, in its tags: it is the first resource to be made, and goes after
-// all that is in the network. A tag's value has at most 256 characters, and an ID can be longer: so
-// the IDs are shortened, and the subnets of one network are in one tag.
+// How a removal finds what was used of an existing network. The cluster's document says it, and
+// goes first. So the identity says it too, in its tags: it is the first resource to be made, and
+// goes after all that is in the network. A tag's value has at most 256 characters, and an ID can be
+// longer: so the IDs are shortened, and the subnets of one network are in one tag.
 
-// The tags of an identity that say what is used: the network as SUBSCRIPTION/GROUP/NAME, the names of
-// the subnets for nodes, pods and gateway, and the route tables of others that have the pod routes, and
-// the gateway's copies of them.
+// The tags of an identity that say what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
+// of the subnets for nodes, pods and gateway, and the route tables of others that have the pod
+// routes, and the gateway's copies of them.
 const (
 	networkTag      = "routekeeper-network"
 	subnetsTag      = "routekeeper-subnets"

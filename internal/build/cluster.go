@@ -34,8 +34,8 @@ type Cluster struct {
 	// PodCIDR is where pods of kubenet and overlay get addresses, Services those of services.
 	PodCIDR  netip.Prefix `json:"podCIDR,omitzero"`
 	Services netip.Prefix `json:"serviceCIDR"`
-	// Existing is nil where the network is made. Otherwise Space and the prefixes of its subnets come
-	// from that network, by Use.
+	// Existing is nil where the network is made. Otherwise Space and the prefixes of its subnets
+	// come from that network, by Use.
 	Existing *Existing `json:"existing,omitempty"`
 	Pools    []Pool    `json:"pools"`
 	// NetworkPolicy is azure, calico, cilium or "" for none.
@@ -46,8 +46,8 @@ type Cluster struct {
 	Private bool `json:"private,omitempty"`
 	// ApplicationGateway is nil for none.
 	ApplicationGateway *Gateway `json:"applicationGateway,omitempty"`
-	// BuiltInRoles gives the cluster's identity Network Contributor in place of a custom role, which
-	// not everyone may define.
+	// BuiltInRoles gives the cluster's identity Network Contributor in place of a custom role,
+	// which not everyone may define.
 	BuiltInRoles bool `json:"builtInRoles,omitempty"`
 }
 
@@ -272,8 +272,8 @@ func (c Cluster) GatewaySubnetID() arm.ID {
 	return c.madeSubnet("gateway")
 }
 
-// madeSubnet is a subnet that is made. A subnet carries no tag: in a network of others its name says
-// whose it is, and no other gives it.
+// madeSubnet is a subnet that is made. A subnet carries no tag: in a network of others its name
+// says whose it is, and no other gives it.
 func (c Cluster) madeSubnet(name string) arm.ID {
 	if c.Existing != nil {
 		name = c.Name + "-" + name + "-" + c.guid("subnet " + name)[:8]

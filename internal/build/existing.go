@@ -89,7 +89,8 @@ type Network struct {
 	VNet *arm.Document
 	// Tables are the route tables on its subnets, by ID.Key().
 	Tables map[string]arm.Document
-	// Built reports whether the cluster is there already, and Identity is its identity, nil for none.
+	// Built reports whether the cluster is there already, and Identity is its identity, nil for
+	// none.
 	Built    bool
 	Identity *arm.Document
 }
@@ -131,8 +132,8 @@ func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
 	return found
 }
 
-// Use fills in what a network says about the subnets that a cluster is to use, and refuses what they
-// are not fit for. The error is an *Error.
+// Use fills in what a network says about the subnets that a cluster is to use, and refuses what
+// they are not fit for. The error is an *Error.
 func (c Cluster) Use(n Network) (Cluster, error) {
 	if c.Existing == nil {
 		return c, nil
@@ -219,8 +220,8 @@ func (c *Cluster) useSubnets(n Network) error {
 	return nil
 }
 
-// countUsed counts the addresses that others have in a subnet. Those of the cluster's own machines and
-// of its own gateway do not count: a second run finds them.
+// countUsed counts the addresses that others have in a subnet. Those of the cluster's own machines
+// and of its own gateway do not count: a second run finds them.
 func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
@@ -318,8 +319,8 @@ func (c *Cluster) useTables(n Network) error {
 	return nil
 }
 
-// checkKept refuses another table than the cluster was built with: its routes are in that one. Where the
-// subnet has lost the cluster's own, its step puts it back.
+// checkKept refuses another table than the cluster was built with: its routes are in that one.
+// Where the subnet has lost the cluster's own, its step puts it back.
 func (c *Cluster) checkKept(n Network, on arm.ID) error {
 	before := c.Placed(n.Identity).Existing
 	if !n.Built || before == nil || !c.HasTable() {
@@ -373,8 +374,8 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 	return nil
 }
 
-// checkRoutes counts the routes of an existing table that are not the cluster's. Before the cluster is
-// built there must be none for its pods: two clusters cannot share a table.
+// checkRoutes counts the routes of an existing table that are not the cluster's. Before the cluster
+// is built there must be none for its pods: two clusters cannot share a table.
 func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
 	pods := c.PodCIDR
 	if !pods.IsValid() {

@@ -24,8 +24,9 @@ const (
 	networkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 )
 
-// GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group of its
-// network. The gateway is for a cluster that is there; of that cluster only name, group and location count.
+// GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group
+// of its network. The gateway is for a cluster that is there; of that cluster only name, group and
+// location count.
 func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"
 	if len(name) > mostTableName {

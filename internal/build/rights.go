@@ -28,8 +28,8 @@ var linkActions = map[string]string{
 	"Microsoft.Network/serviceEndpointPolicies": "Microsoft.Network/serviceEndpointPolicies/join/action",
 }
 
-// Needs are what it takes to write a step, where have is what is there of all steps, by ID.Key(). Rights on
-// what is yet to be made come from where it will be.
+// Needs are what it takes to write a step, where have is what is there of all steps, by ID.Key().
+// Rights on what is yet to be made come from where it will be.
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
 	add := func(id arm.ID, action string) {
@@ -97,8 +97,8 @@ func linksIn(v any) (ids []arm.ID) {
 	return inventory.SortIDs(ids)
 }
 
-// above is where rights on a resource come from: itself where it is there, or is not the cluster's to
-// make, else what it will be in.
+// above is where rights on a resource come from: itself where it is there, or is not the cluster's
+// to make, else what it will be in.
 func (c Cluster) above(id arm.ID, have Made) arm.ID {
 	if id.Is(arm.TypeRoleAssignment) { // its right is asked for at its scope
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)

@@ -28,8 +28,8 @@ type Step struct {
 	What string
 	// Why says what it is for, in a few words; it can be "".
 	Why string
-	// Found is set for what others made, and the cluster uses: it is never made, and changed only with
-	// --adopt. Guest is set for a subnet that is made in a network of others, with --adopt.
+	// Found is set for what others made, and the cluster uses: it is never made, and changed only
+	// with --adopt. Guest is set for a subnet that is made in a network of others, with --adopt.
 	Found, Guest bool
 	// Tagged reports whether the resource carries the owner's tag. What cannot carry one is owned with
 	// what it stands in, or by a name that only this program gives.
@@ -143,7 +143,8 @@ func (c Cluster) vnetStep() Step {
 	return c.step(c.VNetID(), "virtual network", list(c.Space), network, "location")
 }
 
-// subnetSteps are the subnets with their tables. One that is there says only which table it is to have.
+// subnetSteps are the subnets with their tables. One that is there says only which table it is to
+// have.
 func (c Cluster) subnetSteps() (steps []Step) {
 	e := Existing{}
 	if c.Existing != nil {
@@ -336,8 +337,8 @@ func (c Cluster) clusterBody(first bool) object {
 	})
 }
 
-// tunePools counts the nodes of pools that Azure would refuse without: an autoscaled pool that is new,
-// and one that has fewer or more nodes than its limits allow.
+// tunePools counts the nodes of pools that Azure would refuse without: an autoscaled pool that is
+// new, and one that has fewer or more nodes than its limits allow.
 func (c Cluster) tunePools(have gjson.Result, want object) {
 	pools := want["properties"].(object)["agentPoolProfiles"].([]any)
 	for i, p := range c.Pools {

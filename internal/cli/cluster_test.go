@@ -66,8 +66,8 @@ func TestClusterKilled(t *testing.T) {
 	}
 }
 
-// adoptedWrites is how many writes it takes in an existing network, and adoptedDeletes how many deletes
-// its removal: there is one write as well.
+// adoptedWrites is how many writes it takes in an existing network, and adoptedDeletes how many
+// deletes its removal: there is one write as well.
 const adoptedWrites, adoptedDeletes = 15, 14
 
 // killedInNetwork does the same in a network of others, where a run makes the gateway's subnet and
@@ -143,8 +143,8 @@ type builtOne struct {
 	create []string
 }
 
-// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run. Prepare can be
-// nil.
+// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run. Prepare
+// can be nil.
 func builtCluster(t *testing.T, n int, when string, prepare func(*builtOne)) *builtOne {
 	t.Helper()
 	az := filepath.Join(t.TempDir(), "az")

@@ -21,9 +21,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// copies are the routes of a cluster in tables that stay when it goes. The keeper deletes them, by the
-// same proof as with onRemoval: Prune: the cluster does not exist, and no network interface has the
-// next hop.
+// copies are the routes of a cluster in tables that stay when it goes. The keeper deletes them, by
+// the same proof as with onRemoval: Prune: the cluster does not exist, and no network interface has
+// the next hop.
 type copies struct {
 	config v1alpha1.ClusterRoutes
 	// had are the pod routes in the cluster's own table.
@@ -48,8 +48,8 @@ func (r copied) name() string { return r.table.Name() + "/" + r.route.Name }
 
 func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 
-// copiesOf finds the copies of a cluster's routes: in the targets of a config, or where cluster create
-// has them kept.
+// copiesOf finds the copies of a cluster's routes: in the targets of a config, or where cluster
+// create has them kept.
 func (a *app) copiesOf(
 	ctx context.Context, client *azure.Client, c build.Cluster, paths []string, planned []provision.Removal,
 ) (*copies, error) {
@@ -206,8 +206,8 @@ func (k *copies) check(ctx context.Context, client *azure.Client) error {
 	return nil
 }
 
-// checkSource counts what the cluster has left in a table of others that was its own: AKS leaves it, and
-// no keeper writes such a table.
+// checkSource counts what the cluster has left in a table of others that was its own: AKS leaves
+// it, and no keeper writes such a table.
 func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 	table, err := readTable(ctx, client, k.source)
 	if err != nil || table == nil {

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestCreateLacksRights: what the login may not do is one line before anything is made; with what the
-// line says the cluster is built, and without a right to define roles with --built-in-roles.
+// TestCreateLacksRights: what the login may not do is one line before anything is made; with what
+// the line says the cluster is built, and without a right to define roles with --built-in-roles.
 func TestCreateLacksRights(t *testing.T) {
 	t.Parallel()
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// makeGatewayTables gives the gateways' subnets that have no route table one of their own, after showing
-// it and asking. It reports whether anything was made.
+// makeGatewayTables gives the gateways' subnets that have no route table one of their own, after
+// showing it and asking. It reports whether anything was made.
 func (a *app) makeGatewayTables(
 	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal, yes bool,
 ) (bool, error) {

@@ -90,8 +90,8 @@ func TestPodOnOtherNodesCIDR(t *testing.T) {
 	}
 }
 
-// TestAddonLacks: the add-on's identity needs its roles on a gateway that AKS did not make, and what
-// could not be read is no lack.
+// TestAddonLacks: the add-on's identity needs its roles on a gateway that AKS did not make, and
+// what could not be read is no lack.
 func TestAddonLacks(t *testing.T) {
 	const who = "99999999-0000-0000-0000-000000000001"
 	with := func(actions ...string) *world {

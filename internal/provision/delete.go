@@ -61,9 +61,9 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 	return keepGroup(ctx, client, c, all, goesOf(all))
 }
 
-// disassociated adds the subnets that stay and have route tables that go: as long as they have, Azure
-// does not delete the tables. A table on a subnet that the cluster does not use stays: others have put
-// it there.
+// disassociated adds the subnets that stay and have route tables that go: as long as they have,
+// Azure does not delete the tables. A table on a subnet that the cluster does not use stays: others
+// have put it there.
 func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
 	goes := goesOf(all)
 	for i := range all {
@@ -125,9 +125,9 @@ func keepGroup(
 	return all, nil
 }
 
-// Delete takes away what PreviewDelete says, one after the other, and looks again before each. Once the
-// cluster is gone, and before the identity is, whose tags say what was used, it calls prune, which may
-// be nil.
+// Delete takes away what PreviewDelete says, one after the other, and looks again before each. Once
+// the cluster is gone, and before the identity is, whose tags say what was used, it calls prune,
+// which may be nil.
 func Delete(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
 	prune func(context.Context) error,

@@ -51,8 +51,8 @@ func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned [
 	return t, nil
 }
 
-// Left proves that nothing is left of a cluster that was deleted: it names what is, and what could not
-// be looked at for want of rights.
+// Left proves that nothing is left of a cluster that was deleted: it names what is, and what could
+// not be looked at for want of rights.
 func Left(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool, t Traces,
 ) (left, unchecked []string, err error) {

@@ -22,8 +22,8 @@ func (l Lack) String() string {
 	return fmt.Sprintf("%s on %s", strings.Join(l.Actions, ", "), l.Scope)
 }
 
-// Preflight says which rights the caller lacks for what is planned. Where rights cannot be read, it says
-// why, and that is no lack.
+// Preflight says which rights the caller lacks for what is planned. Where rights cannot be read, it
+// says why, and that is no lack.
 func Preflight(
 	ctx context.Context, client *azure.Client, c build.Cluster, planned []Outcome,
 ) (lacks []Lack, unread string, err error) {
