@@ -236,10 +236,13 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who st
 }
 
 // Assignments are the role assignments of a principal, by its object ID, in a subscription.
-func (c *Client) Assignments(ctx context.Context, subscription, principal string) ([]arm.ID, error) {
+func (c *Client) Assignments(
+	ctx context.Context, subscription, principal string,
+) ([]arm.ID, error) {
 	address := c.address(arm.ID("/subscriptions/"+subscription), "/providers/"+arm.TypeRoleAssignment,
 		authorizationVersion)
-	address += "&$filter=" + url.QueryEscape("principalId eq '"+strings.ReplaceAll(principal, "'", "''")+"'")
+	filter := "principalId eq '" + strings.ReplaceAll(principal, "'", "''") + "'"
+	address += "&$filter=" + url.QueryEscape(filter)
 	var found []arm.ID
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
 		if id, err := arm.ParseID(gjson.GetBytes(raw, "id").String()); err == nil {

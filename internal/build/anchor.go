@@ -69,7 +69,8 @@ func (c Cluster) Placed(identity *arm.Document) Cluster {
 		return id
 	}
 	vnet, names := full(arm.TypeVNet, tag(networkTag)), strings.Split(tag(subnetsTag), ",")
-	if !strings.EqualFold(tag(OwnerTag), c.Owner()) || vnet == "" || len(names) != 3 || names[0] == "" {
+	ours := strings.EqualFold(tag(OwnerTag), c.Owner())
+	if !ours || vnet == "" || len(names) != 3 || names[0] == "" {
 		return c
 	}
 	subnet := func(name string) arm.ID {

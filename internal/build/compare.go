@@ -129,7 +129,8 @@ func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
 	case table != "":
 		d.Verb, d.Why = Refuse, "it got the route table "+table.Short()+" meanwhile"
 	case !adopt:
-		d.Verb, d.Why = Refuse, "it has no route table, and was not made for this cluster; --adopt associates one"
+		d.Verb = Refuse
+		d.Why = "it has no route table, and was not made for this cluster; --adopt associates one"
 	default:
 		d.Verb = Change
 	}

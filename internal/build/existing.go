@@ -99,7 +99,8 @@ type Network struct {
 func (c Cluster) TablesOn(vnet arm.Document) []arm.ID {
 	var tables []arm.ID
 	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
-		if table := tableOf(subnetIn(vnet, id)); table != "" && !slices.ContainsFunc(tables, table.Equal) {
+		table := tableOf(subnetIn(vnet, id))
+		if table != "" && !slices.ContainsFunc(tables, table.Equal) {
 			tables = append(tables, table)
 		}
 	}
@@ -122,7 +123,8 @@ func tableOf(subnet gjson.Result) arm.ID {
 
 // prefixesOf are the IPv4 prefixes of a subnet.
 func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
-	texts := append(subnet.Get("properties.addressPrefixes").Array(), subnet.Get("properties.addressPrefix"))
+	texts := subnet.Get("properties.addressPrefixes").Array()
+	texts = append(texts, subnet.Get("properties.addressPrefix"))
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text.String())
 		if err == nil && p.Addr().Is4() && !slices.Contains(found, p) {
@@ -253,7 +255,8 @@ func (c Cluster) nodeGroup() string {
 func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
 	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
 		name := s.Get("name").String()
-		if !slices.ContainsFunc(c.places(), func(p place) bool { return strings.EqualFold(p.id.Name(), name) }) {
+		its := func(p place) bool { return strings.EqualFold(p.id.Name(), name) }
+		if !slices.ContainsFunc(c.places(), its) {
 			others = append(others, prefixesOf(s)...)
 		}
 		return true
@@ -296,13 +299,15 @@ func (c *Cluster) useTables(n Network) error {
 			}
 		}
 	}
-	if table := on(e.Pods); e.Pods != "" && table != "" && c.Egress.IsValid() && !table.Equal(c.ownNodeTable()) {
+	table := on(e.Pods)
+	if e.Pods != "" && table != "" && c.Egress.IsValid() && !table.Equal(c.ownNodeTable()) {
 		if err := c.checkEgress(n, fieldPodSubnetID, table); err != nil {
 			return err
 		}
 		e.PodTable = table
 	}
-	if table := on(e.Gateway); e.Gateway != "" && table != "" && c.GatewayTable() && !table.Equal(c.ownGatewayTable()) {
+	table = on(e.Gateway)
+	if e.Gateway != "" && table != "" && c.GatewayTable() && !table.Equal(c.ownGatewayTable()) {
 		doc, read := n.Tables[table.Key()]
 		delegated := len(subnetIn(*n.VNet, e.Gateway).Get("properties.delegations").Array()) > 0
 		route := routeFor(doc, everywhere)
@@ -334,9 +339,10 @@ func (c *Cluster) checkKept(n Network, on arm.ID) error {
 	if on != "" {
 		what = "the route table " + on.Short() + " in place of"
 	}
-	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: associate it "+
-		"again first: %s", what, kept.Short(),
-		finding.Command("az network vnet subnet update --ids %s --route-table %s", c.Existing.Nodes, kept))
+	command := finding.Command("az network vnet subnet update --ids %s --route-table %s",
+		c.Existing.Nodes, kept)
+	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: associate "+
+		"it again first: %s", what, kept.Short(), command)
 }
 
 var everywhere = netip.MustParsePrefix("0.0.0.0/0")
@@ -344,7 +350,8 @@ var everywhere = netip.MustParsePrefix("0.0.0.0/0")
 // routeFor is the route of a table for a prefix.
 func routeFor(table arm.Document, prefix netip.Prefix) (found gjson.Result) {
 	for _, r := range gjson.GetBytes(table.Raw, "properties.routes").Array() {
-		if p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String()); err == nil && p == prefix {
+		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())
+		if err == nil && p == prefix {
 			return r
 		}
 	}

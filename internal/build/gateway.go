@@ -45,7 +45,8 @@ const mostTableName = 80
 
 // builtIn is a built-in role, as the subscription of a scope shows it.
 func builtIn(guid string, scope arm.ID) arm.ID {
-	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" + arm.TypeRoleDefinition + "/" + guid)
+	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" + arm.TypeRoleDefinition +
+		"/" + guid)
 }
 
 // addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the gateway,

@@ -192,8 +192,9 @@ func (c *Cluster) fits() error {
 			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
 			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
 	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
-		return wrong(c.fieldOf(fieldPods), "%s has %d addresses%s; full nodes take %d, expected /%d or wider",
-			c.Pods, capacity.Usable(c.Pods), ofOthers(n.podsUsed), n.podAddresses,
+		return wrong(c.fieldOf(fieldPods),
+			"%s has %d addresses%s; full nodes take %d, expected /%d or wider", c.Pods,
+			capacity.Usable(c.Pods), ofOthers(n.podsUsed), n.podAddresses,
 			capacity.SubnetFor(n.podAddresses+n.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
 		return wrong(fieldPodCIDR,
@@ -204,8 +205,9 @@ func (c *Cluster) fits() error {
 			n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
-		return wrong(c.fieldOf(fieldGateway), "%s has %d addresses%s; %d instances and a private frontend take %d",
-			c.Gateway, capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
+		return wrong(c.fieldOf(fieldGateway),
+			"%s has %d addresses%s; %d instances and a private frontend take %d", c.Gateway,
+			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
 			c.ApplicationGateway.Most+1)
 	}
 	return nil

@@ -75,7 +75,8 @@ func (c Cluster) at(body object) object {
 
 // Steps are what a complete cluster takes, in order.
 func (c Cluster) Steps() []Step {
-	identity := c.step(c.IdentityID(), "identity", "of the cluster", object{"tags": c.anchor()}, "location")
+	tags := object{"tags": c.anchor()}
+	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
 	steps := []Step{
 		c.step(c.GroupID(), "resource group", "for all that is built", nil, "location"),
 		identity, // first of all: its tags say which network is used
@@ -100,7 +101,8 @@ func (c Cluster) networkSteps() []Step {
 		}
 		steps = append(steps, c.tableStep(c.NodeTableID(), c.ownNodeTable(), why))
 	}
-	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) { // by itself: a table is written whole, and would lose the pod routes
+	// By itself: a table is written whole, and would lose the pod routes.
+	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) {
 		egress := object{
 			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String(),
 		}
@@ -276,7 +278,8 @@ func (c Cluster) roleSteps() []Step {
 	}
 	for _, scope := range c.scopes() {
 		id, why := c.AssignmentID(scope), "on "+scope.Name()
-		steps = append(steps, c.assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
+		steps = append(steps,
+			c.assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }

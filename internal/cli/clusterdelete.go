@@ -139,7 +139,8 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 		progress.now("looking for what is left")
 		told.Left, told.Unchecked, failed = provision.Left(ctx, client, c, o.clusterOnly, traces)
 		failed = errors.Join(failed, routes.check(ctx, client))
-		told.Left, told.Unchecked = append(told.Left, routes.left...), append(told.Unchecked, routes.unread...)
+		told.Left = append(told.Left, routes.left...)
+		told.Unchecked = append(told.Unchecked, routes.unread...)
 	}
 	progress.stop()
 	if format == report.JSON {
@@ -163,7 +164,8 @@ func (a *app) tellLeft(told report.Building) error {
 	case len(told.Left) > 0:
 		return attention
 	case len(told.Unchecked) == 0:
-		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert rule or copied route")
+		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert rule "+
+			"or copied route")
 	}
 	return nil
 }
@@ -186,7 +188,9 @@ func (a *app) confirmName(name string) error {
 }
 
 // removing is what a report says of a removal.
-func removing(c build.Cluster, all []provision.Removal, routes *copies, executed bool) report.Building {
+func removing(
+	c build.Cluster, all []provision.Removal, routes *copies, executed bool,
+) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
 		s := report.BuildStep{

@@ -51,7 +51,8 @@ func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 // copiesOf finds the copies of a cluster's routes: in the targets of a config, or where cluster
 // create has them kept.
 func (a *app) copiesOf(
-	ctx context.Context, client *azure.Client, c build.Cluster, paths []string, planned []provision.Removal,
+	ctx context.Context, client *azure.Client, c build.Cluster, paths []string,
+	planned []provision.Removal,
 ) (*copies, error) {
 	c, err := provision.Place(ctx, client, c)
 	if err != nil {
@@ -107,7 +108,9 @@ func (a *app) copiesOf(
 	return k, nil
 }
 
-func readTable(ctx context.Context, client *azure.Client, id arm.ID) (*inventory.RouteTable, error) {
+func readTable(
+	ctx context.Context, client *azure.Client, id arm.ID,
+) (*inventory.RouteTable, error) {
 	doc, err := client.Find(ctx, id)
 	if err != nil || doc == nil {
 		return nil, err
@@ -137,7 +140,9 @@ func (a *app) copiesConfig(c build.Cluster, paths []string) (v1alpha1.ClusterRou
 		config = all[i]
 	}
 	config.Spec.OnRemoval, config.Spec.RouteTableID = v1alpha1.RemovalPrune, ""
-	config.Spec.Guard = v1alpha1.Guard{Mode: v1alpha1.GuardOff, OnOtherTable: v1alpha1.OtherTableReport}
+	config.Spec.Guard = v1alpha1.Guard{
+		Mode: v1alpha1.GuardOff, OnOtherTable: v1alpha1.OtherTableReport,
+	}
 	return config, nil
 }
 
@@ -147,7 +152,9 @@ func (k *copies) idle() bool {
 }
 
 // prune has the keeper delete the copies.
-func (k *copies) prune(ctx context.Context, client *azure.Client, paths []string, log *slog.Logger) error {
+func (k *copies) prune(
+	ctx context.Context, client *azure.Client, paths []string, log *slog.Logger,
+) error {
 	if k.idle() {
 		return nil
 	}
@@ -220,10 +227,12 @@ func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 		}
 	}
 	if len(names) > 0 {
-		k.left = append(k.left, fmt.Sprintf("%d routes of the cluster in its route table %s, which others "+
-			"made; next, for each of %s: %s", len(names), table.ID.Short(), strings.Join(names, ", "),
-			finding.Command("az network route-table route delete --subscription %s -g %s --route-table-name %s -n ROUTE",
-				table.ID.Subscription(), table.ID.ResourceGroup(), table.ID.Name())))
+		command := finding.Command("az network route-table route delete --subscription %s -g %s "+
+			"--route-table-name %s -n ROUTE", table.ID.Subscription(), table.ID.ResourceGroup(),
+			table.ID.Name())
+		k.left = append(k.left, fmt.Sprintf("%d routes of the cluster in its route table %s, which "+
+			"others made; next, for each of %s: %s", len(names), table.ID.Short(),
+			strings.Join(names, ", "), command))
 	}
 	return nil
 }
