@@ -188,10 +188,12 @@ type groupMemory struct {
 	places    map[string]seenAt            // by the subnet's ID.Key()
 	failing   map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
 	planned   []finding.Finding            // what stands by the last plan
-	last      *inventory.Snapshot          // of the last check that was whole
-	wrote     time.Time                    // when the last write ended: what was read before may be old
-	trouble   int                          // checks in a row that did not see all for reasons that pass
-	again     time.Time                    // when the group is to be checked whatever else happens; zero for never
+	// unfinished are findings of resources that earlier checks write: each stands until that is over.
+	unfinished []finding.Finding
+	last       *inventory.Snapshot // of the last check that was whole
+	wrote      time.Time           // when the last write ended: what was read before may be old
+	trouble    int                 // checks in a row that did not see all for reasons that pass
+	again      time.Time           // when the group is to be checked whatever else happens; zero for never
 }
 
 func newGroupMemory() groupMemory {
