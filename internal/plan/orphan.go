@@ -38,11 +38,16 @@ func nodeNamed(r inventory.Route) bool {
 
 // podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
 func podRouteStyle(r inventory.Route) bool {
-	if !r.Hop.IsValid() || !r.Prefix.IsValid() || r.Prefix.Addr().Is4() && r.Prefix.Bits() != 24 || r.Prefix.Addr().Is6() && r.Prefix.Bits() < 64 {
+	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
 		return false
 	}
 	return linuxNode.MatchString(r.Name) ||
 		anyNode.MatchString(inventory.RouteNode(r.Name)) && strings.EqualFold(r.Name, inventory.PodRouteName(inventory.RouteNode(r.Name), r.Prefix))
+}
+
+// nodeSized reports whether a prefix has the length of a node's pod CIDR.
+func nodeSized(p netip.Prefix) bool {
+	return p.IsValid() && (p.Addr().Is4() && p.Bits() == 24 || p.Addr().Is6() && p.Bits() >= 64)
 }
 
 // orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's own none is proven: it is never written.

@@ -63,6 +63,9 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	if len(now) > 0 {
 		return proven("its node at %s has the pod CIDR %s now", r.Hop, inventory.SortPrefixes(now)[0])
 	}
+	if !s.isNodePrefix(r.Prefix) && !t.had(s, r) {
+		return t.noFormerNode(s, r)
+	}
 	return t.noNIC(s, r.Hop)
 }
 

@@ -34,6 +34,8 @@ import (
 //	of a cluster that does not exist           |                              | see removal.go
 //	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
 //	                                           | not proven                   | unmanaged
+//	of a former pod CIDR of a cluster that was | proven stale                 | delete
+//	  made again (former.go)                   | not proven                   | stays: deletes-withheld
 //	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
 //	  and remembered as correct                | next hop                     |
 //	-------------------------------------------|------------------------------|------------------------
@@ -151,7 +153,7 @@ func (t *target) settled() bool {
 			}
 			near = near || s.near(r.Prefix)
 		}
-		if wanted > 1 || wanted == 0 && near {
+		if wanted > 1 || wanted == 0 && (near || t.mayBeFormer(r)) {
 			return false
 		}
 	}
@@ -233,6 +235,9 @@ func (t *target) place(r inventory.Route) {
 			claim(s)
 		} else if s, remembered := t.ofVanished(r); s != nil {
 			t.placeVanished(r, s, remembered)
+			return
+		} else if former := t.former(r); former != nil {
+			t.placeStale(r, former)
 			return
 		}
 	}
