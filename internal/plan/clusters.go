@@ -207,14 +207,15 @@ func (p *Planner) noteOwnTables(v *view) {
 	}
 }
 
-// Source returns the pod routes of a cluster's own table by prefix; nil when they could not be read.
-func (p *Planner) Source(cluster arm.ID) map[netip.Prefix]inventory.Route {
+// Source returns a cluster's own table and the pod routes in it, by prefix; nil when it could not be
+// read.
+func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.views {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
-			return v.wanted.byPrefix()
+			return p.s.Table(v.source), v.wanted.byPrefix()
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // unread reports whether a resource was asked for and could not be read.
