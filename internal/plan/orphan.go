@@ -215,29 +215,34 @@ func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known 
 		if at == nil {
 			return "", "virtual network " + id.Parent().Name() + " was not read"
 		}
-		var holders []arm.ID
-		if within(at.Prefixes, hop) {
-			holders = append(holders, at.ID)
-		}
-		for _, peering := range at.Peerings {
-			if within(peering.Prefixes, hop) {
-				holders = append(holders, peering.Remote)
-			}
-		}
-		if len(holders) == 0 && known.gone {
+		networks := holders(at, hop)
+		if len(networks) == 0 && known.gone {
 			proof = fmt.Sprintf("%s is in no network that %s reaches", hop, id.Short())
 			continue
 		}
-		if len(holders) == 0 {
+		if len(networks) == 0 {
 			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
 		}
-		for _, vnet := range holders {
+		for _, vnet := range networks {
 			if proof, lacks = p.goneFrom(vnet, r, known); lacks != "" {
 				return "", lacks
 			}
 		}
 	}
 	return proof, ""
+}
+
+// holders are the networks that have an address, of one and those it is directly peered with.
+func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
+	if within(at.Prefixes, hop) {
+		networks = append(networks, at.ID)
+	}
+	for _, peering := range at.Peerings {
+		if within(peering.Prefixes, hop) {
+			networks = append(networks, peering.Remote)
+		}
+	}
+	return networks
 }
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the
