@@ -44,10 +44,12 @@ type check struct {
 	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
 	order    []arm.ID                  // of the resources that were written
 	open     int                       // writes under way
-	decided  bool                      // nothing is added any more
-	whole    bool                      // it has seen and planned for all
-	ended    bool
-	first    error // what ended it early
+	// questions are about what was written, where the keeper does not run and asks by itself.
+	questions []*question
+	decided   bool // nothing is added any more
+	whole     bool // it has seen and planned for all
+	ended     bool
+	first     error // what ended it early
 }
 
 // sharedFor is how old an answer may be that polls share, at intervals that are long.
@@ -250,7 +252,7 @@ func (c *check) end(w *worker) {
 	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
-	r.Changes = c.told()
+	r.Changes, r.questions = c.told(), c.questions
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}

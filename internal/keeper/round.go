@@ -44,6 +44,8 @@ type Round struct {
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
 	Complete bool
+
+	questions []*question // for Followed
 }
 
 // Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
