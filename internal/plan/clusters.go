@@ -58,15 +58,14 @@ func (p *Planner) checkCluster(v *view) bool {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
 			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
-	subnets := p.s.NodeSubnetIDs(v.cluster)
 	v.blind = len(v.nodes) == 0 && !v.anyHop
-	for _, subnet := range subnets {
+	for _, subnet := range v.subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
 		if p.unread(subnet) {
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		}
 	}
-	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
+	if len(v.subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
 		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", finding.Command("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		if !p.unread(v.cluster.NodeGroup()) {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
@@ -193,7 +192,7 @@ func (p *Planner) noteOwnTables(v *view) {
 	if v.cluster == nil || v.proven {
 		return
 	}
-	for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+	for _, id := range v.subnets {
 		if subnet := p.s.Subnet(id); subnet != nil {
 			note(subnet.RouteTable, func() string {
 				return "the node subnet " + id.Short() + " is associated with it"

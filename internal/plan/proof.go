@@ -110,6 +110,9 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 // nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
 func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
+	if t.w.asked == nil {
+		t.w.asked = map[string]map[netip.Addr]bool{}
+	}
 	if t.w.asked[key] == nil {
 		t.w.asked[key] = map[netip.Addr]bool{}
 	}
