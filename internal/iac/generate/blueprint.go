@@ -35,7 +35,7 @@ func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 func (b Blueprint) check() error {
 	switch {
 	case b.Provider != 4 && b.Provider != 5:
-		return fmt.Errorf("version %d of the azurerm provider is not known, expected 4 or 5", b.Provider)
+		return unknownProvider(b.Provider)
 	case b.Host != "" && b.Host != HostAKS && b.Host != HostContainerApps:
 		return fmt.Errorf("unknown host %q, expected %s or %s", b.Host, HostAKS, HostContainerApps)
 	case b.Host != "" && b.Cluster.Blueprint != capacity.Kubenet:

@@ -68,6 +68,8 @@ func podCIDR(b capacity.Plugin) netip.Prefix {
 const (
 	clusterPrincipal = "<object ID of the cluster's identity>"
 	addonPrincipal   = "<object ID of the add-on's identity>"
+	keeperPrincipal  = "<object ID of the keeper's identity>"
+	keeperClient     = "<client ID of the keeper's identity>"
 )
 
 // flat is a body as its fields: what cluster create writes, or what code says.
@@ -194,6 +196,12 @@ func known(v any) any {
 	switch v := v.(type) {
 	case *armtemplate.Unknown:
 		switch {
+		case strings.HasSuffix(v.Of, "/shop-keeper") && v.Path == "principalId":
+			return keeperPrincipal
+		case strings.HasSuffix(v.Of, "/shop-keeper") && v.Path == "clientId":
+			return keeperClient
+		case strings.HasSuffix(v.Of, "/managedClusters/shop") && strings.HasSuffix(v.Path, ".issuerURL"):
+			return issuer
 		case strings.HasSuffix(v.Of, "/shop-cluster") && v.Path == "principalId":
 			return clusterPrincipal
 		case strings.HasSuffix(v.Of, "/managedClusters/shop") && strings.HasSuffix(v.Path, "identity.objectId"):
@@ -334,8 +342,8 @@ func once(r *armtemplate.Resource) bool {
 	return is
 }
 
-// TestBicepAndARMAgree: with a keeper, too, Bicep and ARM JSON say the same.
-func TestBicepAndARMAgree(t *testing.T) {
+// TestAllAgree: with a keeper, too, all languages say the same.
+func TestAllAgree(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, host := range Hosts() {
 			if v.cluster.Blueprint != capacity.Kubenet {
@@ -343,7 +351,15 @@ func TestBicepAndARMAgree(t *testing.T) {
 			}
 			b := Blueprint{Cluster: v.cluster, Provider: 5, Host: host}
 			template, read := evaluated(t, v.cluster, armOf(t, b)), evaluated(t, v.cluster, bicepOf(t, b))
-			differ(t, v.name+" for "+string(host), deployed(t, read), deployed(t, template))
+			want := deployed(t, template)
+			differ(t, v.name+" for "+string(host)+" as Bicep", deployed(t, read), want)
+			files, err := b.Terraform()
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied := readTerraform(t, v.cluster, files).azure()
+			delete(applied, v.cluster.GroupID().Key()) // a template is deployed to it
+			differ(t, v.name+" for "+string(host)+" as Terraform", applied, want)
 			for _, m := range template.Outputs.Members {
 				got := fmt.Sprint(known(read.Outputs.Get(m.Name)))
 				if want := fmt.Sprint(known(m.Value)); got != want {
