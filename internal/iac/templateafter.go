@@ -13,7 +13,7 @@ import (
 // only where it is not there is not written again.
 func (t *armReading) tables() {
 	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
-		if once, _ := r.Body.Object("@options").Get("onlyIfNotExists").(bool); once {
+		if onlyOnce(r) {
 			return
 		}
 		routes := r.Body.Object("properties").Get("routes")

@@ -126,8 +126,9 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// What others write into is written once: routes, and what the add-on configures.
-	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeGateway
+	// What others write into is written once: routes, what is linked to a subnet, and what the add-on
+	// configures.
+	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)
 		if err != nil {
@@ -221,8 +222,9 @@ func (s *steps) text(text string) (string, error) {
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
 		"egress": "A resource of its own, so that it can be changed without writing the table's other routes.",
-		"nodeSubnet": "The nodes' subnet. A network takes one write at a time, so its subnets are made one " +
-			"after the other.",
+		"nodeSubnet": "The nodes' subnet. A template writes a subnet whole, without what others have linked to " +
+			"it, so it is made once and never written again. A network takes one write at a time: its subnets " +
+			"are made one after the other.",
 		"podSubnet":            "The pods' subnet.",
 		"gatewayAddress":       "The gateway's public address.",
 		"addonOnGateway":       "AKS makes an identity for the add-on, which writes the gateway: Contributor.",

@@ -62,8 +62,10 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A network takes one write at a time, so its subnets are made one after the
-// other.
+// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
+// is made once and never written again. A network takes one write at a time: its subnets are made
+// one after the other.
+@onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
   name: 'nodes'
@@ -79,6 +81,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
 }
 
 // The pods' subnet.
+@onlyIfNotExists()
 resource podSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
   name: 'pods'
@@ -95,6 +98,7 @@ resource podSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
 }
 
 // For the Application Gateway, alone in its subnet.
+@onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
   name: 'gateway'
