@@ -107,6 +107,7 @@ func cut(path string) (head, rest string, more bool) {
 // builtIn are the GUIDs of built-in roles that azurerm looks up by name.
 var builtIn = map[string]string{
 	"Contributor": "b24988ac-6180-42a0-ab88-20f7382dd24c", "Reader": "acdd72a7-3385-48ef-bd42-f606fba81ae7",
+	"Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7",
 }
 
 // azure are the bodies that an apply writes. An association is a part of its subnet's, a node pool of its

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
@@ -15,7 +16,9 @@ type terraform struct {
 	C build.Cluster
 	// Kubenet: the cluster has pod routes. Static: azurerm cannot say what the cluster is, azapi can.
 	Kubenet, Static bool
-	Subnets         []terraformSubnet
+	// Role: the cluster has a role of its own. Without it, it gets Network Contributor.
+	Role    bool
+	Subnets []terraformSubnet
 	// Scopes are where the cluster's identity has its role.
 	Scopes         []terraformScope
 	NetworkProfile []terraformArgument
@@ -62,6 +65,9 @@ func (b Blueprint) Terraform() ([]Output, error) {
 		Blueprint: b, C: c, Kubenet: c.Blueprint == capacity.Kubenet,
 		Static: c.Blueprint == capacity.PodSubnetStatic, AboutImage: aboutImage,
 		ClusterAddress: "azurerm_kubernetes_cluster.main", Arguments: b.variables(),
+	}
+	for _, n := range s.nodes {
+		t.Role = t.Role || n.kind == arm.TypeRoleDefinition
 	}
 	t.network()
 	address := addresses(t.Static)
