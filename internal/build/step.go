@@ -158,15 +158,18 @@ func (c Cluster) ClusterActions() []string {
 
 // RoleID is the definition of the cluster's role.
 func (c Cluster) RoleID() arm.ID {
-	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + c.GUID("role"))
+	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + c.guid("role"))
 }
 
 // guidNamespace is that of the template function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// GUID is a name that only this cluster's resource of this purpose has: what guid(clusterId, purpose,
+// GUID is the name of an assignment that is made for a purpose at a scope.
+func (c Cluster) GUID(purpose string, scope arm.ID) string { return c.guid(purpose, scope) }
+
+// guid is a name that only this cluster's resource of this purpose has: what guid(clusterId, purpose,
 // scope) is in a template, so that generated code and create name the same resource alike.
-func (c Cluster) GUID(purpose string, scope ...arm.ID) string {
+func (c Cluster) guid(purpose string, scope ...arm.ID) string {
 	parts := []string{c.ClusterID().Key(), purpose}
 	for _, id := range scope {
 		parts = append(parts, id.Key())
@@ -176,7 +179,7 @@ func (c Cluster) GUID(purpose string, scope ...arm.ID) string {
 
 // AssignmentID is the assignment of the cluster's role at a scope.
 func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
-	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.GUID("assignment", scope))
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment", scope))
 }
 
 // scopes are where the cluster's identity needs its role.
@@ -202,7 +205,7 @@ func (c Cluster) identitySteps() []Step {
 			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more",
 			body: func(Made) object {
 				return object{"properties": object{
-					"roleName": c.Name + " cluster network (" + c.GUID("role")[:8] + ")", "type": "CustomRole",
+					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
 					"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
 					"permissions":      []any{object{"actions": actions}},
 					"assignableScopes": []any{string(c.GroupID())},
