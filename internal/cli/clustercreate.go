@@ -137,7 +137,7 @@ func pluginNames() []string {
 func plugins() string { return strings.Join(pluginNames(), ", ") }
 
 // readCluster reads the options, or the file, as a cluster.
-func (a *app) readCluster(o createOptions) (build.Cluster, error) {
+func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 	s := &o.source
 	if len(s.files) == 0 {
 		o.first.Name = "system"
@@ -189,7 +189,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 }
 
 func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
-	c, err := a.readCluster(o)
+	c, err := a.readCluster(&o)
 	if err != nil {
 		return err
 	}

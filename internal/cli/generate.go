@@ -199,7 +199,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 }
 
 func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
-	c, err := a.readCluster(o.cluster)
+	c, err := a.readCluster(&o.cluster)
 	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
 }
 
