@@ -48,7 +48,7 @@ subnets and tables that a config names.`,
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
   routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: needsCommand,
 	}
 	cmd.AddCommand(a.newGenerateTerraform(), a.newGenerateBicep(), a.newGenerateARM())
 	return cmd

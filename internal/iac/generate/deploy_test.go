@@ -120,7 +120,7 @@ func atRuntime(t *testing.T, op *emulator.Client, v any) any {
 		status, answer := op.Do(http.MethodGet, id, versions[id.Type()], nil)
 		value := gjson.GetBytes(answer, "properties."+strings.TrimPrefix(v.Path, "properties."))
 		if strings.HasSuffix(v.Path, ".issuerURL") && !value.Exists() {
-			return issuer // the emulator's clusters issue no tokens
+			return issuer // such a cluster issues no tokens
 		}
 		if status != http.StatusOK || !value.Exists() {
 			t.Fatalf("%s does not say its %s: %d %s", id, v.Path, status, answer)
@@ -164,8 +164,17 @@ func TestKeeperDeployed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		cluster, err := op.Get(c.ClusterID(), versions[arm.TypeCluster])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := issuer
+		profile := cluster["properties"].(object)["oidcIssuerProfile"].(object)
+		if url, issues := profile["issuerURL"].(string); issues {
+			want = url
+		}
 		about := credential["properties"].(object)
-		if about["issuer"] != issuer || about["subject"] != "system:serviceaccount:routekeeper:routekeeper" {
+		if about["issuer"] != want || about["subject"] != "system:serviceaccount:routekeeper:routekeeper" {
 			t.Errorf("the credential is for %v", about)
 		}
 		keeper, err := op.Get(identity, "2024-11-30")
