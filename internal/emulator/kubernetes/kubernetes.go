@@ -1,0 +1,212 @@
+// Package kubernetes puts a real control plane behind each of the emulator's clusters: etcd,
+// kube-apiserver, kube-controller-manager and kube-scheduler, each a process of its own on loopback.
+//
+// Nodes and pods are played. Nodes follow the emulator's pools. A pod that is scheduled becomes Running
+// with an address as the cluster's network plugin gives it, and no container runs: the pods of
+// routekeeper cluster hello serve their page from this process, and others a line that says so. Whether
+// one pod reaches another is decided by Options.Way. Logs and port-forward go the way they go on AKS,
+// from the API server to a kubelet, through a socket in place of AKS' tunnel.
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// Packet is one between a pod and an address.
+type Packet struct {
+	Cluster  arm.ID
+	From, To netip.Addr
+	Port     int
+	// Nodes and Pods are the cluster's, as its API server lists them.
+	Nodes, Pods []byte
+}
+
+// Options say what the control planes are made of.
+type Options struct {
+	Binaries Binaries
+	// Folder holds etcd's data, keys and logs, a folder for each cluster.
+	Folder string
+	// Fresh clears the folder first: nothing of an earlier emulator is kept.
+	Fresh bool
+	// Way reports whether a packet arrives and its answer comes back, and if not, why.
+	Way func(context.Context, Packet) error
+	Log *slog.Logger
+}
+
+// Kubernetes runs the control planes of an emulator's clusters.
+type Kubernetes struct {
+	o    Options
+	e    *emulator.Emulator
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex
+	clusters map[string]*cluster // by ID.Key()
+	changed  chan struct{}       // closed when clusters changes
+}
+
+// followTime is how often nodes are compared with the emulator's pools.
+const followTime = 250 * time.Millisecond
+
+// Join runs a control plane for each cluster of an emulator, and answers for their API servers.
+func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
+	var err error
+	if o.Folder, err = filepath.Abs(o.Folder); err != nil {
+		return nil, err
+	}
+	if o.Fresh {
+		if err := os.RemoveAll(o.Folder); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	k := &Kubernetes{o: o, e: e, stop: stop, done: make(chan struct{}),
+		clusters: map[string]*cluster{}, changed: make(chan struct{})}
+	e.ServeKubernetes(k)
+	go func() {
+		defer close(k.done)
+		for tick := time.NewTicker(followTime); ; {
+			k.follow(ctx)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return k, nil
+}
+
+// Close ends all control planes.
+func (k *Kubernetes) Close() {
+	k.stop()
+	<-k.done
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.clusters {
+		c.end()
+	}
+}
+
+// follow starts control planes for clusters that are new, ends those of clusters that are stopped or
+// gone, and gives the others the emulator's nodes. What is deleted leaves nothing.
+func (k *Kubernetes) follow(ctx context.Context) {
+	all := map[string]emulator.KubernetesCluster{}
+	for _, shown := range k.e.KubernetesClusters() {
+		all[shown.ID.Key()] = shown
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, c := range k.clusters {
+		shown, there := all[key]
+		if there && shown.Running && shown.Same == c.same {
+			continue
+		}
+		c.end()
+		if !there || shown.Same != c.same {
+			if err := os.RemoveAll(c.folder); err != nil {
+				k.o.Log.Error("a cluster's folder could not be removed", "error", err.Error())
+			}
+		}
+		delete(k.clusters, key)
+	}
+	for key, shown := range all {
+		if !shown.Running {
+			continue
+		}
+		c := k.clusters[key]
+		if c == nil {
+			c = k.newCluster(ctx, shown)
+			k.clusters[key] = c
+			close(k.changed)
+			k.changed = make(chan struct{})
+		}
+		c.show(shown)
+	}
+}
+
+// folderOf is where a cluster's control plane keeps what it has: names repeat in other groups.
+func (k *Kubernetes) folderOf(id arm.ID) string {
+	sum := sha256.Sum256([]byte(id.Key()))
+	return filepath.Join(k.o.Folder, strings.ToLower(id.Name())+"-"+hex.EncodeToString(sum[:4]))
+}
+
+// Serve passes a call on to a cluster's API server. A cluster that has just been made is waited for.
+func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, user string, groups []string) {
+	cp, err := k.ready(r.Context(), id)
+	if err != nil {
+		k.o.Log.Warn("an API server does not answer", "cluster", string(id), "error", err.Error())
+		panic(http.ErrAbortHandler)
+	}
+	// The path is /_kubernetes/SUBSCRIPTION/GROUP/NAME/…, which the API server does not know.
+	words := strings.SplitN(strings.TrimLeft(r.URL.Path, "/"), "/", 5)
+	r = r.Clone(r.Context())
+	r.URL.Path, r.URL.RawPath = "/"+strings.Join(words[min(4, len(words)):], ""), ""
+	for name := range r.Header {
+		if strings.HasPrefix(strings.ToLower(name), "x-remote-") { // who calls is not for the caller to say
+			r.Header.Del(name)
+		}
+	}
+	if user == "" {
+		cp.plain.ServeHTTP(w, r)
+		return
+	}
+	r.Header.Del("Authorization")
+	r.Header.Set("X-Remote-User", user)
+	for _, group := range groups {
+		r.Header.Add("X-Remote-Group", group)
+	}
+	cp.front.ServeHTTP(w, r)
+}
+
+// ready waits for a cluster's control plane.
+func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it has not started in time"))
+	defer cancel()
+	for {
+		k.mu.Lock()
+		c, changed := k.clusters[id.Key()], k.changed
+		k.mu.Unlock()
+		if c == nil {
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		select {
+		case <-c.started:
+			return c.cp, c.failed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Wait waits until a cluster's API server answers and shows all nodes.
+func (k *Kubernetes) Wait(ctx context.Context, id arm.ID) error {
+	if _, err := k.ready(ctx, id); err != nil {
+		return fmt.Errorf("cluster %s: %w", id.Name(), err)
+	}
+	return nil
+}
