@@ -62,7 +62,8 @@ var arrows = map[string]map[string]string{
 	"internal/emulator/kubernetes": {
 		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",
 	},
-	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/emulator/kubernetes": "finds its programs for tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"internal/emulator/kubernetes/kubernetestest": {"internal/emulator/kubernetes": "finds its programs for tests"},
+	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"deploy":                         {}, // tests only, and they use the program to try what is in it
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
 	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
@@ -72,7 +73,7 @@ var arrows = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/emulator/kubernetes": "emulator --kube-apiserver", "internal/hello": "cluster hello, and the program in its pods", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.

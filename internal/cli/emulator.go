@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -17,6 +18,7 @@ type emulatorOptions struct {
 	scenario, faults        string
 	subscriptions, tenants  int
 	persist, verbose        bool
+	apiServer, etcd         string
 	azure                   emulator.Options
 }
 
@@ -29,7 +31,10 @@ func (a *app) newEmulator() *cobra.Command {
 /_emulator/ (scale a pool, read the request log, inject faults). Once both accept connections, DIR/emulator.json says
 where they are and how to log in; DIR/ca.pem is the certificate authority to trust.
 
-Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "empty" with subscriptions only.`,
+Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "empty" with subscriptions only.
+
+With --kube-apiserver, each cluster has a real Kubernetes API server of its own, with etcd, controllers and scheduler;
+nodes and pods are played. Without it, a small one shows nodes and pods, and takes no writes.`,
 		Example: `  routekeeper emulator --dir .azure-local --scenario demo
   routekeeper --emulator .azure-local sync -f routes.yaml --dry-run`,
 		Args: noArgs,
@@ -49,7 +54,12 @@ Scenario "demo" starts with the network, cluster and tables of routekeeper demo 
 	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db: it survives a restart, and a kill")
 	f.DurationVar(&o.azure.AlertDelay, "alert-delay", 5*time.Minute, "how long after a write its activity log alerts fire (3m to 20m on Azure)")
 	f.DurationVar(&o.azure.RoleDelay, "role-delay", 0, "how long a new role assignment takes to have an effect (up to 60m on Azure)")
+	f.StringVar(&o.apiServer, "kube-apiserver", "",
+		"run this kube-apiserver for each cluster (`PATH`, beside kube-controller-manager, kube-scheduler and etcd)")
+	f.StringVar(&o.etcd, "etcd", "", "take etcd 3.6 or newer from this `PATH`, with --kube-apiserver")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
+	_ = cmd.MarkFlagFilename("kube-apiserver")
+	_ = cmd.MarkFlagFilename("etcd")
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions([]string{"empty", "demo"}, cobra.ShellCompDirectiveNoFileComp))
@@ -70,6 +80,9 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if d < 0 {
 			return fmt.Errorf("--%s: %s is in the past, expected 0 or more", name, d)
 		}
+	}
+	if o.etcd != "" && o.apiServer == "" {
+		return errors.New("--etcd: it is for --kube-apiserver only")
 	}
 	options := o.azure
 	// The network is somebody else's than the keeper's, as it mostly is.
@@ -109,6 +122,13 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 				return fmt.Errorf("--faults: %w", err)
 			}
 		}
+	}
+	if o.apiServer != "" {
+		k, err := playKubernetes(e, o, options.Log)
+		if err != nil {
+			return fmt.Errorf("--kube-apiserver: %w", err)
+		}
+		defer k.Close()
 	}
 	server, err := e.Start(o.dir, o.listen, o.listenHTTP)
 	if err != nil {

@@ -32,8 +32,8 @@ type Packet struct {
 	Cluster  arm.ID
 	From, To netip.Addr
 	Port     int
-	// Nodes and Pods are the cluster's, as its API server lists them.
-	Nodes, Pods []byte
+	// List reads all of the cluster's objects of a kind of the core API, such as nodes.
+	List func(ctx context.Context, plural string) ([]byte, error)
 }
 
 // Options say what the control planes are made of.

@@ -24,6 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
+	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
 // joined is an emulator with the demo's cluster on a real control plane, and kubectl.
@@ -38,7 +39,7 @@ type joined struct {
 }
 
 func join(t *testing.T) *joined {
-	binaries := emulatortest.Binaries(t)
+	binaries := kubernetestest.Binaries(t)
 	e := emulatortest.New(t, emulator.Options{RouteBatch: 50 * time.Millisecond})
 	j := &joined{t: t, e: e, lost: map[[2]netip.Addr]bool{}}
 	var err error
@@ -91,7 +92,7 @@ func (j *joined) credentials(call string) {
 }
 
 func (j *joined) command(args ...string) *exec.Cmd {
-	c := exec.CommandContext(j.t.Context(), emulatortest.Kubectl(j.t), args...)
+	c := exec.CommandContext(j.t.Context(), kubernetestest.Kubectl(j.t), args...)
 	c.Env = append(os.Environ(), "KUBECONFIG="+j.config, "HOME="+filepath.Dir(j.config), "NO_PROXY=127.0.0.1")
 	return c
 }

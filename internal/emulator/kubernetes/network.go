@@ -42,15 +42,12 @@ func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
 	if at < 0 {
 		return fmt.Errorf("the pod has no address of the family of %s", to.Addr())
 	}
-	nodes, err := c.cp.get(ctx, "/api/v1/nodes")
-	if err != nil {
-		return err
-	}
-	pods, err := c.cp.get(ctx, "/api/v1/pods")
-	if err != nil {
-		return err
-	}
-	return c.k.o.Way(ctx, Packet{Cluster: c.id, From: from.addrs[at], To: to.Addr(), Port: int(to.Port()), Nodes: nodes, Pods: pods})
+	return c.k.o.Way(ctx, Packet{
+		Cluster: c.id, From: from.addrs[at], To: to.Addr(), Port: int(to.Port()),
+		List: func(ctx context.Context, plural string) ([]byte, error) {
+			return c.cp.get(ctx, "/api/v1/"+plural)
+		},
+	})
 }
 
 // peersOf finds what the demo's headless service shows: the pods of the demo in a pod's namespace. No

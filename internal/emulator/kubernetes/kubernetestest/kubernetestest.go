@@ -1,4 +1,5 @@
-package emulatortest
+// Package kubernetestest finds the control plane that .ci/kube builds, for tests.
+package kubernetestest
 
 import (
 	"os"

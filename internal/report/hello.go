@@ -1,0 +1,201 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// Hello is what became of the calls between the pods of the demo on a cluster.
+type Hello struct {
+	Cluster string      `json:"cluster"`
+	Pods    []HelloPod  `json:"pods"`
+	Calls   []HelloCall `json:"calls"`
+	// Arrived counts the calls that were answered, or refused by a machine without the demo.
+	Arrived int `json:"arrived"`
+	// NotCalled says which subnets no pod called, and why.
+	NotCalled []string `json:"notCalled"`
+	// Findings explain the calls that did not arrive.
+	Findings []finding.Finding `json:"findings"`
+	// Page is where a pod's page can be seen, "" where it is not.
+	Page string `json:"page,omitempty"`
+	// Remove is the command that removes the demo, where it is kept.
+	Remove string `json:"remove,omitempty"`
+}
+
+// HelloPod is a pod of the demo.
+type HelloPod struct {
+	Name    string     `json:"name"`
+	Node    string     `json:"node"`
+	Address netip.Addr `json:"address,omitzero"`
+	Ready   bool       `json:"ready"`
+	// Why says what a pod that is not ready waits for, or why it could not be asked to call.
+	Why string `json:"why,omitempty"`
+}
+
+// HelloCall is a call from one pod to another one, or to an address in another subnet.
+type HelloCall struct {
+	From    string     `json:"from"`
+	To      string     `json:"to"`
+	Address netip.Addr `json:"address"`
+	Arrived bool       `json:"arrived"`
+	Result  string     `json:"result"`
+	Millis  float64    `json:"millis"`
+	// Routes carry the packet and its answer, each once; none where no route of a subnet does.
+	Routes []string `json:"routes"`
+	// Traced is how the way ends by what Azure shows, and Why says why.
+	Traced trace.Verdict `json:"traced"`
+	Why    string        `json:"why"`
+}
+
+// Whole reports whether every pod is ready and every call arrived.
+func (h Hello) Whole() bool {
+	for _, p := range h.Pods {
+		if p.Why != "" || !p.Ready {
+			return false
+		}
+	}
+	return h.Arrived == len(h.Calls) && len(h.Calls) > 0
+}
+
+// maxGrid is how many pods a matrix shows on a line of a terminal.
+const maxGrid = 14
+
+// Write writes it in the given format.
+func (h Hello) Write(w io.Writer, format Format, style Style) error {
+	if h.Findings == nil {
+		h.Findings = []finding.Finding{}
+	}
+	if h.NotCalled == nil {
+		h.NotCalled = []string{}
+	}
+	if format == JSON {
+		return WriteJSON(w, h)
+	}
+	var b strings.Builder
+	sentence, paint := "all of "+Count(len(h.Calls), "call")+" arrive", style.Green
+	if !h.Whole() {
+		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")), style.Red
+	}
+	b.WriteString(style.Bold("The demo on "+h.Cluster+": ") + paint(sentence+".") + "\n\n")
+	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"), style.Bold("address"), ""}}
+	for i, p := range h.Pods {
+		state := style.Yellow(p.Why)
+		if p.Why == "" && !p.Ready {
+			state = style.Yellow("not ready")
+		}
+		address := ""
+		if p.Address.IsValid() {
+			address = p.Address.String()
+		}
+		rows = append(rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address, state})
+	}
+	b.WriteString(strings.Join(Columns(rows), "\n") + "\n")
+	b.WriteString(h.grid(style) + h.carried(style) + h.holes(style))
+	for _, line := range h.NotCalled {
+		b.WriteString(style.Dim("not called: "+line) + "\n")
+	}
+	b.WriteString(explained(h.Findings, style))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// grid is the matrix: a row for each pod that calls, a column for each that is called, with milliseconds.
+func (h Hello) grid(style Style) string {
+	if len(h.Pods) > maxGrid || len(h.Pods) == 0 {
+		return ""
+	}
+	at := map[[2]string]HelloCall{}
+	for _, c := range h.Calls {
+		at[[2]string{c.From, c.To}] = c
+	}
+	head := []string{style.Bold("ms")}
+	for i := range h.Pods {
+		head = append(head, style.Bold(strconv.Itoa(i+1)))
+	}
+	rows := [][]string{head}
+	for i, from := range h.Pods {
+		row := []string{style.Bold(strconv.Itoa(i + 1))}
+		for _, to := range h.Pods {
+			call, called := at[[2]string{from.Name, to.Name}]
+			switch {
+			case !called:
+				row = append(row, style.Dim("-"))
+			case !call.Arrived:
+				row = append(row, style.Red("lost"))
+			default:
+				row = append(row, style.Green(strconv.FormatFloat(call.Millis, 'f', 1, 64)))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return "\n" + style.Bold("Row calls column") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+}
+
+// carried says which routes carried how many calls.
+func (h Hello) carried(style Style) string {
+	count := map[string]int{}
+	var order []string
+	for _, c := range h.Calls {
+		if !c.Arrived {
+			continue
+		}
+		what := "no route of a subnet: " + c.Why
+		if len(c.Routes) > 0 {
+			what = strings.Join(c.Routes, ", and back ")
+		}
+		if count[what] == 0 {
+			order = append(order, what)
+		}
+		count[what]++
+	}
+	if len(order) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n" + style.Bold("Carried by") + "\n")
+	const most = 12
+	for i, what := range order {
+		if i == most {
+			fmt.Fprintf(&b, "  and %d more (-o json shows all)\n", len(order)-most)
+			break
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", Count(count[what], "call"), plain(what))
+	}
+	return b.String()
+}
+
+// holes says what did not arrive, those of one reason together.
+func (h Hello) holes(style Style) string {
+	byWhy := map[string][]HelloCall{}
+	var order []string
+	for _, c := range h.Calls {
+		if c.Arrived {
+			continue
+		}
+		why := strings.ReplaceAll(c.Why, c.Address.String(), "the address that is called")
+		if c.Traced == trace.Delivered {
+			why = "by what Azure shows the packet arrives: look at network policies, and at the pods and nodes themselves"
+		}
+		if byWhy[why] == nil {
+			order = append(order, why)
+		}
+		byWhy[why] = append(byWhy[why], c)
+	}
+	var b strings.Builder
+	for _, why := range order {
+		calls := byWhy[why]
+		fmt.Fprintf(&b, "\n%s %s: %s\n", style.Red("lost"), Count(len(calls), "call"), plain(why))
+		first := calls[0]
+		fmt.Fprintf(&b, "  such as %s to %s (%s): %s\n", plain(first.From), plain(first.To), first.Address, plain(first.Result))
+	}
+	if len(order) > 0 && len(h.Findings) == 0 {
+		b.WriteString("  no finding of routekeeper doctor explains it\n")
+	}
+	return b.String()
+}
