@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +107,7 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 	}
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
-	o.rightless = true
+	o.rightless, o.machines = true, true
 	e, err := a.examineAzure(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err
@@ -314,7 +313,8 @@ func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 
 // carriedCall is a call with the way of its packets, by what Azure shows.
 func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr, call hello.Call) report.HelloCall {
-	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(), Millis: call.Millis, Routes: []string{}}
+	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(), Millis: call.Millis}
+	c.Routes, c.AnswerRoutes = []string{}, []string{}
 	c.Result = string(call.Result)
 	if call.Error != "" && call.Result != hello.Refused {
 		c.Result += ": " + call.Error
@@ -329,12 +329,17 @@ func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr,
 		way = ways.Back
 	}
 	c.Traced, c.Why = way.Verdict, way.Why
-	for _, w := range []trace.Way{ways.There, ways.Back} {
-		for _, hop := range w.Hops {
-			if hop.Route != "" && !slices.Contains(c.Routes, hop.Route) {
-				c.Routes = append(c.Routes, strings.TrimSpace(hop.Route))
-			}
+	c.Routes, c.AnswerRoutes = hopsOf(ways.There), hopsOf(ways.Back)
+	return c
+}
+
+// hopsOf are the routes that carry a packet, each once.
+func hopsOf(way trace.Way) []string {
+	out := []string{}
+	for _, hop := range way.Hops {
+		if hop.Route != "" && !slices.Contains(out, hop.Route) {
+			out = append(out, hop.Route)
 		}
 	}
-	return c
+	return out
 }

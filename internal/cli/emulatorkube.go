@@ -83,7 +83,7 @@ func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*tr
 	if e.Snapshot, err = surveyOne(ctx, client, arm.ID("/subscriptions/"+cluster.Subscription()), cluster); err != nil {
 		return nil, err
 	}
-	if err := e.read(ctx, examineOptions{rightless: true}); err != nil {
+	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
 		return nil, err
 	}
 	k := &inventory.Kubernetes{}

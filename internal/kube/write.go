@@ -75,8 +75,10 @@ func (c *Client) Delete(ctx context.Context, o Object, uid string) error {
 func (c *Client) failed(verb string, o Object, err error) error {
 	var f *failure
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, context.Canceled):
+		return err
+	case !errors.As(err, &f):
+		return &explained{fmt.Sprintf("the Kubernetes API of context %s does not answer at %s (%s)", c.context, c.server, oneLine(err)), err}
 	case errors.As(err, &f) && f.status == http.StatusNotFound && o.Name != "":
 		return fmt.Errorf("%s: %w (%s)", o, ErrNotFound, oneLine(f))
 	case errors.As(err, &f) && f.status == http.StatusForbidden:

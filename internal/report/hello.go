@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,8 +47,9 @@ type HelloCall struct {
 	Arrived bool       `json:"arrived"`
 	Result  string     `json:"result"`
 	Millis  float64    `json:"millis"`
-	// Routes carry the packet and its answer, each once; none where no route of a subnet does.
-	Routes []string `json:"routes"`
+	// Routes carry the packet, and AnswerRoutes its answer; none where both ends are on one node.
+	Routes       []string `json:"routes"`
+	AnswerRoutes []string `json:"answerRoutes"`
 	// Traced is how the way ends by what Azure shows, and Why says why.
 	Traced trace.Verdict `json:"traced"`
 	Why    string        `json:"why"`
@@ -137,37 +139,48 @@ func (h Hello) grid(style Style) string {
 	return "\n" + style.Bold("Row calls column") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
 }
 
-// carried says which routes carried how many calls.
+// carried says which routes carried how many calls and answers.
 func (h Hello) carried(style Style) string {
-	count := map[string]int{}
+	type load struct{ calls, answers int }
+	loads := map[string]*load{}
 	var order []string
+	of := func(what string) *load {
+		if loads[what] == nil {
+			loads[what], order = &load{}, append(order, what)
+		}
+		return loads[what]
+	}
+	within := 0
 	for _, c := range h.Calls {
 		if !c.Arrived {
 			continue
 		}
-		what := "no route of a subnet: " + c.Why
-		if len(c.Routes) > 0 {
-			what = strings.Join(c.Routes, ", and back ")
+		if len(c.Routes) == 0 && len(c.AnswerRoutes) == 0 {
+			within++
 		}
-		if count[what] == 0 {
-			order = append(order, what)
+		for _, r := range c.Routes {
+			of(r).calls++
 		}
-		count[what]++
+		for _, r := range c.AnswerRoutes {
+			of(r).answers++
+		}
 	}
-	if len(order) == 0 {
+	slices.Sort(order)
+	var rows [][]string
+	const most = 20
+	for _, what := range order[:min(most, len(order))] {
+		rows = append(rows, []string{"  " + plain(what), Count(loads[what].calls, "call"), Count(loads[what].answers, "answer")})
+	}
+	if len(order) > most {
+		rows = append(rows, []string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
+	}
+	if within > 0 {
+		rows = append(rows, []string{"  within one node, by no route", Count(within, "call"), Count(within, "answer")})
+	}
+	if len(rows) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString("\n" + style.Bold("Carried by") + "\n")
-	const most = 12
-	for i, what := range order {
-		if i == most {
-			fmt.Fprintf(&b, "  and %d more (-o json shows all)\n", len(order)-most)
-			break
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", Count(count[what], "call"), plain(what))
-	}
-	return b.String()
+	return "\n" + style.Bold("Carried by") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
 }
 
 // holes says what did not arrive, those of one reason together.
