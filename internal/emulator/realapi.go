@@ -163,6 +163,11 @@ func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *f
 // dataAction is what a call to an API server is in Azure's words, as in
 // Microsoft.ContainerService/managedClusters/apps/deployments/write.
 func dataAction(c *call) string {
+	for name := range c.header {
+		if strings.HasPrefix(strings.ToLower(name), "impersonate-") {
+			return arm.TypeCluster + "/users/impersonate/action"
+		}
+	}
 	verb := "write"
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
@@ -183,5 +188,9 @@ func dataAction(c *call) string {
 	if words[0] == "namespaces" && len(words) > 2 {
 		words = words[2:]
 	}
-	return arm.TypeCluster + "/" + kind + words[0] + "/" + verb
+	action := arm.TypeCluster + "/" + kind + words[0] + "/"
+	if len(words) > 2 && words[2] != "status" && words[2] != "log" && words[2] != "scale" {
+		return action + words[2] + "/action" // exec and its like, whatever the method
+	}
+	return action + verb
 }

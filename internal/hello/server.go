@@ -116,8 +116,11 @@ func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
 		c.Millis = float64(time.Since(start).Microseconds()) / 1000
 		fmt.Fprintf(s.Log, "%s called %s: %s %.1f ms\n", time.Now().UTC().Format(time.RFC3339), to, c.Result, c.Millis)
 	}()
+	dial := func(_ context.Context, network, address string) (net.Conn, error) {
+		return s.Dial(ctx, network, address) // the transport's own context outlives the call
+	}
 	client := http.Client{
-		Transport: &http.Transport{DialContext: s.Dial, DisableKeepAlives: true},
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -27,6 +28,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
+type object = map[string]any
+
 // joined is an emulator with the demo's cluster on a real control plane, and kubectl.
 type joined struct {
 	t      *testing.T
@@ -38,13 +41,21 @@ type joined struct {
 	lost   map[[2]netip.Addr]bool // from, to
 }
 
-func join(t *testing.T) *joined {
+// join starts one. What build makes is there as well.
+func join(t *testing.T, build ...func(*emulator.Client)) *joined {
 	binaries := kubernetestest.Binaries(t)
 	e := emulatortest.New(t, emulator.Options{RouteBatch: 50 * time.Millisecond})
 	j := &joined{t: t, e: e, lost: map[[2]netip.Addr]bool{}}
 	var err error
 	if j.demo, err = emulator.BuildDemo(e, emulatortest.Operator); err != nil {
 		t.Fatal(err)
+	}
+	for _, build := range build {
+		client, err := e.Client(emulatortest.Keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		build(client)
 	}
 	folder := t.TempDir()
 	j.k, err = kubernetes.Join(e, kubernetes.Options{Binaries: binaries, Folder: filepath.Join(folder, "kubernetes"), Fresh: true,
@@ -67,16 +78,17 @@ func join(t *testing.T) *joined {
 	}
 	t.Cleanup(func() { server.Close() })
 	j.config = filepath.Join(folder, "config")
-	j.credentials("listClusterAdminCredential")
+	j.credentials(j.demo.Cluster, "listClusterAdminCredential")
 	return j
 }
 
-func (j *joined) credentials(call string) {
+// credentials makes kubectl a user of a cluster.
+func (j *joined) credentials(cluster arm.ID, call string) {
 	client, err := j.e.Client(emulatortest.Keeper)
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	status, body := client.Do(http.MethodPost, j.demo.Cluster+arm.ID("/"+call), "2025-10-01", nil)
+	status, body := client.Do(http.MethodPost, cluster+arm.ID("/"+call), "2025-10-01", nil)
 	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "kubeconfigs.0.value").String())
 	if status != 200 || err != nil {
 		j.t.Fatal(status, err)
@@ -154,7 +166,26 @@ func TestKubectl(t *testing.T) {
 	j.kubectl("delete", "-f", manifest, "--timeout=30s")
 	j.kubectl("wait", "--for=delete", "pod", "-l", "app=nginx", "--timeout=30s")
 
-	// Another token is refused, and nobody makes himself an administrator by a header.
+	// Another token is refused, and a header makes no administrator.
+	config, err := os.ReadFile(j.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := regexp.MustCompile(`server: (\S+)`).FindStringSubmatch(string(config))[1]
+	for _, header := range []http.Header{
+		{"X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}}, {"Authorization": {"Bearer nobody"}, "X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(server, "https:", "http:", 1)+"/api/v1/secrets", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = header
+		w := httptest.NewRecorder()
+		j.e.Public().ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized && w.Code != http.StatusForbidden {
+			t.Errorf("with the headers %v: %d %s", header, w.Code, w.Body)
+		}
+	}
 	if out, err := j.command("--token=nobody", "get", "nodes").CombinedOutput(); err == nil || !strings.Contains(string(out), "must be logged in") {
 		t.Errorf("with another token: %v %s", err, out)
 	}
@@ -189,6 +220,74 @@ func TestNodesFollow(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the node keeps its address")
+		}
+	}
+}
+
+// TestPlugins looks at the addresses of pods where they are the network's, in two clusters at once, and
+// at pods that wait for a network.
+func TestPlugins(t *testing.T) {
+	t.Parallel()
+	group := arm.ResourceID(emulator.DefaultSubscription, "flat-rg", arm.TypeVNet, "vnet").Group()
+	vnet := arm.ResourceID(emulator.DefaultSubscription, "flat-rg", arm.TypeVNet, "vnet")
+	named := func(name string) arm.ID {
+		return arm.ResourceID(emulator.DefaultSubscription, "flat-rg", arm.TypeCluster, name)
+	}
+	j := join(t, func(c *emulator.Client) {
+		put := func(id arm.ID, version string, body object) {
+			if err := c.Put(id, version, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(group, "2024-03-01", object{"location": "westeurope"})
+		subnet := func(name, prefix string) object {
+			return object{"name": name, "properties": object{"addressPrefix": prefix}}
+		}
+		put(vnet, "2025-05-01", object{"location": "westeurope", "properties": object{
+			"addressSpace": object{"addressPrefixes": []any{"10.20.0.0/16"}},
+			"subnets":      []any{subnet("nodes", "10.20.1.0/24"), subnet("pods", "10.20.2.0/24")},
+		}})
+		for name, plugin := range map[string]string{"node-subnet": "azure", "pod-subnet": "azure", "bare": "none"} {
+			pool := object{"name": "np", "mode": "System", "count": 2, "vnetSubnetID": string(vnet) + "/subnets/nodes"}
+			if name == "pod-subnet" {
+				pool["podSubnetID"] = string(vnet) + "/subnets/pods"
+			}
+			put(named(name), "2025-10-01", object{"location": "westeurope", "identity": object{"type": "SystemAssigned"},
+				"properties": object{"agentPoolProfiles": []any{pool},
+					"networkProfile": object{"networkPlugin": plugin, "serviceCidr": "172.16.0.0/16", "dnsServiceIP": "172.16.0.10"}}})
+		}
+	})
+	const own = `{{range .items}}{{if not .spec.hostNetwork}}{{.status.phase}} {{.status.podIP}} {{.spec.nodeName}};{{end}}{{end}}`
+	for name, where := range map[string]netip.Prefix{
+		"node-subnet": netip.MustParsePrefix("10.20.1.0/24"), "pod-subnet": netip.MustParsePrefix("10.20.2.0/24"), "bare": {},
+	} {
+		j.credentials(named(name), "listClusterAdminCredential")
+		if !where.IsValid() {
+			j.until("2", "get", "ds/kube-proxy", "-n", "kube-system", "-o", "jsonpath={.status.numberReady}")
+			if got := j.kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`); got != "False False" {
+				t.Errorf("%s: nodes are ready: %s", name, got)
+			}
+			continue
+		}
+		j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
+		j.kubectl("rollout", "status", "-n", "kube-system", "ds/metrics-agent", "--timeout=60s")
+		taken := map[string]bool{}
+		for _, line := range strings.Split(strings.Trim(j.kubectl("get", "pods", "-A", "-o", "go-template="+own), ";"), ";") {
+			words := strings.Fields(line)
+			if len(words) != 3 || words[0] != "Running" || taken[words[1]] || !where.Contains(netip.MustParseAddr(words[1])) {
+				t.Errorf("%s: pod %q", name, line)
+				continue
+			}
+			taken[words[1]] = true
+		}
+		for _, address := range strings.Fields(j.kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
+			if taken[address] {
+				t.Errorf("%s: a pod has the address of a node, %s", name, address)
+			}
+			taken[address] = true
+		}
+		if len(taken) != 6 {
+			t.Errorf("%s: %d addresses, want those of 4 pods and 2 nodes", name, len(taken))
 		}
 	}
 }
