@@ -52,18 +52,19 @@ type Options struct {
 type Kubernetes struct {
 	o    Options
 	e    *emulator.Emulator
+	ctx  context.Context // of all control planes
 	stop context.CancelFunc
 	done chan struct{}
 
 	mu       sync.Mutex
-	clusters map[string]*cluster // by ID.Key()
-	changed  chan struct{}       // closed when clusters changes
+	clusters map[string]*cluster // that were called, by ID.Key()
 }
 
 // followTime is how often nodes are compared with the emulator's pools.
 const followTime = 250 * time.Millisecond
 
-// Join runs a control plane for each cluster of an emulator, and answers for their API servers.
+// Join answers for the API servers of an emulator's clusters: the first call to each starts its control
+// plane.
 func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
 	var err error
 	if o.Folder, err = filepath.Abs(o.Folder); err != nil {
@@ -78,13 +79,12 @@ func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	k := &Kubernetes{o: o, e: e, stop: stop, done: make(chan struct{}),
-		clusters: map[string]*cluster{}, changed: make(chan struct{})}
+	k := &Kubernetes{o: o, e: e, ctx: ctx, stop: stop, done: make(chan struct{}), clusters: map[string]*cluster{}}
 	e.ServeKubernetes(k)
 	go func() {
 		defer close(k.done)
 		for tick := time.NewTicker(followTime); ; {
-			k.follow(ctx)
+			k.follow()
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -107,40 +107,32 @@ func (k *Kubernetes) Close() {
 	}
 }
 
-// follow starts control planes for clusters that are new, ends those of clusters that are stopped or
-// gone, and gives the others the emulator's nodes. What is deleted leaves nothing.
-func (k *Kubernetes) follow(ctx context.Context) {
+// follow ends the control planes of clusters that are stopped or gone, and gives the others the
+// emulator's nodes. What is deleted leaves nothing.
+func (k *Kubernetes) follow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.clusters) == 0 {
+		return
+	}
 	all := map[string]emulator.KubernetesCluster{}
 	for _, shown := range k.e.KubernetesClusters() {
 		all[shown.ID.Key()] = shown
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	for key, c := range k.clusters {
 		shown, there := all[key]
 		if there && shown.Running && shown.Same == c.same {
+			c.show(shown)
 			continue
 		}
 		c.end()
-		if !there || shown.Same != c.same {
-			if err := os.RemoveAll(c.folder); err != nil {
-				k.o.Log.Error("a cluster's folder could not be removed", "error", err.Error())
-			}
-		}
 		delete(k.clusters, key)
-	}
-	for key, shown := range all {
-		if !shown.Running {
+		if there && shown.Same == c.same { // stopped: it goes on from there
 			continue
 		}
-		c := k.clusters[key]
-		if c == nil {
-			c = k.newCluster(ctx, shown)
-			k.clusters[key] = c
-			close(k.changed)
-			k.changed = make(chan struct{})
+		if err := os.RemoveAll(c.folder); err != nil {
+			k.o.Log.Error("a cluster's folder could not be removed", "error", err.Error())
 		}
-		c.show(shown)
 	}
 }
 
@@ -178,35 +170,35 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 	cp.front.ServeHTTP(w, r)
 }
 
-// ready waits for a cluster's control plane.
+// ready waits for a cluster's control plane, which the first call starts.
 func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error) {
+	c, err := k.called(id)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it has not started in time"))
 	defer cancel()
-	for {
-		k.mu.Lock()
-		c, changed := k.clusters[id.Key()], k.changed
-		k.mu.Unlock()
-		if c == nil {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-		select {
-		case <-c.started:
-			return c.cp, c.failed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	select {
+	case <-c.started:
+		return c.cp, c.failed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
-// Wait waits until a cluster's API server answers and shows all nodes.
-func (k *Kubernetes) Wait(ctx context.Context, id arm.ID) error {
-	if _, err := k.ready(ctx, id); err != nil {
-		return fmt.Errorf("cluster %s: %w", id.Name(), err)
+// called is the cluster of a call.
+func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.clusters[id.Key()]; c != nil {
+		return c, nil
 	}
-	return nil
+	for _, shown := range k.e.KubernetesClusters() {
+		if shown.Running && shown.ID.Equal(id) && k.ctx.Err() == nil {
+			c := k.newCluster(k.ctx, shown)
+			k.clusters[id.Key()] = c
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s does not run", id.Name())
 }
