@@ -26,11 +26,14 @@ func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID, found []fi
 		switch {
 		case id.Is(arm.TypeSubnet):
 			return slices.ContainsFunc(subnets, id.Equal)
-		case id.Is(arm.TypeRouteTable):
-			return id.Group().Equal(c.NodeGroup()) || slices.ContainsFunc(subnets, func(subnet arm.ID) bool {
-				at := s.Subnet(subnet)
-				return at != nil && at.RouteTable.Equal(id)
-			})
+		case id.Is(arm.TypeRouteTable): // one that is on no subnet may be the cluster's that was lost
+			on, here := false, false
+			for _, subnet := range s.Subnets {
+				if subnet.RouteTable.Equal(id) {
+					on, here = true, here || slices.ContainsFunc(subnets, subnet.ID.Equal)
+				}
+			}
+			return !on || here
 		case id.Is(arm.TypeGateway):
 			return false
 		}

@@ -52,8 +52,9 @@ type KubernetesWorkload struct {
 // the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.kubernetesBy = k }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs.
-func (e *Emulator) KubernetesClusters() []KubernetesCluster {
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of those that are
+// wanted: many take time.
+func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer e.lock()()
 	e.happen()
 	var out []KubernetesCluster
@@ -65,8 +66,12 @@ func (e *Emulator) KubernetesClusters() []KubernetesCluster {
 		}
 		profile := objectAt(objectAt(r.body, "properties"), "networkProfile")
 		k := KubernetesCluster{ID: r.id, Same: cl, Running: powerOf(r) == "Running", ServiceCIDR: text(profile, "serviceCidr")}
+		pools := cl.pools
+		if !nodesOf(r.id) {
+			pools = nil
+		}
 		seen := map[KubernetesWorkload]bool{}
-		for _, p := range cl.pools {
+		for _, p := range pools {
 			for _, n := range p.nodes {
 				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
 				for _, w := range cl.podsOn(p, n) {

@@ -71,18 +71,22 @@ func TestServeKubernetes(t *testing.T) {
 func TestKubernetesClusters(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, `,"count":2`))
-	all := b.e.KubernetesClusters()
+	wanted := func(id arm.ID) bool { return id.Equal(aks) }
+	all := b.e.KubernetesClusters(wanted)
 	if len(all) != 1 || !all[0].Running || len(all[0].Nodes) != 2 || all[0].ServiceCIDR == "" || len(all[0].Workloads) != 4 {
 		t.Fatalf("%+v", all)
 	}
 	if n := all[0].Nodes[1]; len(n.Addrs) != 1 || len(n.PodCIDRs) != 1 || n.PodAddrs != nil || objectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
 		t.Errorf("%+v", n)
 	}
+	if none := b.e.KubernetesClusters(func(arm.ID) bool { return false }); len(none) != 1 || none[0].Nodes != nil {
+		t.Errorf("without nodes: %+v", none)
+	}
 	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
 		t.Fatal(status, code)
 	}
 	same := all[0].Same
-	if all = b.e.KubernetesClusters(); len(all) != 1 || all[0].Running || all[0].Same != same {
+	if all = b.e.KubernetesClusters(wanted); len(all) != 1 || all[0].Running || all[0].Same != same {
 		t.Errorf("stopped: %+v", all)
 	}
 }

@@ -70,6 +70,9 @@ const maxGrid = 14
 
 // Write writes it in the given format.
 func (h Hello) Write(w io.Writer, format Format, style Style) error {
+	if h.Calls == nil {
+		h.Calls = []HelloCall{}
+	}
 	if h.Findings == nil {
 		h.Findings = []finding.Finding{}
 	}

@@ -58,6 +58,7 @@ type Kubernetes struct {
 
 	mu       sync.Mutex
 	clusters map[string]*cluster // that were called, by ID.Key()
+	same     map[string]any      // of all clusters, to see which are gone; nil before the first look
 }
 
 // followTime is how often nodes are compared with the emulator's pools.
@@ -112,27 +113,43 @@ func (k *Kubernetes) Close() {
 func (k *Kubernetes) follow() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.clusters) == 0 {
-		return
-	}
-	all := map[string]emulator.KubernetesCluster{}
-	for _, shown := range k.e.KubernetesClusters() {
-		all[shown.ID.Key()] = shown
+	k.followLocked()
+}
+
+func (k *Kubernetes) followLocked() {
+	all, same, folders := map[string]emulator.KubernetesCluster{}, map[string]any{}, map[string]bool{}
+	for _, shown := range k.e.KubernetesClusters(func(id arm.ID) bool { return k.clusters[id.Key()] != nil }) {
+		key := shown.ID.Key()
+		all[key], same[key], folders[k.folderOf(shown.ID)] = shown, shown.Same, true
 	}
 	for key, c := range k.clusters {
-		shown, there := all[key]
-		if there && shown.Running && shown.Same == c.same {
+		if shown := all[key]; shown.Running && shown.Same == c.same {
 			c.show(shown)
 			continue
 		}
 		c.end()
 		delete(k.clusters, key)
-		if there && shown.Same == c.same { // stopped: it goes on from there
-			continue
+	}
+	if k.same == nil { // what an earlier emulator kept of clusters that are gone
+		entries, err := os.ReadDir(k.o.Folder)
+		for _, entry := range entries {
+			if folder := filepath.Join(k.o.Folder, entry.Name()); !folders[folder] {
+				err = errors.Join(err, os.RemoveAll(folder))
+			}
 		}
-		if err := os.RemoveAll(c.folder); err != nil {
-			k.o.Log.Error("a cluster's folder could not be removed", "error", err.Error())
+		k.warn(err)
+	}
+	for key, before := range k.same {
+		if same[key] != before {
+			k.warn(os.RemoveAll(k.folderOf(arm.ID(key))))
 		}
+	}
+	k.same = same
+}
+
+func (k *Kubernetes) warn(err error) {
+	if err != nil {
+		k.o.Log.Error("the folder of a cluster that is gone could not be removed", "error", err.Error())
 	}
 }
 
@@ -193,7 +210,8 @@ func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	if c := k.clusters[id.Key()]; c != nil {
 		return c, nil
 	}
-	for _, shown := range k.e.KubernetesClusters() {
+	k.followLocked() // nothing of one of the same name that was deleted
+	for _, shown := range k.e.KubernetesClusters(id.Equal) {
 		if shown.Running && shown.ID.Equal(id) && k.ctx.Err() == nil {
 			c := k.newCluster(k.ctx, shown)
 			k.clusters[id.Key()] = c

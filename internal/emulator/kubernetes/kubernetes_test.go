@@ -292,6 +292,48 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+// TestStopped keeps what is in a cluster over a stop, and nothing over a delete.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	id := arm.ResourceID(emulator.DefaultSubscription, "one-rg", arm.TypeCluster, "one")
+	var c *emulator.Client
+	put := func(id arm.ID, version string, body object) {
+		if err := c.Put(id, version, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make := func() {
+		put(id, "2025-10-01", object{"location": "westeurope", "identity": object{"type": "SystemAssigned"}, "properties": object{
+			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 1}},
+			"networkProfile":    object{"networkPlugin": "azure", "networkPluginMode": "overlay"}}})
+	}
+	do := func(method string, path arm.ID) {
+		if status, body := c.Do(method, path, "2025-10-01", nil); status >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, status, body)
+		}
+	}
+	j := join(t, func(client *emulator.Client) {
+		c = client
+		put(id.Group(), "2024-03-01", object{"location": "westeurope"})
+		make()
+	})
+	j.credentials(id, "listClusterAdminCredential")
+	j.kubectl("create", "namespace", "mine")
+	do(http.MethodPost, id+"/stop")
+	if out, err := j.command("get", "namespace", "mine").CombinedOutput(); err == nil {
+		t.Errorf("a stopped cluster answers: %s", out)
+	}
+	do(http.MethodPost, id+"/start")
+	j.kubectl("get", "namespace", "mine")
+	j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
+	do(http.MethodDelete, id)
+	make()
+	j.credentials(id, "listClusterAdminCredential")
+	if out, err := j.command("get", "namespace", "mine").CombinedOutput(); err == nil || !strings.Contains(string(out), "NotFound") {
+		t.Errorf("another cluster has what the deleted one had: %v %s", err, out)
+	}
+}
+
 // until asks kubectl until it answers what is wanted.
 func (j *joined) until(want string, args ...string) {
 	j.t.Helper()
