@@ -250,7 +250,7 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 	for _, subnet := range t.Targets(cluster) {
 		machine := firstOf(e.Snapshot, subnet.ID, e.Snapshot.Cluster(cluster))
 		if !machine.IsValid() {
-			h.NotCalled = append(h.NotCalled, "subnet "+subnet.ID.Short()+": no machine with a network interface is "+
+			h.Unknown = append(h.Unknown, "subnet "+subnet.ID.Short()+": no machine with a network interface is "+
 				"seen in it, and gateways answer no pod (routekeeper trace subnet/"+subnet.ID.Short()+" says how packets go)")
 			continue
 		}
@@ -263,7 +263,9 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 	}
 	// What is read after the calls explains them. Nodes and pods are read with the demo's pods.
 	progress.now("reading the network again")
-	o.rightless = false
+	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
+		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
+	}) // rights are a reason for what is lost, and take many calls
 	if e, err = a.examineAzure(ctx, o.examineOptions, progress); err == nil {
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
 	}
@@ -280,9 +282,17 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 				return h, nil, fmt.Errorf("the program in pod %s names %q: is the image routekeeper's?", from.Pod.Name, call.To)
 			}
 			c := carriedCall(t, from.Pod, names[address], address, call)
-			if c.Arrived {
+			subnet, other := others[address]
+			switch {
+			case c.Arrived:
 				h.Arrived++
-			} else if subnet, is := others[address]; is {
+			case other && c.Traced == trace.Delivered:
+				line := c.To + ": it does not answer, although by what Azure shows packets arrive: its own firewall may drop them"
+				if !slices.Contains(h.Unknown, line) {
+					h.Unknown = append(h.Unknown, line)
+				}
+				continue
+			case other:
 				lostTo = append(lostTo, subnet)
 			}
 			h.Calls = append(h.Calls, c)

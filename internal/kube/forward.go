@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // portForwardProtocol is the one version there is.
@@ -30,7 +30,7 @@ func (c *Client) Dial(ctx context.Context, namespace, pod string, port int) (net
 	if err != nil {
 		return nil, err
 	}
-	streams, _, err := spdy.Negotiate(upgrader, &http.Client{Transport: transport}, r, portForwardProtocol)
+	streams, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, r, portForwardProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("port-forward to pod %s: %s", pod, oneLine(err))
 	}

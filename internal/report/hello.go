@@ -19,8 +19,8 @@ type Hello struct {
 	Calls   []HelloCall `json:"calls"`
 	// Arrived counts the calls that were answered, or refused by a machine without the demo.
 	Arrived int `json:"arrived"`
-	// NotCalled says which subnets no pod called, and why.
-	NotCalled []string `json:"notCalled"`
+	// Unknown says of which subnets it is not known whether pods reach them, and why.
+	Unknown []string `json:"unknown"`
 	// Findings explain the calls that did not arrive.
 	Findings []finding.Finding `json:"findings"`
 	// Page is where a pod's page can be seen, "" where it is not.
@@ -76,8 +76,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	if h.Findings == nil {
 		h.Findings = []finding.Finding{}
 	}
-	if h.NotCalled == nil {
-		h.NotCalled = []string{}
+	if h.Unknown == nil {
+		h.Unknown = []string{}
 	}
 	if format == JSON {
 		return WriteJSON(w, h)
@@ -102,8 +102,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	}
 	b.WriteString(strings.Join(Columns(rows), "\n") + "\n")
 	b.WriteString(h.grid(style) + h.carried(style) + h.holes(style))
-	for _, line := range h.NotCalled {
-		b.WriteString(style.Dim("not called: "+line) + "\n")
+	for _, line := range h.Unknown {
+		b.WriteString(style.Dim("not known: "+line) + "\n")
 	}
 	b.WriteString(explained(h.Findings, style))
 	_, err := io.WriteString(w, b.String())

@@ -63,11 +63,11 @@ func TestHello(t *testing.T) {
 	}
 
 	holes := helloWith(3, trace.Dropped, "there is no route to 10.244.2.2")
-	holes.NotCalled = []string{"subnet net/x: no machine"}
+	holes.Unknown = []string{"subnet net/x: no machine"}
 	text = helloText(t, holes)
 	for _, part := range []string{
 		"4 of 6 calls arrive.\n", "1   -    1.3  lost\n", "\nlost 2 calls: there is no route to the address that is called\n  such as p0 to p2 (10.244.2.2): timeout: no answer within 2s\n",
-		"  no finding of routekeeper doctor explains it\n", "not called: subnet net/x: no machine\n",
+		"  no finding of routekeeper doctor explains it\n", "not known: subnet net/x: no machine\n",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
@@ -103,7 +103,7 @@ func TestHelloJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(b.String()), &doc); err != nil || doc["findings"] == nil || doc["notCalled"] == nil || doc["calls"] == nil || strings.Count(b.String(), "\n") != 1 {
+	if err := json.Unmarshal([]byte(b.String()), &doc); err != nil || doc["findings"] == nil || doc["unknown"] == nil || doc["calls"] == nil || strings.Count(b.String(), "\n") != 1 {
 		t.Errorf("%v %s", err, b.String())
 	}
 }

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"reflect"
 	"sync"
@@ -46,7 +47,16 @@ func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCl
 
 // start runs the control plane, and all that goes on in the cluster.
 func (c *cluster) start(ctx context.Context, serviceCIDR string) error {
-	socket := filepath.Join(c.folder, "tunnel.sock")
+	// The path of a socket has 100 characters or so at most, and the folder's may have more.
+	short, err := os.MkdirTemp("", "rk")
+	if err != nil {
+		return err
+	}
+	c.all.Go(func() {
+		<-ctx.Done()
+		os.RemoveAll(short)
+	})
+	socket := filepath.Join(short, "tunnel.sock")
 	cp, err := startControlPlane(ctx, c.k.o.Binaries, c.folder, socket, serviceCIDR)
 	if cp != nil {
 		c.all.Go(cp.wait)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,9 +29,6 @@ type tunnel struct {
 }
 
 func (c *cluster) newTunnel(socket string) (*tunnel, error) {
-	if err := os.RemoveAll(socket); err != nil { // of an emulator that was killed
-		return nil, err
-	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, err
