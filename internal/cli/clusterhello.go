@@ -71,7 +71,7 @@ are lost, or pods are not ready in time.`,
 	f.StringVar(&o.image, "image", o.image, "an image with routekeeper as its entrypoint (`IMAGE`)")
 	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
 	f.StringVar(&o.listen, "listen", "", "show a pod's page at this `address` until Ctrl-C")
-	f.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long pods may take to be ready")
+	durationFlag(f, &o.timeout, "timeout", 3*time.Minute, "how long pods may take to be ready")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
