@@ -105,6 +105,8 @@ type Emulator struct {
 	faults   *faults
 	requests *requestLog
 	webhooks *webhooks
+	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
+	kubernetesBy Kubernetes
 }
 
 // New makes a local Azure with nothing in it but its subscriptions.

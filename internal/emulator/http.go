@@ -126,6 +126,10 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 	if r.Body == nil { // a request that no server made
 		r.Body = http.NoBody
 	}
+	if e.kubernetesBy != nil && newCall(r, nil).toAPIServer() {
+		e.serveKubernetes(w, r)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
