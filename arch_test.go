@@ -57,7 +57,7 @@ var arrows = map[string]map[string]string{
 	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
 	"internal/serve/page":            {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
 	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
-	"internal/emulator":              {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
+	"internal/emulator":              {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"deploy":                         {}, // tests only, and they use the program to try what is in it
 	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // Functions on texts (template-functions-string).
@@ -15,10 +17,10 @@ var textFunctions = map[string]function{
 	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
 	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
 	"format":         {min: 1, max: -1, open: true, call: format},
-	"guid":           {min: 1, max: -1, call: standIn, open: true}, // no value that Azure gave is published to check one against
+	"guid":           {min: 1, max: -1, text: true, call: guid},
 	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
-	"newGuid":        {call: func(*scope, []any) (any, error) { return Opaque("{newGuid}"), nil }},
-	"utcNow":         {max: 1, call: func(*scope, []any) (any, error) { return Opaque("{utcNow}"), nil }},
+	"newGuid":        {call: newGUID},
+	"utcNow":         {max: 1, call: utcNow},
 	"toLower":        {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
 	"toUpper":        {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
 	"trim":           {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.TrimSpace(s) })},
@@ -89,12 +91,48 @@ func unique(x *scope, args []any) (any, error) {
 	return uniqueString(texts...), nil
 }
 
-// standIn is for names that only Azure makes: the same for the same arguments.
-func standIn(x *scope, args []any) (any, error) {
-	if u := unknownOf(args); u != nil {
-		return u, nil
+// guid is a version 5 UUID of the texts joined with "-", in a namespace of Resource Manager's own
+// (bicep-functions-string).
+func guid(x *scope, args []any) (any, error) {
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		text, _ := x.written(arg)
+		x.d.spend(len(text) / 64)
+		texts[i] = text
 	}
-	return x.opaque("guid", args), nil
+	return uuid.NewSHA1(guidNamespace, []byte(strings.Join(texts, "-"))).String(), nil
+}
+
+var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
+
+// newGUID and utcNow are for default values of parameters only: they differ from call to call.
+func newGUID(x *scope, _ []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{newGuid}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return x.d.world.NewGUID(), nil
+}
+
+func utcNow(x *scope, args []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{utcNow}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return formatTime(x.d.world.Now(), args)
+}
+
+// inDefault refuses a function outside the default value of a parameter.
+func (x *scope) inDefault() error {
+	at := strings.TrimPrefix(x.place.address, x.d.address)
+	if x.resource == nil && strings.HasPrefix(at, "parameters.") {
+		return nil
+	}
+	return fmt.Errorf("it can be used in the default value of a parameter only")
 }
 
 func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {
