@@ -132,29 +132,36 @@ func plainDocument(doc object, id, version string) object {
 	if arm.ID(id).Is(arm.TypeVNet) {
 		for _, s := range listAt(objectAt(doc, "properties"), "subnets") {
 			plainDocument(s, text(s, "id"), "")
-			delete(s, "id")
-			delete(s, "type")
 		}
 	}
-	plainValue(doc)
+	for _, v := range doc {
+		plainValue(v, arm.ID(id))
+	}
+	delete(doc, "etag")
+	delete(doc, "systemData")
 	if version != "" {
 		doc["id"], doc["apiVersion"] = id, version
 	}
 	return doc
 }
 
-func plainValue(v any) {
+// plainValue leaves parts of the resource the names that they are known by there.
+func plainValue(v any, whole arm.ID) {
 	switch v := v.(type) {
 	case object:
 		for _, name := range []string{"etag", "provisioningState", "resourceGuid", "systemData"} {
 			delete(v, name)
 		}
+		if below(arm.ID(text(v, "id")), whole) && v["name"] != nil {
+			delete(v, "id")
+			delete(v, "type")
+		}
 		for _, item := range v {
-			plainValue(item)
+			plainValue(item, whole)
 		}
 	case []any:
 		for _, item := range v {
-			plainValue(item)
+			plainValue(item, whole)
 		}
 	}
 }

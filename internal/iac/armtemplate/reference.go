@@ -94,6 +94,12 @@ func (x *scope) state(r *Resource, full bool) (any, error) {
 	if x.live() {
 		return x.shown(r.ID, r.APIVersion, full)
 	}
+	if x.d.world != nil { // before it: that it is needed is all there is to know
+		if x.resource != nil && x.resource != r {
+			x.resource.needs = append(x.resource.needs, r)
+		}
+		return present(r.ID), nil
+	}
 	return x.stateOf(r, full), nil
 }
 
