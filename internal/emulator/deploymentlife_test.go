@@ -190,10 +190,17 @@ func TestDeploymentSerial(t *testing.T) {
 }
 
 func TestWhatIf(t *testing.T) {
-	b := newBench(t, Options{})
+	synctest.Test(t, testWhatIf)
+}
+
+func testWhatIf(t *testing.T) {
+	b := newBench(t, Options{OperationTime: time.Second})
 	b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"Internet"}}]}}`)
+	time.Sleep(2 * time.Second)
 	b.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"nodes","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}]}}`)
+	time.Sleep(2 * time.Second)
 	b.put(group+"/providers/Microsoft.Network/routeTables/other", `{"location":"westeurope"}`)
+	time.Sleep(2 * time.Second)
 	body := incremental(`{` + groupSchema + `, "resources": [
   {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "vnet", "location": "West Europe", "properties": {"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]},
     "subnets": [{"name": "nodes", "properties": {"addressPrefix": "10.0.1.0/24"}}]}},` +
@@ -238,6 +245,7 @@ func (b *bench) whatIf(body string) object {
 	if first.status != http.StatusAccepted || first.header.Get("Location") == "" {
 		b.t.Fatalf("%d %s", first.status, first.body.String())
 	}
+	time.Sleep(time.Second)
 	result, f := decodeObject(ask(http.MethodGet, first.header.Get("Location"), "").body.Bytes())
 	if f != nil {
 		b.t.Fatal(f.message)

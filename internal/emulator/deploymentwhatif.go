@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
@@ -26,7 +25,7 @@ func (e *Emulator) whatIfCall(c *call, id arm.ID) (reply, *failure) {
 	} else {
 		result["properties"] = e.whatIf(run, idsOnly(c.body))
 	}
-	answer := e.acceptedUntil(c, &operation{ends: time.Now().Add(e.operationTime(c)), result: encode(result)})
+	answer := e.accepted(c, encode(result))
 	delete(answer.header, "Azure-AsyncOperation")
 	return answer, nil
 }
