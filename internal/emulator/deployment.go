@@ -29,6 +29,14 @@ const typeDeployment = "Microsoft.Resources/deployments"
 // A deployment calls what answers it, so that the list cannot name it when it is made.
 func init() { specials = append(specials, (*Emulator).deploymentCall) }
 
+// deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it without.
+func deploymentPath(path []string) []string {
+	if len(path) > 5 && strings.EqualFold(path[2], "resourceGroups") && strings.EqualFold(path[4], "deployments") {
+		return slices.Concat(path[:4], []string{"providers", "Microsoft.Resources"}, path[4:])
+	}
+	return path
+}
+
 // deploymentCall answers for deployments of resource groups and of subscriptions. Reads of one, and
 // lists, are those of any resource.
 func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {

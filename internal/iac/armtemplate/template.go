@@ -94,11 +94,11 @@ type run struct {
 	world              World
 	planning, verbatim bool
 
-	steps   int
-	depth   int
-	parsed  map[string]expression
-	notes   []Note
-	noted   map[string]bool
+	steps  int
+	depth  int
+	parsed map[string]expression
+	notes  []Note
+	noted  map[string]bool
 }
 
 // limit ends an evaluation that grows without end.
