@@ -22,7 +22,10 @@ func init() {
 	for _, r := range all {
 		made := role{guid: r.GUID, name: r.Name, description: r.Description}
 		for _, p := range r.Permissions {
-			made.permissions = append(made.permissions, permission{p.Actions, p.NotActions, p.DataActions, p.NotDataActions})
+			made.permissions = append(
+				made.permissions,
+				permission{p.Actions, p.NotActions, p.DataActions, p.NotDataActions},
+			)
 		}
 		builtInRoles = append(builtInRoles, made)
 	}

@@ -14,13 +14,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// A cluster with an OIDC issuer signs the tokens of its service accounts: a federated credential that
-// names its issuer URL lets them in as a managed identity. All clusters sign with the emulator's key.
+// A cluster with an OIDC issuer signs the tokens of its service accounts: a federated credential
+// that names its issuer URL lets them in as a managed identity. All clusters sign with the
+// emulator's key.
 
 const issuerPath = "_oidc" // and the tenant, and a GUID for the cluster
 
-// issuerURL is where the documents of a cluster's issuer are, "" where it has none. An emulator that does
-// not listen gives the name that Azure would give.
+// issuerURL is where the documents of a cluster's issuer are, "" where it has none. An emulator
+// that does not listen gives the name that Azure would give.
 func (e *Emulator) issuerURL(r *resource) string {
 	if objectAt(r.body, "properties", "oidcIssuerProfile")["enabled"] != true {
 		return ""
@@ -91,7 +92,9 @@ func (e *Emulator) issuerDocument(c *call) (reply, bool) {
 	case ".well-known/openid-configuration":
 		return ok(object{
 			"issuer": issuer, "jwks_uri": issuer + "openid/v1/jwks", "response_types_supported": []string{"id_token"},
-			"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"},
+			"subject_types_supported": []string{
+				"public",
+			}, "id_token_signing_alg_values_supported": []string{"RS256"},
 		}), true
 	case "openid/v1/jwks":
 		return ok(e.identity.keys()), true
@@ -99,11 +102,13 @@ func (e *Emulator) issuerDocument(c *call) (reply, bool) {
 	return notFound(c).reply(), true
 }
 
-// tokenRequest answers the API server's call for a service account's token (kubectl create token). Any
-// service account has one: the emulator keeps none.
+// tokenRequest answers the API server's call for a service account's token (kubectl create token).
+// Any service account has one: the emulator keeps none.
 func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 	p := c.path[4:] // api/v1/namespaces/NAMESPACE/serviceaccounts/NAME/token
-	if c.method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" || p[4] != "serviceaccounts" || p[6] != "token" {
+	if c.method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" ||
+		p[4] != "serviceaccounts" ||
+		p[6] != "token" {
 		return reply{}, nil, false
 	}
 	defer e.lock()()
@@ -136,7 +141,13 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 	token := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
 		"iss": issuer, "sub": "system:serviceaccount:" + p[3] + ":" + p[5], "aud": slices.Clone(audiences), "jti": uuid.NewString(),
 		"iat": time.Now().Unix(), "nbf": time.Now().Unix(), "exp": expires.Unix(),
-		"kubernetes.io": object{"namespace": p[3], "serviceaccount": object{"name": p[5], "uid": uuid.NewSHA1(uuid.Nil, []byte(r.id.Key()+p[3]+"/"+p[5])).String()}},
+		"kubernetes.io": object{
+			"namespace": p[3],
+			"serviceaccount": object{
+				"name": p[5],
+				"uid":  uuid.NewSHA1(uuid.Nil, []byte(r.id.Key()+p[3]+"/"+p[5])).String(),
+			},
+		},
 	})
 	token.Header["kid"] = e.identity.keyID
 	signed, err := token.SignedString(e.identity.key)
@@ -145,8 +156,11 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 	}
 	answer := ok(object{
 		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": object{"name": p[5], "namespace": p[3]},
-		"spec":   object{"audiences": audiences, "expirationSeconds": int(life.Seconds())},
-		"status": object{"token": signed, "expirationTimestamp": expires.UTC().Format(time.RFC3339)},
+		"spec": object{"audiences": audiences, "expirationSeconds": int(life.Seconds())},
+		"status": object{
+			"token":               signed,
+			"expirationTimestamp": expires.UTC().Format(time.RFC3339),
+		},
 	})
 	answer.status = http.StatusCreated
 	return answer, nil, true

@@ -20,8 +20,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// TestClusterIssuer gets a service account's token from a cluster, checks it as a relying party does, with
-// the documents that the issuer's URL leads to, and logs in with it by a federated credential.
+// TestClusterIssuer gets a service account's token from a cluster, checks it as a relying party
+// does, with the documents that the issuer's URL leads to, and logs in with it by a federated
+// credential.
 func TestClusterIssuer(t *testing.T) {
 	b := newBench(t, Options{})
 	server, err := b.e.Start(t.TempDir(), "", "")
@@ -72,7 +73,12 @@ func TestClusterIssuer(t *testing.T) {
 	// A pod's token, as kubectl create token asks for it.
 	var asked struct{ Status struct{ Token string } }
 	api := server.Info.HTTPS + "/_kubernetes/" + sub + "/" + group.Name() + "/shop"
-	raw := ask(http.MethodPost, api+"/api/v1/namespaces/web/serviceaccounts/front/token", b.e.clusterToken(cluster, "clusterUser"), `{"spec":{"audiences":["api://AzureADTokenExchange"]}}`)
+	raw := ask(
+		http.MethodPost,
+		api+"/api/v1/namespaces/web/serviceaccounts/front/token",
+		b.e.clusterToken(cluster, "clusterUser"),
+		`{"spec":{"audiences":["api://AzureADTokenExchange"]}}`,
+	)
 	if err := json.Unmarshal(raw, &asked); err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +87,19 @@ func TestClusterIssuer(t *testing.T) {
 		Issuer string
 		KeysAt string `json:"jwks_uri"`
 	}
-	if err := json.Unmarshal(ask(http.MethodGet, issuer+".well-known/openid-configuration", "", ""), &configuration); err != nil || configuration.Issuer != issuer {
+	if err := json.Unmarshal(ask(http.MethodGet, issuer+".well-known/openid-configuration", "", ""), &configuration); err != nil ||
+		configuration.Issuer != issuer {
 		t.Fatalf("%v %v", configuration, err)
 	}
 	var set struct{ Keys []jwk }
-	if err := json.Unmarshal(ask(http.MethodGet, configuration.KeysAt, "", ""), &set); err != nil || len(set.Keys) != 1 {
+	if err := json.Unmarshal(ask(http.MethodGet, configuration.KeysAt, "", ""), &set); err != nil ||
+		len(set.Keys) != 1 {
 		t.Fatalf("%v %v", set, err)
 	}
 	claims := jwt.MapClaims{}
 	if _, err := jwt.ParseWithClaims(asked.Status.Token, claims, func(*jwt.Token) (any, error) { return set.Keys[0].key(), nil }); err != nil ||
-		claims["iss"] != issuer || claims["sub"] != "system:serviceaccount:web:front" {
+		claims["iss"] != issuer ||
+		claims["sub"] != "system:serviceaccount:web:front" {
 		t.Fatalf("%v %v", claims, err)
 	}
 
@@ -101,20 +110,33 @@ func TestClusterIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	login := func() error {
-		credential, err := azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
-			ClientOptions: azcore.ClientOptions{Transport: client, Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: server.Info.HTTPS}},
-			TenantID:      DefaultTenant, ClientID: who.ClientID, TokenFilePath: file, DisableInstanceDiscovery: true,
-		})
+		credential, err := azidentity.NewWorkloadIdentityCredential(
+			&azidentity.WorkloadIdentityCredentialOptions{
+				ClientOptions: azcore.ClientOptions{
+					Transport: client,
+					Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: server.Info.HTTPS},
+				},
+				TenantID: DefaultTenant, ClientID: who.ClientID, TokenFilePath: file, DisableInstanceDiscovery: true,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = credential.GetToken(context.Background(), sdk.TokenRequestOptions{Scopes: []string{"https://management.core.windows.net//.default"}})
+		_, err = credential.GetToken(
+			context.Background(),
+			sdk.TokenRequestOptions{
+				Scopes: []string{"https://management.core.windows.net//.default"},
+			},
+		)
 		return err
 	}
 	if err := login(); err == nil || !strings.Contains(err.Error(), "AADSTS70021") {
 		t.Errorf("without a credential: %v", err)
 	}
-	b.put(uai.Child("federatedIdentityCredentials", "front"), `{"properties":{"issuer":"`+issuer+`","subject":"system:serviceaccount:web:front","audiences":["api://AzureADTokenExchange"]}}`)
+	b.put(
+		uai.Child("federatedIdentityCredentials", "front"),
+		`{"properties":{"issuer":"`+issuer+`","subject":"system:serviceaccount:web:front","audiences":["api://AzureADTokenExchange"]}}`,
+	)
 	if err := login(); err != nil {
 		t.Errorf("with one: %v", err)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
@@ -22,16 +20,19 @@ import (
 //	                         (roles, policies)                  └─ starts what has all it needs,
 //	                                                               waits for its operation
 //
-// A nested deployment is a document and a run of its own, which tells the one around it how it ended.
+// A nested deployment is a document and a run of its own, which tells the one around it how it
+// ended.
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
 // A deployment calls what answers it, so that the list cannot name it when it is made.
 func init() { specials = append(specials, (*Emulator).deploymentCall) }
 
-// deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it without.
+// deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it
+// without.
 func deploymentPath(path []string) []string {
-	if len(path) > 5 && strings.EqualFold(path[2], "resourceGroups") && strings.EqualFold(path[4], "deployments") {
+	if len(path) > 5 && strings.EqualFold(path[2], "resourceGroups") &&
+		strings.EqualFold(path[4], "deployments") {
 		return slices.Concat(path[:4], []string{"providers", "Microsoft.Resources"}, path[4:])
 	}
 	return path
@@ -42,7 +43,8 @@ func deploymentPath(path []string) []string {
 func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 	at := -1
 	for i := 0; i+2 < len(c.path); i += 2 {
-		if strings.EqualFold(c.path[i], "providers") && strings.EqualFold(c.path[i+1]+"/"+c.path[i+2], typeDeployment) {
+		if strings.EqualFold(c.path[i], "providers") &&
+			strings.EqualFold(c.path[i+1]+"/"+c.path[i+2], typeDeployment) {
 			at = i + 3
 		}
 	}
@@ -57,7 +59,8 @@ func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 		return reply{}, missing(group), true
 	}
 	verb := strings.ToLower(strings.Join(c.path[at+1:], "/"))
-	operation := strings.HasPrefix(verb, "operations/") || strings.HasPrefix(verb, "operationstatuses/")
+	operation := strings.HasPrefix(verb, "operations/") ||
+		strings.HasPrefix(verb, "operationstatuses/")
 	r := e.store.get(id)
 	creates := verb == "validate" || verb == "whatif" || verb == "" && c.method == http.MethodPut
 	if r == nil && !creates {
@@ -87,13 +90,24 @@ func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 	case c.method == http.MethodGet && operation:
 		answer, f = e.deploymentOperation(c, r, verb)
 	default:
-		f = fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, c.key())
+		f = fail(
+			http.StatusMethodNotAllowed,
+			"MethodNotAllowed",
+			"The method %s is not supported for %s.",
+			c.method,
+			c.key(),
+		)
 	}
 	return answer, f, true
 }
 
 func deploymentNotFound(id arm.ID) *failure {
-	return fail(http.StatusNotFound, "DeploymentNotFound", "Deployment '%s' could not be found.", id.Name())
+	return fail(
+		http.StatusNotFound,
+		"DeploymentNotFound",
+		"Deployment '%s' could not be found.",
+		id.Name(),
+	)
 }
 
 // deploymentOf reads the body of a call and prepares its template, or refuses it in Azure's words,
@@ -102,7 +116,12 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 	doc, err := armtemplate.Parse("", c.body)
 	sent, is := doc.(*armtemplate.Object)
 	if err != nil || !is {
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid and could not be deserialized: '%v'.", err)
+		return nil, fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid and could not be deserialized: '%v'.",
+			err,
+		)
 	}
 	properties := sent.Object("properties")
 	if f := onlyInline(properties); f != nil {
@@ -110,20 +129,38 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 	}
 	template := properties.Object("template")
 	if template == nil {
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid: the deployment has no template.")
+		return nil, fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid: the deployment has no template.",
+		)
 	}
 	location := sent.Text("location")
 	if id.ResourceGroup() == "" && location == "" {
-		return nil, fail(http.StatusBadRequest, "LocationRequired", "The 'location' property is required for deployment '%s' at subscription scope.", id.Name())
+		return nil, fail(
+			http.StatusBadRequest,
+			"LocationRequired",
+			"The 'location' property is required for deployment '%s' at subscription scope.",
+			id.Name(),
+		)
 	}
-	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(wants, "subscriptiondeploymenttemplate") != (id.ResourceGroup() == "") {
-		return nil, invalidTemplate("the template's $schema '%s' is not that of a deployment to %s", wants, map[bool]string{true: "a subscription", false: "a resource group"}[id.ResourceGroup() == ""])
+	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(
+		wants,
+		"subscriptiondeploymenttemplate",
+	) != (id.ResourceGroup() == "") {
+		return nil, invalidTemplate(
+			"the template's $schema '%s' is not that of a deployment to %s",
+			wants,
+			map[bool]string{true: "a subscription", false: "a resource group"}[id.ResourceGroup() == ""],
+		)
 	}
 	run := e.newRun(c.who, c.ids[1], c.base)
 	run.id, run.template, run.location = spelled(id), template, location
 	run.parameters = properties.Object("parameters")
 	if group := e.store.get(id.Group()); group != nil {
-		run.id = arm.ID(strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.id.Name()+"/", 1))
+		run.id = arm.ID(
+			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.id.Name()+"/", 1),
+		)
 	}
 	return run, run.prepare()
 }
@@ -131,38 +168,76 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 // onlyInline refuses what is not done here: nothing of it is left out in silence.
 func onlyInline(properties *armtemplate.Object) *failure {
 	notHere := func(code, format string, args ...any) *failure {
-		return fail(http.StatusNotImplemented, code, "This local Azure does not do that: "+format, args...)
+		return fail(
+			http.StatusNotImplemented,
+			code,
+			"This local Azure does not do that: "+format,
+			args...)
 	}
 	switch mode := properties.Text("mode"); {
 	case properties == nil:
-		return fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid: the deployment has no properties.")
+		return fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid: the deployment has no properties.",
+		)
 	case strings.EqualFold(mode, "Complete"):
-		return notHere("CompleteModeNotSupported", "a deployment in Complete mode deletes what the template does not name. Deploy in Incremental mode, and delete the rest yourself.")
+		return notHere(
+			"CompleteModeNotSupported",
+			"a deployment in Complete mode deletes what the template does not name. Deploy in Incremental mode, and delete the rest yourself.",
+		)
 	case !strings.EqualFold(mode, "Incremental"):
-		return fail(http.StatusBadRequest, "InvalidDeploymentMode", "The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.", mode)
+		return fail(
+			http.StatusBadRequest,
+			"InvalidDeploymentMode",
+			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.",
+			mode,
+		)
 	}
 	if link := properties.Object("templateLink"); link != nil {
-		return notHere("TemplateLinkNotSupported", "the template is linked (%s%s), and nothing is downloaded. Put it into the properties as template.", link.Text("uri"), link.Text("id"))
+		return notHere(
+			"TemplateLinkNotSupported",
+			"the template is linked (%s%s), and nothing is downloaded. Put it into the properties as template.",
+			link.Text("uri"),
+			link.Text("id"),
+		)
 	}
 	if properties.Object("parametersLink") != nil {
-		return notHere("ParametersLinkNotSupported", "the parameters are linked, and nothing is downloaded. Put them into the properties as parameters.")
+		return notHere(
+			"ParametersLinkNotSupported",
+			"the parameters are linked, and nothing is downloaded. Put them into the properties as parameters.",
+		)
 	}
 	if properties.Object("onErrorDeployment") != nil {
-		return notHere("OnErrorDeploymentNotSupported", "a deployment that another one follows on an error.")
+		return notHere(
+			"OnErrorDeploymentNotSupported",
+			"a deployment that another one follows on an error.",
+		)
 	}
 	return nil
 }
 
 func invalidTemplate(format string, args ...any) *failure {
-	return fail(http.StatusBadRequest, "InvalidTemplate", "Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for usage details.'.", strings.TrimSuffix(fmt.Sprintf(format, args...), "."))
+	return fail(
+		http.StatusBadRequest,
+		"InvalidTemplate",
+		"Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for usage details.'.",
+		strings.TrimSuffix(fmt.Sprintf(format, args...), "."),
+	)
 }
 
 // putDeployment begins a deployment. What its template does not show is seen when it comes to it.
 func (e *Emulator) putDeployment(c *call, id arm.ID, old *resource) (reply, *failure) {
 	if old != nil && e.deployments[id.Key()].active() {
 		since := e.deployments[id.Key()].State.Started
-		return reply{}, fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace deployment '%s': previous deployment from '%s' is still active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for usage details.",
-			id.Name(), since.UTC().Format("1/2/2006 3:04:05 PM"), since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"))
+		return reply{}, fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for usage details.",
+			id.Name(),
+			since.UTC().Format("1/2/2006 3:04:05 PM"),
+			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"),
+		)
 	}
 	run, f := e.deploymentOf(c, id)
 	if f == nil {
@@ -177,8 +252,11 @@ func (e *Emulator) putDeployment(c *call, id arm.ID, old *resource) (reply, *fai
 	e.note(run.activity)
 	e.begin(run, c.fault)
 	answer := reply{status: http.StatusCreated, header: map[string]string{
-		"Azure-AsyncOperation": c.base + "/" + strings.Join(c.path, "/") + "/operationStatuses/" + run.State.Number + "?api-version=" + c.version,
-		"Retry-After":          strconv.Itoa(e.retryAfter()),
+		"Azure-AsyncOperation": c.base + "/" + strings.Join(
+			c.path,
+			"/",
+		) + "/operationStatuses/" + run.State.Number + "?api-version=" + c.version,
+		"Retry-After": strconv.Itoa(e.retryAfter()),
 	}, body: e.render(e.store.get(run.id), c.version)}
 	run.step()
 	return answer, nil
@@ -194,7 +272,12 @@ func (e *Emulator) deploymentOperation(c *call, r *resource, verb string) (reply
 				return ok(doc), nil
 			}
 		}
-		return reply{}, fail(http.StatusNotFound, "DeploymentOperationNotFound", "Deployment operation '%s' could not be found.", name)
+		return reply{}, fail(
+			http.StatusNotFound,
+			"DeploymentOperationNotFound",
+			"Deployment operation '%s' could not be found.",
+			name,
+		)
 	}
 	doc := object{"status": run.State.Status}
 	switch run.State.Status {
@@ -212,7 +295,13 @@ func (e *Emulator) deploymentOperation(c *call, r *resource, verb string) (reply
 func (e *Emulator) cancelDeployment(c *call, r *resource) (reply, *failure) {
 	run := e.deployments[r.id.Key()]
 	if !run.active() {
-		return reply{}, fail(http.StatusConflict, "DeploymentCannotBeCancelled", "The deployment '%s' cannot be cancelled because it is in state '%s'.", r.id.Name(), run.State.Status)
+		return reply{}, fail(
+			http.StatusConflict,
+			"DeploymentCannotBeCancelled",
+			"The deployment '%s' cannot be cancelled because it is in state '%s'.",
+			r.id.Name(),
+			run.State.Status,
+		)
 	}
 	run.cancel()
 	return reply{status: http.StatusNoContent}, nil
@@ -221,7 +310,12 @@ func (e *Emulator) cancelDeployment(c *call, r *resource) (reply, *failure) {
 // deleteDeployment removes the document of a deployment, and not what it has made.
 func (e *Emulator) deleteDeployment(c *call, r *resource) (reply, *failure) {
 	if e.deployments[r.id.Key()].active() {
-		return reply{}, fail(http.StatusConflict, "DeploymentActive", "Unable to delete deployment '%s': it is still active. Cancel it first.", r.id.Name())
+		return reply{}, fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to delete deployment '%s': it is still active. Cancel it first.",
+			r.id.Name(),
+		)
 	}
 	e.store.remove(r.id)
 	delete(e.deployments, r.id.Key())
@@ -247,7 +341,14 @@ func (e *Emulator) validateDeployment(c *call, id arm.ID) (reply, *failure) {
 		validated = append(validated, object{"id": p.ID})
 	}
 	properties["validatedResources"] = validated
-	return ok(object{"id": string(run.id), "name": run.id.Name(), "type": typeDeployment, "properties": properties}), nil
+	return ok(
+		object{
+			"id":         string(run.id),
+			"name":       run.id.Name(),
+			"type":       typeDeployment,
+			"properties": properties,
+		},
+	), nil
 }
 
 // showDeployment leaves out what only the emulator needs to know.
@@ -262,103 +363,3 @@ func showDeployment(e *Emulator, r *resource, doc object, _ string) {
 
 // deploymentRemoved forgets a run with its document, such as with its resource group.
 func (e *Emulator) deploymentRemoved(r *resource) { delete(e.deployments, r.id.Key()) }
-
-// properties are what Azure says of a deployment from the beginning.
-func (run *deploymentRun) properties() object {
-	parameters := object{}
-	all, err := run.ready.Parameters()
-	if err != nil {
-		run.e.log.Error("the parameters of a deployment", "id", string(run.id), "error", err.Error())
-	}
-	for _, p := range all {
-		parameters[lowerFirst(p.Name)] = typedValue(p.Type, p.Value, p.Secret)
-	}
-	providers, dependencies := run.describe()
-	return object{
-		"templateHash": armtemplate.Hash(run.template), "parameters": parameters, "mode": "Incremental",
-		"provisioningState": deploymentAccepted, "timestamp": stamp(time.Now()), "duration": "PT0.0009437S",
-		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
-	}
-}
-
-// describe lists the resource types of a template, and who needs whom.
-func (run *deploymentRun) describe() (providers, dependencies []any) {
-	providers, dependencies = []any{}, []any{}
-	places := map[string]map[string][]any{}
-	var namespaces []string
-	types := map[string][]string{}
-	for _, p := range run.planned() {
-		namespace, rest, _ := strings.Cut(p.Type, "/")
-		if places[namespace] == nil {
-			places[namespace] = map[string][]any{}
-			namespaces = append(namespaces, namespace)
-		}
-		var location any
-		if l := normalLocation(p.Body.Text("location")); l != "" && !strings.Contains(l, "[") {
-			location = l
-		}
-		if places[namespace][rest] == nil {
-			types[namespace] = append(types[namespace], rest)
-		}
-		if !slices.Contains(places[namespace][rest], location) {
-			places[namespace][rest] = append(places[namespace][rest], location)
-		}
-	}
-	for _, namespace := range namespaces {
-		list := []any{}
-		for _, t := range types[namespace] {
-			list = append(list, object{"resourceType": t, "locations": places[namespace][t]})
-		}
-		providers = append(providers, object{"namespace": namespace, "resourceTypes": list})
-	}
-	for _, r := range run.ready.Resources() {
-		needs := []any{}
-		for _, need := range run.ready.Needs(r) {
-			needs = append(needs, named(need))
-		}
-		if len(needs) > 0 {
-			doc := named(r)
-			doc["dependsOn"] = needs
-			dependencies = append(dependencies, doc)
-		}
-	}
-	return providers, dependencies
-}
-
-func named(r *armtemplate.Resource) object {
-	return object{"id": string(spelled(arm.ID(r.ID))), "resourceType": r.Type, "resourceName": r.Name}
-}
-
-// typedValue is a parameter or an output as Azure shows it. A secret is not shown.
-func typedValue(kind string, value any, secret bool) object {
-	doc := object{"type": strings.ToUpper(kind[:min(1, len(kind))]) + kind[min(1, len(kind)):]}
-	if !secret {
-		doc["value"] = plainJSON(value)
-	}
-	return doc
-}
-
-func lowerFirst(s string) string { return strings.ToLower(s[:min(1, len(s))]) + s[min(1, len(s)):] }
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
-
-// isoDuration writes a duration as .NET does: PT4M42.1939014S.
-func isoDuration(d time.Duration) string {
-	d = max(d, 100*time.Nanosecond).Round(100 * time.Nanosecond)
-	text, hours, minutes := "PT", d/time.Hour, d%time.Hour/time.Minute
-	if hours > 0 {
-		text += fmt.Sprintf("%dH", hours)
-	}
-	if minutes > 0 {
-		text += fmt.Sprintf("%dM", minutes)
-	}
-	seconds := strconv.FormatFloat((d % time.Minute).Seconds(), 'f', -1, 64)
-	return text + seconds + "S"
-}
-
-// operationNumber is what Azure calls an operation of a deployment: it falls with time.
-func operationNumber() string {
-	return fmt.Sprintf("0%d", 9_223_372_036_854_775_807-(time.Now().Unix()+62_135_596_800)*10_000_000-int64(time.Now().Nanosecond()/100))
-}
-
-func operationID() string { return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16]) }

@@ -22,7 +22,10 @@ const (
 
 // incremental is the body of a deployment.
 func incremental(template string, parameters ...string) string {
-	return `{"properties": {"mode": "Incremental", "template": ` + template + `, "parameters": {` + strings.Join(parameters, ",") + `}}}`
+	return `{"properties": {"mode": "Incremental", "template": ` + template + `, "parameters": {` + strings.Join(
+		parameters,
+		",",
+	) + `}}}`
 }
 
 // deploys makes a deployment and returns it once it has ended.
@@ -30,7 +33,8 @@ func (b *bench) deploys(name, body string) object {
 	b.t.Helper()
 	id := deployments + arm.ID("/"+name)
 	status, answer := b.c.Do(http.MethodPut, id, deploymentAPI, []byte(body))
-	if status != http.StatusCreated || !strings.Contains(string(answer), `"provisioningState":"Accepted"`) {
+	if status != http.StatusCreated ||
+		!strings.Contains(string(answer), `"provisioningState":"Accepted"`) {
 		b.t.Fatalf("PUT %s: %d %s", name, status, answer)
 	}
 	return b.ends(name)
@@ -44,7 +48,8 @@ func (b *bench) ends(name string) object {
 			b.t.Fatal(err)
 		}
 		p := objectAt(doc, "properties")
-		if state := text(p, "provisioningState"); state != deploymentAccepted && state != deploymentRunning {
+		if state := text(p, "provisioningState"); state != deploymentAccepted &&
+			state != deploymentRunning {
 			if doc["run"] != nil || doc["source"] != nil {
 				b.t.Error("the deployment shows what only the emulator needs")
 			}
@@ -86,18 +91,25 @@ func TestDeployment(t *testing.T) {
 			t.Fatal(asJSON(p))
 		}
 		rts := group + "/providers/Microsoft.Network/routeTables/rt-"
-		want := fmt.Sprintf(`{"name":{"type":"String","value":"all-%d"},"secret":{"type":"Securestring"},"subnets":{"type":"Array","value":["%s0","%s1"]},"upper":{"type":"Array","value":["A","B"]},"who":{"type":"String","value":"%s"}}`,
-			time.Now().Year(), rts, rts, DefaultPrincipal.ObjectID)
+		want := fmt.Sprintf(
+			`{"name":{"type":"String","value":"all-%d"},"secret":{"type":"Securestring"},"subnets":{"type":"Array","value":["%s0","%s1"]},"upper":{"type":"Array","value":["A","B"]},"who":{"type":"String","value":"%s"}}`,
+			time.Now().Year(),
+			rts,
+			rts,
+			DefaultPrincipal.ObjectID,
+		)
 		if got := asJSON(p["outputs"]); got != want {
 			t.Errorf("outputs\n got %s\nwant %s", got, want)
 		}
-		if parameters := asJSON(p["parameters"]); strings.Contains(parameters, "secret") || !strings.Contains(parameters, `"names":{"type":"Array","value":["a","b"]}`) {
+		if parameters := asJSON(p["parameters"]); strings.Contains(parameters, "secret") ||
+			!strings.Contains(parameters, `"names":{"type":"Array","value":["a","b"]}`) {
 			t.Errorf("parameters %s", parameters)
 		}
 		if got, want := asJSON(p["outputResources"]), fmt.Sprintf(`[{"id":"%s0"},{"id":"%s1"},{"id":"%s"}]`, rts, rts, vnet); got != want {
 			t.Errorf("it made %s, want %s", got, want)
 		}
-		if routes := listAt(objectAt(b.get(rts+"0"), "properties"), "routes"); len(routes) != 1 || b.is(group+"/providers/Microsoft.Network/routeTables/not") {
+		if routes := listAt(objectAt(b.get(rts+"0"), "properties"), "routes"); len(routes) != 1 ||
+			b.is(group+"/providers/Microsoft.Network/routeTables/not") {
 			t.Errorf("%v", routes)
 		}
 		if got := p["duration"]; got != "PT8S" { // the tables, then the network
@@ -118,9 +130,23 @@ func TestDeployment(t *testing.T) {
 		var said []string
 		for _, o := range operations.Value {
 			q := o.Properties
-			said = append(said, strings.Join([]string{q.ProvisioningOperation, q.ProvisioningState, q.StatusCode, arm.ID(q.TargetResource.ID).Name()}, " "))
+			said = append(
+				said,
+				strings.Join(
+					[]string{
+						q.ProvisioningOperation,
+						q.ProvisioningState,
+						q.StatusCode,
+						arm.ID(q.TargetResource.ID).Name(),
+					},
+					" ",
+				),
+			)
 		}
-		if want := []string{"Create Succeeded Created vnet", "Create Succeeded Created rt-1", "Create Succeeded Created rt-0", "EvaluateDeploymentOutput Succeeded OK "}; !slices.Equal(said, want) {
+		if want := []string{"Create Succeeded Created vnet", "Create Succeeded Created rt-1", "Create Succeeded Created rt-0", "EvaluateDeploymentOutput Succeeded OK "}; !slices.Equal(
+			said,
+			want,
+		) {
 			t.Errorf("operations %q", said)
 		}
 	})
@@ -136,10 +162,26 @@ func TestNestedDeployments(t *testing.T) {
     {"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "` + name + `", "location": "[resourceGroup().location]", "tags": {"tag": "[parameters('tag')]", "v": "[variables('v')]"}, "properties": {}}],
    "outputs": {"group": {"type": "string", "value": "[resourceGroup().name]"}}}}}`
 	}
-	p := b.deploys("nest", incremental(`{`+groupSchema+`, "parameters": {"tag": {"type": "string", "defaultValue": "outer"}}, "variables": {"v": "outer"}, "resources": [`+
-		nested("deep", `, "expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"tag": {"value": "[concat('given', reference('plain').outputs.group.value)]"}}`, `, "resourceGroup": "other"`, ``)+`,`+
-		nested("plain", ``, ``, ``)+`], "outputs": {"deep": {"type": "string", "value": "[reference('deep').outputs.group.value]"}}}`))
-	if text(p, "provisioningState") != deploymentSucceeded || text(objectAt(p, "outputs", "deep"), "value") != "other" {
+	p := b.deploys(
+		"nest",
+		incremental(
+			`{`+groupSchema+`, "parameters": {"tag": {"type": "string", "defaultValue": "outer"}}, "variables": {"v": "outer"}, "resources": [`+
+				nested(
+					"deep",
+					`, "expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"tag": {"value": "[concat('given', reference('plain').outputs.group.value)]"}}`,
+					`, "resourceGroup": "other"`,
+					``,
+				)+`,`+
+				nested(
+					"plain",
+					``,
+					``,
+					``,
+				)+`], "outputs": {"deep": {"type": "string", "value": "[reference('deep').outputs.group.value]"}}}`,
+		),
+	)
+	if text(p, "provisioningState") != deploymentSucceeded ||
+		text(objectAt(p, "outputs", "deep"), "value") != "other" {
 		t.Fatal(asJSON(p))
 	}
 	for id, want := range map[arm.ID]string{
@@ -151,7 +193,8 @@ func TestNestedDeployments(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
-	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep", deploymentAPI); err != nil || text(objectAt(doc, "properties"), "provisioningState") != deploymentSucceeded {
+	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep", deploymentAPI); err != nil ||
+		text(objectAt(doc, "properties"), "provisioningState") != deploymentSucceeded {
 		t.Errorf("%v %v", doc, err)
 	}
 }
@@ -159,7 +202,9 @@ func TestNestedDeployments(t *testing.T) {
 func TestDeploymentRefused(t *testing.T) {
 	b := newBench(t, Options{})
 	plain := func(rest string) string {
-		return incremental(`{` + groupSchema + rest + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}`)
+		return incremental(
+			`{` + groupSchema + rest + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}`,
+		)
 	}
 	many := func(list ...string) string {
 		return incremental(`{` + groupSchema + `, "resources": [` + strings.Join(list, ",") + `]}`)
@@ -195,8 +240,17 @@ func TestDeploymentRefused(t *testing.T) {
 			method string
 			id     arm.ID
 		}{{http.MethodPut, deployments + "/d"}, {http.MethodPost, deployments + "/d/validate"}} {
-			if status, code := b.try(call.method, call.id, deploymentAPI, c.body); status != c.status || code != c.code {
-				t.Errorf("%s %s: %d %s, want %d %s", call.method, name, status, code, c.status, c.code)
+			if status, code := b.try(call.method, call.id, deploymentAPI, c.body); status != c.status ||
+				code != c.code {
+				t.Errorf(
+					"%s %s: %d %s, want %d %s",
+					call.method,
+					name,
+					status,
+					code,
+					c.status,
+					c.code,
+				)
 			}
 		}
 	}
@@ -206,8 +260,8 @@ func TestDeploymentRefused(t *testing.T) {
 	b.refused(http.MethodGet, deployments+"/d", "", 404, "DeploymentNotFound")
 }
 
-// TestDeploymentFails checks what a failure in the middle leaves: what was made, and what does not need
-// what failed.
+// TestDeploymentFails checks what a failure in the middle leaves: what was made, and what does not
+// need what failed.
 func TestDeploymentFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 2 * time.Second})
@@ -217,29 +271,51 @@ func TestDeploymentFails(t *testing.T) {
 		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "/routeTables/apart$", Status: 429, Code: "RetryableError", RetryAfter: 3}); err != nil {
 			t.Fatal(err)
 		}
-		p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+strings.Join([]string{
-			fmt.Sprintf(table, "first", ""), fmt.Sprintf(table, "second", `, "dependsOn": ["first"]`),
-			fmt.Sprintf(table, "third", `, "dependsOn": ["second"]`), fmt.Sprintf(table, "apart", ""),
-		}, ",")+`]}`))
+		p := b.deploys(
+			"fails",
+			incremental(`{`+groupSchema+`, "resources": [`+strings.Join([]string{
+				fmt.Sprintf(
+					table,
+					"first",
+					"",
+				), fmt.Sprintf(table, "second", `, "dependsOn": ["first"]`),
+				fmt.Sprintf(
+					table,
+					"third",
+					`, "dependsOn": ["second"]`,
+				), fmt.Sprintf(table, "apart", ""),
+			}, ",")+`]}`),
+		)
 		e := objectAt(p, "error")
-		if text(p, "provisioningState") != deploymentFailed || text(e, "code") != "DeploymentFailed" || asJSON(e["details"]) != `[{"code":"InternalServerError","message":"broken"}]` || p["outputs"] != nil {
+		if text(p, "provisioningState") != deploymentFailed ||
+			text(e, "code") != "DeploymentFailed" ||
+			asJSON(e["details"]) != `[{"code":"InternalServerError","message":"broken"}]` ||
+			p["outputs"] != nil {
 			t.Errorf("%s", asJSON(p))
 		}
 		there := ""
 		for _, name := range []string{"first", "second", "third", "apart"} {
 			if id := group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name); b.is(id) {
-				there += name + " " + text(objectAt(b.get(id), "properties"), "provisioningState") + "; "
+				there += name + " " + text(
+					objectAt(b.get(id), "properties"),
+					"provisioningState",
+				) + "; "
 			}
 		}
 		if there != "first Succeeded; second Failed; apart Succeeded; " {
 			t.Errorf("it left %s", there)
 		}
 		_, raw := b.c.Do(http.MethodGet, deployments+"/fails/operations", deploymentAPI, nil)
-		if s := string(raw); strings.Count(s, `"provisioningState":"Succeeded"`) != 2 || strings.Count(s, `"provisioningState":"Failed"`) != 1 || !strings.Contains(s, `"statusMessage":{"error":{"code":"InternalServerError"`) {
+		if s := string(raw); strings.Count(s, `"provisioningState":"Succeeded"`) != 2 ||
+			strings.Count(s, `"provisioningState":"Failed"`) != 1 ||
+			!strings.Contains(s, `"statusMessage":{"error":{"code":"InternalServerError"`) {
 			t.Errorf("operations %s", s)
 		}
 		// Done again, it goes through.
-		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "second", "")+`]}`)); text(p, "provisioningState") != deploymentSucceeded {
+		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "second", "")+`]}`)); text(
+			p,
+			"provisioningState",
+		) != deploymentSucceeded {
 			t.Errorf("%s", asJSON(p))
 		}
 	})

@@ -62,28 +62,57 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 				return invalidTemplate("the nested deployment '%s' has no template", p.ID.Name())
 			}
 		}
-		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) && e.store.get(group) == nil && !makes[group.Key()] {
+		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
+			e.store.get(group) == nil &&
+			!makes[group.Key()] {
 			return missing(group)
 		}
 		if action := operationOn(p.ID) + "/write"; !e.allowed(run.who, action, p.ID) {
-			unauthorized = append(unauthorized, fmt.Sprintf("Authorization failed for template resource '%s' of type '%s'. The client '%s' with object id '%s' does not have permission to perform action '%s' at scope '%s'.",
-				p.Name, p.Type, run.who.ClientID, run.who.ObjectID, action, p.ID))
+			unauthorized = append(
+				unauthorized,
+				fmt.Sprintf(
+					"Authorization failed for template resource '%s' of type '%s'. The client '%s' with object id '%s' does not have permission to perform action '%s' at scope '%s'.",
+					p.Name,
+					p.Type,
+					run.who.ClientID,
+					run.who.ObjectID,
+					action,
+					p.ID,
+				),
+			)
 		}
 		body, f := decodeObject(resourceBody(p.Body))
 		if f != nil || holdsExpression(body) { // its policies are looked at when it is its turn
 			continue
 		}
 		if f := e.checkPolicies(p.ID, body); f != nil {
-			details = append(details, object{"code": f.code, "target": p.Name, "message": f.message})
+			details = append(
+				details,
+				object{"code": f.code, "target": p.Name, "message": f.message},
+			)
 		}
 	}
 	switch {
 	case len(unauthorized) == 1:
-		return fail(http.StatusBadRequest, "InvalidTemplateDeployment", "The template deployment failed with error: '%s'.", unauthorized[0])
+		return fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed with error: '%s'.",
+			unauthorized[0],
+		)
 	case len(unauthorized) > 1:
-		return fail(http.StatusBadRequest, "InvalidTemplateDeployment", "Deployment failed with multiple errors: '%s'", strings.Join(unauthorized, ":"))
+		return fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"Deployment failed with multiple errors: '%s'",
+			strings.Join(unauthorized, ":"),
+		)
 	case len(details) > 0:
-		f := fail(http.StatusBadRequest, "InvalidTemplateDeployment", "The template deployment failed because of policy violation. Please see details for more information.")
+		f := fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed because of policy violation. Please see details for more information.",
+		)
 		f.details = details
 		return f
 	}
@@ -123,7 +152,12 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 		f = onlyInline(r.Body.Object("properties"))
 	}
 	if old := run.e.deployments[s.ID.Key()]; f == nil && old.active() {
-		f = fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace deployment '%s': a previous deployment is still active.", s.ID.Name())
+		f = fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to edit or replace deployment '%s': a previous deployment is still active.",
+			s.ID.Name(),
+		)
 	}
 	if f == nil {
 		f = run.e.preflight(nested)

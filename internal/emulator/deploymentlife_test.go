@@ -13,7 +13,13 @@ import (
 )
 
 func TestDeploymentByRoles(t *testing.T) {
-	guest := Principal{Name: "guest", ClientID: "0a0a0000-0000-4000-8000-000000000009", ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}
+	guest := Principal{
+		Name:     "guest",
+		ClientID: "0a0a0000-0000-4000-8000-000000000009",
+		ObjectID: "0b0b0000-0000-4000-8000-000000000009",
+		Secret:   "s",
+		NoRoles:  true,
+	}
 	e, err := New(Options{Principals: []Principal{DefaultPrincipal, guest}})
 	if err != nil {
 		t.Fatal(err)
@@ -32,22 +38,37 @@ func TestDeploymentByRoles(t *testing.T) {
 	body := incremental(`{` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}`)
 	grant := func(name string, actions string) {
 		role := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/" + name
-		b.put(arm.ID(role), `{"properties": {"roleName": "`+name+`", "permissions": [{"actions": [`+actions+`]}], "assignableScopes": ["/subscriptions/`+sub+`"]}}`)
-		b.put(group+"/providers/Microsoft.Authorization/roleAssignments/"+arm.ID(name), `{"properties": {"roleDefinitionId": "`+role+`", "principalId": "`+guest.ObjectID+`"}}`)
+		b.put(
+			arm.ID(role),
+			`{"properties": {"roleName": "`+name+`", "permissions": [{"actions": [`+actions+`]}], "assignableScopes": ["/subscriptions/`+sub+`"]}}`,
+		)
+		b.put(
+			group+"/providers/Microsoft.Authorization/roleAssignments/"+arm.ID(name),
+			`{"properties": {"roleDefinitionId": "`+role+`", "principalId": "`+guest.ObjectID+`"}}`,
+		)
 	}
 	try := func() string {
 		_, answer := as.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
 		return string(answer)
 	}
-	if got := try(); !strings.Contains(got, "AuthorizationFailed") || !strings.Contains(got, "Microsoft.Resources/deployments/write") {
+	if got := try(); !strings.Contains(got, "AuthorizationFailed") ||
+		!strings.Contains(got, "Microsoft.Resources/deployments/write") {
 		t.Errorf("without rights: %s", got)
 	}
-	grant("11111111-0000-4000-8000-000000000001", `"Microsoft.Resources/deployments/*", "Microsoft.Resources/subscriptions/resourceGroups/read"`)
-	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") || !strings.Contains(got, "Authorization failed for template resource 't' of type 'Microsoft.Network/routeTables'") {
+	grant(
+		"11111111-0000-4000-8000-000000000001",
+		`"Microsoft.Resources/deployments/*", "Microsoft.Resources/subscriptions/resourceGroups/read"`,
+	)
+	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") ||
+		!strings.Contains(
+			got,
+			"Authorization failed for template resource 't' of type 'Microsoft.Network/routeTables'",
+		) {
 		t.Errorf("with those of deployments alone: %s", got)
 	}
 	grant("11111111-0000-4000-8000-000000000002", `"Microsoft.Network/routeTables/*"`)
-	if got := try(); !strings.Contains(got, `"Accepted"`) || text(b.ends("d"), "provisioningState") != deploymentSucceeded {
+	if got := try(); !strings.Contains(got, `"Accepted"`) ||
+		text(b.ends("d"), "provisioningState") != deploymentSucceeded {
 		t.Errorf("with both: %s", got)
 	}
 }
@@ -55,11 +76,31 @@ func TestDeploymentByRoles(t *testing.T) {
 func TestDeploymentAgainstPolicy(t *testing.T) {
 	b := newBench(t, Options{})
 	definition := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/policyDefinitions/tagged"
-	b.put(arm.ID(definition), `{"properties": {"policyRule": {"if": {"allOf": [{"field": "type", "equals": "Microsoft.Network/routeTables"}, {"field": "tags.owner", "exists": "false"}]}, "then": {"effect": "deny"}}}}`)
-	b.put(group+"/providers/Microsoft.Authorization/policyAssignments/tagged", `{"properties": {"policyDefinitionId": "`+definition+`"}}`)
-	body := incremental(`{` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "ok", `, "tags": {"owner": "me"}`) + `,` + fmt.Sprintf(table, "not", "") + `]}`)
+	b.put(
+		arm.ID(definition),
+		`{"properties": {"policyRule": {"if": {"allOf": [{"field": "type", "equals": "Microsoft.Network/routeTables"}, {"field": "tags.owner", "exists": "false"}]}, "then": {"effect": "deny"}}}}`,
+	)
+	b.put(
+		group+"/providers/Microsoft.Authorization/policyAssignments/tagged",
+		`{"properties": {"policyDefinitionId": "`+definition+`"}}`,
+	)
+	body := incremental(
+		`{` + groupSchema + `, "resources": [` + fmt.Sprintf(
+			table,
+			"ok",
+			`, "tags": {"owner": "me"}`,
+		) + `,` + fmt.Sprintf(
+			table,
+			"not",
+			"",
+		) + `]}`,
+	)
 	_, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
-	if s := string(answer); !strings.Contains(s, "InvalidTemplateDeployment") || !strings.Contains(s, `"details":[{"code":"RequestDisallowedByPolicy","message":"Resource 'not' was disallowed by policy`) {
+	if s := string(answer); !strings.Contains(s, "InvalidTemplateDeployment") ||
+		!strings.Contains(
+			s,
+			`"details":[{"code":"RequestDisallowedByPolicy","message":"Resource 'not' was disallowed by policy`,
+		) {
 		t.Errorf("known before it begins: %s", s)
 	}
 	if b.is(group + "/providers/Microsoft.Network/routeTables/ok") {
@@ -67,30 +108,71 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 	}
 	// What is only known in the middle fails there.
 	later := `, "tags": "[if(equals(reference('ok', '2024-05-01', 'Full').location, 'westeurope'), createObject('x', 'y'), createObject('owner', 'me'))]"`
-	p := b.deploys("d", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "ok", `, "tags": {"owner": "me"}`)+`,`+fmt.Sprintf(table, "not", later)+`]}`))
-	if s := asJSON(p["error"]); text(p, "provisioningState") != deploymentFailed || !strings.Contains(s, "RequestDisallowedByPolicy") || !b.is(group+"/providers/Microsoft.Network/routeTables/ok") {
+	p := b.deploys(
+		"d",
+		incremental(
+			`{`+groupSchema+`, "resources": [`+fmt.Sprintf(
+				table,
+				"ok",
+				`, "tags": {"owner": "me"}`,
+			)+`,`+fmt.Sprintf(
+				table,
+				"not",
+				later,
+			)+`]}`,
+		),
+	)
+	if s := asJSON(p["error"]); text(p, "provisioningState") != deploymentFailed ||
+		!strings.Contains(s, "RequestDisallowedByPolicy") ||
+		!b.is(group+"/providers/Microsoft.Network/routeTables/ok") {
 		t.Errorf("known in the middle: %s", s)
 	}
 	// A lock stops what it locks.
 	b.put(rt, `{"location":"westeurope","tags":{"owner":"me"}}`)
 	b.put(rt+"/providers/Microsoft.Authorization/locks/l", `{"properties": {"level": "ReadOnly"}}`)
-	p = b.deploys("d", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "rt", `, "tags": {"owner": "you"}`)+`]}`))
+	p = b.deploys(
+		"d",
+		incremental(
+			`{`+groupSchema+`, "resources": [`+fmt.Sprintf(
+				table,
+				"rt",
+				`, "tags": {"owner": "you"}`,
+			)+`]}`,
+		),
+	)
 	if s := asJSON(p["error"]); !strings.Contains(s, "ScopeLocked") {
 		t.Errorf("a lock: %s", s)
 	}
 }
 
-// TestDeploymentRestart ends the emulator in the middle of a nested deployment: another one with its
-// state goes on to the end, and asks for nothing twice.
+// TestDeploymentRestart ends the emulator in the middle of a nested deployment: another one with
+// its state goes on to the end, and asks for nothing twice.
 func TestDeploymentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		options := Options{OperationTime: 10 * time.Second, StateFile: filepath.Join(t.TempDir(), "state")}
+		options := Options{
+			OperationTime: 10 * time.Second,
+			StateFile:     filepath.Join(t.TempDir(), "state"),
+		}
 		b := newBench(t, options)
-		body := incremental(`{` + groupSchema + `, "parameters": {"id": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [` +
-			fmt.Sprintf(table, "first", `, "tags": {"id": "[parameters('id')]"}`) + `,
+		body := incremental(
+			`{` + groupSchema + `, "parameters": {"id": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [` +
+				fmt.Sprintf(
+					table,
+					"first",
+					`, "tags": {"id": "[parameters('id')]"}`,
+				) + `,
   {"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "inside", "dependsOn": ["first"], "properties": {"mode": "Incremental", "template": {` + groupSchema + `, "resources": [` +
-			fmt.Sprintf(table, "second", `, "tags": {"id": "[parameters('id')]"}`) + `,` + fmt.Sprintf(table, "third", `, "dependsOn": ["second"]`) + `], "outputs": {"x": {"type": "string", "value": "[parameters('id')]"}}}}}
-], "outputs": {"id": {"type": "string", "value": "[parameters('id')]"}, "x": {"type": "string", "value": "[reference('inside').outputs.x.value]"}}}`)
+				fmt.Sprintf(
+					table,
+					"second",
+					`, "tags": {"id": "[parameters('id')]"}`,
+				) + `,` + fmt.Sprintf(
+				table,
+				"third",
+				`, "dependsOn": ["second"]`,
+			) + `], "outputs": {"x": {"type": "string", "value": "[parameters('id')]"}}}}}
+], "outputs": {"id": {"type": "string", "value": "[parameters('id')]"}, "x": {"type": "string", "value": "[reference('inside').outputs.x.value]"}}}`,
+		)
 		if status, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body)); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, answer)
 		}
@@ -119,11 +201,16 @@ func TestDeploymentRestart(t *testing.T) {
 		}
 		id := text(objectAt(p, "outputs", "id"), "value")
 		for _, name := range []string{"first", "second"} {
-			if doc := r.get(group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name)); text(objectAt(doc, "tags"), "id") != id || id == "" {
+			if doc := r.get(group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name)); text(
+				objectAt(doc, "tags"),
+				"id",
+			) != id ||
+				id == "" {
 				t.Errorf("%s: %s, want %s", name, asJSON(doc["tags"]), id)
 			}
 		}
-		if text(objectAt(p, "outputs", "x"), "value") != id || !r.is(group+"/providers/Microsoft.Network/routeTables/third") {
+		if text(objectAt(p, "outputs", "x"), "value") != id ||
+			!r.is(group+"/providers/Microsoft.Network/routeTables/third") {
 			t.Errorf("%s", asJSON(p))
 		}
 		writes := 0
@@ -150,7 +237,17 @@ func TestDeploymentRestart(t *testing.T) {
 func TestDeploymentCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
-		body := incremental(`{` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "first", "") + `,` + fmt.Sprintf(table, "second", `, "dependsOn": ["first"]`) + `]}`)
+		body := incremental(
+			`{` + groupSchema + `, "resources": [` + fmt.Sprintf(
+				table,
+				"first",
+				"",
+			) + `,` + fmt.Sprintf(
+				table,
+				"second",
+				`, "dependsOn": ["first"]`,
+			) + `]}`,
+		)
 		b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
 		b.refused(http.MethodPut, deployments+"/d", body, 409, "DeploymentActive")
 		b.refused(http.MethodDelete, deployments+"/d", "", 409, "DeploymentActive")
@@ -159,15 +256,23 @@ func TestDeploymentCancel(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		p := b.ends("d")
-		if text(p, "provisioningState") != deploymentCanceled || !b.is(group+"/providers/Microsoft.Network/routeTables/first") || b.is(group+"/providers/Microsoft.Network/routeTables/second") {
+		if text(p, "provisioningState") != deploymentCanceled ||
+			!b.is(group+"/providers/Microsoft.Network/routeTables/first") ||
+			b.is(group+"/providers/Microsoft.Network/routeTables/second") {
 			t.Errorf("%s", asJSON(p))
 		}
 		b.refused(http.MethodPost, deployments+"/d/cancel", "", 409, "DeploymentCannotBeCancelled")
-		status, answer := b.c.Do(http.MethodPost, deployments+"/d/exportTemplate", deploymentAPI, nil)
+		status, answer := b.c.Do(
+			http.MethodPost,
+			deployments+"/d/exportTemplate",
+			deploymentAPI,
+			nil,
+		)
 		if status != 200 || !strings.Contains(string(answer), `[resourceGroup().location]`) {
 			t.Errorf("exported %d %s", status, answer)
 		}
-		if status, _ := b.c.Do(http.MethodDelete, deployments+"/d", deploymentAPI, nil); status != http.StatusAccepted || b.is(deployments+"/d") {
+		if status, _ := b.c.Do(http.MethodDelete, deployments+"/d", deploymentAPI, nil); status != http.StatusAccepted ||
+			b.is(deployments+"/d") {
 			t.Errorf("deleted: %d", status)
 		}
 		_, list := b.c.Do(http.MethodGet, deployments, deploymentAPI, nil)
@@ -181,8 +286,21 @@ func TestDeploymentCancel(t *testing.T) {
 func TestDeploymentSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
-		p := b.deploys("d", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "[concat('t', copyIndex())]", `, "copy": {"name": "all", "count": 5, "mode": "serial", "batchSize": 2}`)+`,`+
-			fmt.Sprintf(table, "last", `, "dependsOn": ["all"]`)+`]}`))
+		p := b.deploys(
+			"d",
+			incremental(
+				`{`+groupSchema+`, "resources": [`+fmt.Sprintf(
+					table,
+					"[concat('t', copyIndex())]",
+					`, "copy": {"name": "all", "count": 5, "mode": "serial", "batchSize": 2}`,
+				)+`,`+
+					fmt.Sprintf(
+						table,
+						"last",
+						`, "dependsOn": ["all"]`,
+					)+`]}`,
+			),
+		)
 		if p["duration"] != "PT40S" {
 			t.Errorf("%s", asJSON(p))
 		}
@@ -195,16 +313,29 @@ func TestWhatIf(t *testing.T) {
 
 func testWhatIf(t *testing.T) {
 	b := newBench(t, Options{OperationTime: time.Second})
-	b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"Internet"}}]}}`)
+	b.put(
+		rt,
+		`{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"Internet"}}]}}`,
+	)
 	time.Sleep(2 * time.Second)
-	b.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"nodes","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}]}}`)
+	b.put(
+		vnet,
+		`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"nodes","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(
+			rt,
+		)+`"}}}]}}`,
+	)
 	time.Sleep(2 * time.Second)
 	b.put(group+"/providers/Microsoft.Network/routeTables/other", `{"location":"westeurope"}`)
 	time.Sleep(2 * time.Second)
 	body := incremental(`{` + groupSchema + `, "resources": [
   {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "vnet", "location": "West Europe", "properties": {"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]},
     "subnets": [{"name": "nodes", "properties": {"addressPrefix": "10.0.1.0/24"}}]}},` +
-		strings.Replace(fmt.Sprintf(table, "rt", ""), `"properties": {}`, `"properties": {"routes": [{"name": "egress", "properties": {"addressPrefix": "0.0.0.0/0", "nextHopType": "Internet"}}]}`, 1) + `,` +
+		strings.Replace(
+			fmt.Sprintf(table, "rt", ""),
+			`"properties": {}`,
+			`"properties": {"routes": [{"name": "egress", "properties": {"addressPrefix": "0.0.0.0/0", "nextHopType": "Internet"}}]}`,
+			1,
+		) + `,` +
 		fmt.Sprintf(table, "new", `, "tags": {"x": "[reference('rt').y]"}`) + `]}`)
 	result := b.whatIf(body)
 	if b.is(deployments + "/d") {
@@ -212,11 +343,16 @@ func testWhatIf(t *testing.T) {
 	}
 	var said []string
 	for _, c := range listAt(objectAt(result, "properties"), "changes") {
-		said = append(said, text(c, "changeType")+" "+arm.ID(text(c, "resourceId")).Name()+" "+asJSON(c["delta"]))
+		said = append(
+			said,
+			text(c, "changeType")+" "+arm.ID(text(c, "resourceId")).Name()+" "+asJSON(c["delta"]),
+		)
 	}
 	want := []string{
 		`Create new null`, `Ignore other null`, `NoChange rt null`,
-		`{"before":{"id":"` + string(rt) + `"},"path":"properties.routeTable","propertyChangeType":"Delete"}`,
+		`{"before":{"id":"` + string(
+			rt,
+		) + `"},"path":"properties.routeTable","propertyChangeType":"Delete"}`,
 	}
 	for i, w := range want { // the network's change has Azure's noise, too: properties that no template gives
 		if i >= len(said) || !strings.Contains(said[i], w) {
@@ -241,7 +377,11 @@ func (b *bench) whatIf(body string) object {
 		b.e.ServeHTTP(w, r)
 		return w
 	}
-	first := ask(http.MethodPost, "https://h"+string(deployments)+"/d/whatIf?api-version="+deploymentAPI, body)
+	first := ask(
+		http.MethodPost,
+		"https://h"+string(deployments)+"/d/whatIf?api-version="+deploymentAPI,
+		body,
+	)
 	if first.status != http.StatusAccepted || first.header.Get("Location") == "" {
 		b.t.Fatalf("%d %s", first.status, first.body.String())
 	}

@@ -47,7 +47,12 @@ func (run *deploymentRun) reread() *failure {
 		doc, err := armtemplate.Parse("", *raw)
 		o, is := doc.(*armtemplate.Object)
 		if err != nil || !is {
-			return fail(http.StatusInternalServerError, "InternalServerError", "The deployment could not be read again after a restart: %v.", err)
+			return fail(
+				http.StatusInternalServerError,
+				"InternalServerError",
+				"The deployment could not be read again after a restart: %v.",
+				err,
+			)
 		}
 		*into = o
 	}
@@ -92,4 +97,34 @@ func (e *Emulator) resumeActivity(r activityRecord) bool {
 		run.activity = r
 	}
 	return run.active()
+}
+
+// deploymentSource is what a deployment is made of, as it is kept.
+type deploymentSource struct {
+	Template   json.RawMessage `json:"template"`
+	Parameters json.RawMessage `json:"parameters"`
+	template   any
+}
+
+// source keeps the parameters with their values: newGuid() and utcNow() are asked once.
+func (run *deploymentRun) source() string {
+	values := object{}
+	all, err := run.ready.Parameters()
+	if err == nil {
+		for _, p := range all {
+			values[p.Name] = object{"value": plainJSON(p.Value)}
+		}
+	}
+	return string(
+		encode(
+			deploymentSource{Template: armtemplate.JSON(run.template), Parameters: encode(values)},
+		),
+	)
+}
+
+func decodeSource(r *resource) deploymentSource {
+	var s deploymentSource
+	_ = json.Unmarshal([]byte(text(r.body, "source")), &s) // written above
+	s.template, _ = decodeObject(s.Template)
+	return s
 }

@@ -1,8 +1,6 @@
 package emulator
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -85,7 +83,13 @@ func (e *Emulator) newRun(who Principal, correlation, base string) *deploymentRu
 
 // prepare reads the template.
 func (run *deploymentRun) prepare() *failure {
-	o := armtemplate.Options{Subscription: run.id.Subscription(), ResourceGroup: run.id.ResourceGroup(), DeploymentName: run.id.Name(), Location: run.location, Deployer: run.world.deployer()}
+	o := armtemplate.Options{
+		Subscription:   run.id.Subscription(),
+		ResourceGroup:  run.id.ResourceGroup(),
+		DeploymentName: run.id.Name(),
+		Location:       run.location,
+		Deployer:       run.world.deployer(),
+	}
 	ready, err := armtemplate.Prepare(run.template, run.parameters, o, run.world)
 	if err != nil {
 		return invalidTemplate("%v", err)
@@ -101,13 +105,22 @@ func (run *deploymentRun) prepare() *failure {
 
 // active reports whether a deployment is under way.
 func (run *deploymentRun) active() bool {
-	return run != nil && (run.State.Status == deploymentAccepted || run.State.Status == deploymentRunning)
+	return run != nil &&
+		(run.State.Status == deploymentAccepted || run.State.Status == deploymentRunning)
 }
 
 // begin stores the document of a deployment.
 func (e *Emulator) begin(run *deploymentRun, fault *Fault) {
 	run.fault = fault
-	run.State = deploymentState{Status: deploymentAccepted, Number: operationNumber(), Started: time.Now(), Who: run.who, Correlation: run.correlation, Base: run.base, Location: run.location}
+	run.State = deploymentState{
+		Status:      deploymentAccepted,
+		Number:      operationNumber(),
+		Started:     time.Now(),
+		Who:         run.who,
+		Correlation: run.correlation,
+		Base:        run.base,
+		Location:    run.location,
+	}
 	if run.outer != nil {
 		run.State.Parent = run.outer.id
 	}
@@ -119,32 +132,6 @@ func (e *Emulator) begin(run *deploymentRun, fault *Fault) {
 	e.store.put(r)
 	e.deployments[run.id.Key()] = run
 	run.keep()
-}
-
-// deploymentSource is what a deployment is made of, as it is kept.
-type deploymentSource struct {
-	Template   json.RawMessage `json:"template"`
-	Parameters json.RawMessage `json:"parameters"`
-	template   any
-}
-
-// source keeps the parameters with their values: newGuid() and utcNow() are asked once.
-func (run *deploymentRun) source() string {
-	values := object{}
-	all, err := run.ready.Parameters()
-	if err == nil {
-		for _, p := range all {
-			values[p.Name] = object{"value": plainJSON(p.Value)}
-		}
-	}
-	return string(encode(deploymentSource{Template: armtemplate.JSON(run.template), Parameters: encode(values)}))
-}
-
-func decodeSource(r *resource) deploymentSource {
-	var s deploymentSource
-	_ = json.Unmarshal([]byte(text(r.body, "source")), &s) // written above
-	s.template, _ = decodeObject(s.Template)
-	return s
 }
 
 // keep notes how far it is, in the document.
@@ -179,13 +166,24 @@ func (run *deploymentRun) step() {
 		}
 	}
 	run.keep()
-	if !slices.ContainsFunc(run.State.Steps, func(s *step) bool { return s.Status == deploymentRunning }) {
+	if !slices.ContainsFunc(
+		run.State.Steps,
+		func(s *step) bool { return s.Status == deploymentRunning },
+	) {
 		run.finish()
 	}
 }
 
 func newStep(r *armtemplate.Resource) *step {
-	return &step{ID: spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name, Operation: operationID(), Tracking: newTracking(), Status: deploymentRunning, Started: time.Now()}
+	return &step{
+		ID:        spelled(arm.ID(r.ID)),
+		Type:      r.Type,
+		Name:      r.Name,
+		Operation: operationID(),
+		Tracking:  newTracking(),
+		Status:    deploymentRunning,
+		Started:   time.Now(),
+	}
 }
 
 func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {
@@ -242,12 +240,20 @@ const maxTries = 20
 
 // retried reports whether Resource Manager sends a write again [U: how often].
 func retried(f *failure) bool {
-	return f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
+	return f.status == http.StatusTooManyRequests ||
+		f.status >= 500 && f.status != http.StatusNotImplemented
 }
 
 // unprocessable is an expression that cannot be evaluated once it is its turn.
 func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *failure {
-	return fail(http.StatusBadRequest, "InvalidTemplate", "Unable to process template language expressions for resource '%s' at line '%d' and column '1'. '%v'", r.ID, r.Line, err)
+	return fail(
+		http.StatusBadRequest,
+		"InvalidTemplate",
+		"Unable to process template language expressions for resource '%s' at line '%d' and column '1'. '%v'",
+		r.ID,
+		r.Line,
+		err,
+	)
 }
 
 // resourceBody is what is sent of a resource of a template.
@@ -255,7 +261,15 @@ func resourceBody(body *armtemplate.Object) []byte {
 	out := &armtemplate.Object{}
 	for _, m := range body.Members {
 		switch strings.ToLower(m.Name) {
-		case "apiversion", "type", "name", "dependson", "scope", "resourcegroup", "subscriptionid", "asserts", "metadata":
+		case "apiversion",
+			"type",
+			"name",
+			"dependson",
+			"scope",
+			"resourcegroup",
+			"subscriptionid",
+			"asserts",
+			"metadata":
 		default:
 			out.Members = append(out.Members, m)
 		}
@@ -316,7 +330,9 @@ func (run *deploymentRun) wake(s *step) {
 
 // ended notes how a step ended.
 func (run *deploymentRun) ended(s *step, code int, f *failure) {
-	s.Status, s.Ended, s.Failure, s.Until = deploymentSucceeded, time.Now(), saveFailure(f), time.Time{}
+	s.Status, s.Ended, s.Failure, s.Until = deploymentSucceeded, time.Now(), saveFailure(
+		f,
+	), time.Time{}
 	if s.Code = code; f != nil {
 		s.Status, s.Code = deploymentFailed, f.status
 	}
@@ -331,14 +347,25 @@ func (run *deploymentRun) finish() {
 		}
 	}
 	if len(details) > 0 {
-		f := fail(http.StatusConflict, "DeploymentFailed", "At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.")
+		f := fail(
+			http.StatusConflict,
+			"DeploymentFailed",
+			"At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.",
+		)
 		f.details = details
 		run.end(f)
 		return
 	}
 	outputs, err := run.ready.Outputs()
 	if err != nil {
-		run.end(fail(http.StatusBadRequest, "DeploymentOutputEvaluationFailed", "Unable to evaluate template outputs: '%v'. Please see error details and deployment operations. Please see https://aka.ms/arm-common-errors for usage details.", err))
+		run.end(
+			fail(
+				http.StatusBadRequest,
+				"DeploymentOutputEvaluationFailed",
+				"Unable to evaluate template outputs: '%v'. Please see error details and deployment operations. Please see https://aka.ms/arm-common-errors for usage details.",
+				err,
+			),
+		)
 		return
 	}
 	properties := objectAt(run.e.store.get(run.id).body, "properties")
@@ -347,7 +374,11 @@ func (run *deploymentRun) finish() {
 		for _, m := range outputs.Members {
 			o, _ := m.Value.(*armtemplate.Object)
 			kind := o.Text("type")
-			out[lowerFirst(m.Name)] = typedValue(kind, o.Get("value"), strings.HasPrefix(strings.ToLower(kind), "secure"))
+			out[lowerFirst(m.Name)] = typedValue(
+				kind,
+				o.Get("value"),
+				strings.HasPrefix(strings.ToLower(kind), "secure"),
+			)
 		}
 		properties["outputs"] = out
 	}
@@ -412,10 +443,21 @@ func (run *deploymentRun) tell(f *failure) {
 // cancel ends the deployment where it is, with the nested ones.
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
-		if nested := run.e.deployments[s.ID.Key()]; nested != nil && s.Status == deploymentRunning && nested.active() {
+		if nested := run.e.deployments[s.ID.Key()]; nested != nil &&
+			s.Status == deploymentRunning &&
+			nested.active() {
 			nested.outer = nil
 			nested.cancel()
-			run.ended(s, 0, fail(http.StatusConflict, deploymentCanceled, "The deployment '%s' was cancelled.", nested.id.Name()))
+			run.ended(
+				s,
+				0,
+				fail(
+					http.StatusConflict,
+					deploymentCanceled,
+					"The deployment '%s' was cancelled.",
+					nested.id.Name(),
+				),
+			)
 		}
 	}
 	run.State.Status, run.State.Ended = deploymentCanceled, time.Now()
@@ -424,36 +466,4 @@ func (run *deploymentRun) cancel() {
 	if run.activity.operationID != "" {
 		run.e.note(run.activity.ended(nil))
 	}
-}
-
-// operationDocuments lists what it did, the last first, as Azure lists it.
-func (run *deploymentRun) operationDocuments() []object {
-	docs := []object{}
-	if run == nil {
-		return docs
-	}
-	for _, s := range slices.Backward(run.State.Steps) {
-		ended := s.Ended
-		if ended.IsZero() {
-			ended = time.Now()
-		}
-		p := object{
-			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(ended), "duration": isoDuration(ended.Sub(s.Started)),
-			"trackingId": s.Tracking, "targetResource": object{"id": string(s.ID), "resourceType": s.Type, "resourceName": s.Name},
-		}
-		if s.Code != 0 {
-			p["statusCode"] = statusName(s.Code)
-		}
-		if s.Failure != nil {
-			p["statusMessage"] = object{"error": s.Failure.failure().document()}
-		}
-		docs = append(docs, object{"id": fmt.Sprintf("%s/operations/%s", run.id, s.Operation), "operationId": s.Operation, "properties": p})
-	}
-	if run.State.OutputID != "" {
-		docs = append(docs, object{"id": fmt.Sprintf("%s/operations/%s", run.id, run.State.OutputID), "operationId": run.State.OutputID, "properties": object{
-			"provisioningOperation": "EvaluateDeploymentOutput", "provisioningState": "Succeeded", "timestamp": stamp(run.State.Ended), "duration": isoDuration(0),
-			"trackingId": newTracking(), "statusCode": "OK",
-		}})
-	}
-	return docs
 }

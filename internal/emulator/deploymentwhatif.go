@@ -34,11 +34,14 @@ func (e *Emulator) whatIfCall(c *call, id arm.ID) (reply, *failure) {
 func idsOnly(body []byte) bool {
 	doc, _ := armtemplate.Parse("", body) // it was read before
 	o, _ := doc.(*armtemplate.Object)
-	return strings.EqualFold(o.Object("properties").Object("whatIfSettings").Text("resultFormat"), "ResourceIdOnly")
+	return strings.EqualFold(
+		o.Object("properties").Object("whatIfSettings").Text("resultFormat"),
+		"ResourceIdOnly",
+	)
 }
 
-// whatIf lists the changes, by ID. What reference() would say is not known: as on Azure, the expression
-// stands in its place (deploy-what-if).
+// whatIf lists the changes, by ID. What reference() would say is not known: as on Azure, the
+// expression stands in its place (deploy-what-if).
 func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 	changes, diagnostics := []object{}, []any{}
 	named := map[string]bool{}
@@ -46,8 +49,18 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 		named[p.ID.Key()] = true
 		if p.ID.Is(typeDeployment) {
 			if p.Hidden != "" {
-				diagnostics = append(diagnostics, object{"level": "Warning", "code": "NestedDeploymentShortCircuited", "target": string(p.ID),
-					"message": fmt.Sprintf("A nested deployment got short-circuited and all its resources got skipped from validation: %s", p.Hidden)})
+				diagnostics = append(
+					diagnostics,
+					object{
+						"level":  "Warning",
+						"code":   "NestedDeploymentShortCircuited",
+						"target": string(p.ID),
+						"message": fmt.Sprintf(
+							"A nested deployment got short-circuited and all its resources got skipped from validation: %s",
+							p.Hidden,
+						),
+					},
+				)
 			}
 			continue
 		}
@@ -55,7 +68,9 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 	}
 	if run.id.ResourceGroup() != "" {
 		for _, r := range e.store.below(run.id.Group()) {
-			if strings.Count(r.id.Type(), "/") != 1 || r.id.Is(typeDeployment) || named[r.id.Key()] || text(r.body, "location") == "" {
+			if strings.Count(r.id.Type(), "/") != 1 || r.id.Is(typeDeployment) ||
+				named[r.id.Key()] ||
+				text(r.body, "location") == "" {
 				continue
 			}
 			change := object{"resourceId": string(r.id), "changeType": "Ignore"}
@@ -67,7 +82,10 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 		}
 	}
 	slices.SortFunc(changes, func(a, b object) int {
-		return strings.Compare(strings.ToLower(text(a, "resourceId")), strings.ToLower(text(b, "resourceId")))
+		return strings.Compare(
+			strings.ToLower(text(a, "resourceId")),
+			strings.ToLower(text(b, "resourceId")),
+		)
 	})
 	out := object{"correlationId": run.correlation, "changes": changes}
 	if len(diagnostics) > 0 {
@@ -84,7 +102,11 @@ func (e *Emulator) whatIfOf(run *deploymentRun, p plannedResource, short bool) o
 		change["changeType"], change["unsupportedReason"] = "Unsupported", f.message
 		return change
 	}
-	after["id"], after["name"], after["type"], after["apiVersion"] = string(p.ID), p.ID.Name(), kindName(p.ID), p.APIVersion
+	after["id"], after["name"], after["type"], after["apiVersion"] = string(
+		p.ID,
+	), p.ID.Name(), kindName(
+		p.ID,
+	), p.APIVersion
 	for name, v := range after {
 		if v == nil { // such as the zones that az leaves empty
 			delete(after, name)
@@ -165,13 +187,16 @@ func plainValue(v any, whole arm.ID) {
 	}
 }
 
-// differences lists what differs between two objects: the members of objects by their path, lists by
-// their elements.
+// differences lists what differs between two objects: the members of objects by their path, lists
+// by their elements.
 func differences(at string, before, after object) []object {
 	out := []object{}
 	names := slices.Collect(maps.Keys(before))
 	for name := range after {
-		if !slices.ContainsFunc(names, func(have string) bool { return strings.EqualFold(have, name) }) {
+		if !slices.ContainsFunc(
+			names,
+			func(have string) bool { return strings.EqualFold(have, name) },
+		) {
 			names = append(names, name)
 		}
 	}
@@ -258,7 +283,9 @@ func elements(before, after []any) []object {
 		o, _ := v.(object)
 		for j, w := range after {
 			p, _ := w.(object)
-			if name := text(o, "name"); !used[j] && name != "" && strings.EqualFold(name, text(p, "name")) || !used[j] && sameValue(v, w) {
+			if name := text(o, "name"); !used[j] && name != "" &&
+				strings.EqualFold(name, text(p, "name")) ||
+				!used[j] && sameValue(v, w) {
 				return j
 			}
 		}
@@ -281,12 +308,18 @@ func elements(before, after []any) []object {
 			continue
 		}
 		if children := differences("", a, b); len(children) > 0 {
-			out = append(out, object{"path": path, "propertyChangeType": "Modify", "children": children})
+			out = append(
+				out,
+				object{"path": path, "propertyChangeType": "Modify", "children": children},
+			)
 		}
 	}
 	for j, v := range after {
 		if !used[j] {
-			out = append(out, object{"path": strconv.Itoa(j), "propertyChangeType": "Create", "after": v})
+			out = append(
+				out,
+				object{"path": strconv.Itoa(j), "propertyChangeType": "Create", "after": v},
+			)
 		}
 	}
 	return out

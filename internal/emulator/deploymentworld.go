@@ -26,11 +26,18 @@ type deploymentWorld struct {
 // resourcesVersion is for groups and subscriptions, whose api-version no template gives.
 const resourcesVersion = "2021-04-01"
 
-func (w *deploymentWorld) call(method string, id arm.ID, version string, body []byte) (reply, *failure) {
+func (w *deploymentWorld) call(
+	method string,
+	id arm.ID,
+	version string,
+	body []byte,
+) (reply, *failure) {
 	begin := time.Now()
 	c := &call{
 		method: method, path: strings.Split(strings.Trim(string(id), "/"), "/"), header: http.Header{}, body: body,
-		query: map[string][]string{"api-version": {version}}, base: w.run.base, version: strings.ToLower(version),
+		query: map[string][]string{
+			"api-version": {version},
+		}, base: w.run.base, version: strings.ToLower(version),
 		who: w.run.who, ids: [2]string{uuid.NewString(), w.run.correlation},
 	}
 	fault := w.e.faults.take(c, false)
@@ -89,7 +96,16 @@ func (w *deploymentWorld) NewGUID() string { return uuid.NewString() }
 func (w *deploymentWorld) Now() time.Time { return w.now }
 
 func (w *deploymentWorld) deployer() *armtemplate.Object {
-	doc, _ := armtemplate.Parse("", encode(object{"objectId": w.run.who.ObjectID, "tenantId": w.run.who.Tenant, "userPrincipalName": ""}))
+	doc, _ := armtemplate.Parse(
+		"",
+		encode(
+			object{
+				"objectId":          w.run.who.ObjectID,
+				"tenantId":          w.run.who.Tenant,
+				"userPrincipalName": "",
+			},
+		),
+	)
 	o, _ := doc.(*armtemplate.Object)
 	return o
 }

@@ -2,8 +2,8 @@
 // behind it whose cloud provider writes its routes as the real one does. Real clients work against it unmodified, and what
 // breaks a network on Azure breaks it here.
 //
-// It shares IDs, prefixes and decoders with package network and nothing else with the rest of the program: what it says
-// is the judge of what the others do.
+// It shares IDs, prefixes and decoders with package network, the evaluator of templates with package iac, and nothing else
+// with the rest of the program: what it says is the judge of what the others do.
 package emulator
 
 import (

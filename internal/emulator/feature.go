@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// featureCall answers for preview features (Microsoft.Features): every feature there could be is known,
-// and is registered once it was asked for.
+// featureCall answers for preview features (Microsoft.Features): every feature there could be is
+// known, and is registered once it was asked for.
 func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
 	const at = 4 // subscriptions/X/providers/Microsoft.Features/…
-	if len(c.path) < at+1 || !strings.EqualFold(c.path[2], "providers") || !strings.EqualFold(c.path[3], "Microsoft.Features") {
+	if len(c.path) < at+1 || !strings.EqualFold(c.path[2], "providers") ||
+		!strings.EqualFold(c.path[3], "Microsoft.Features") {
 		return reply{}, nil, false
 	}
 	rest := c.path[at:]
 	subscription := "/subscriptions/" + c.path[1]
 	all := strings.EqualFold(rest[0], "features") && len(rest) == 1
-	of := strings.EqualFold(rest[0], "providers") && len(rest) >= 3 && strings.EqualFold(rest[2], "features")
+	of := strings.EqualFold(rest[0], "providers") && len(rest) >= 3 &&
+		strings.EqualFold(rest[2], "features")
 	switch {
 	case c.method == http.MethodGet && (all || of && len(rest) == 3):
 		docs := []object{}
@@ -26,7 +28,10 @@ func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
 				docs = append(docs, e.feature(subscription, e.registration["name "+key]))
 			}
 		}
-		slices.SortFunc(docs, func(a, b object) int { return strings.Compare(text(a, "name"), text(b, "name")) })
+		slices.SortFunc(
+			docs,
+			func(a, b object) int { return strings.Compare(text(a, "name"), text(b, "name")) },
+		)
 		answer, f := e.pageObjects(c, docs)
 		return answer, f, true
 	case of && len(rest) == 4 && c.method == http.MethodGet:

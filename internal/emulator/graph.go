@@ -10,15 +10,20 @@ import (
 // Microsoft Graph, as far as az and azurerm ask it for the principals of role assignments. It knows
 // service principals only: those of the options and managed identities.
 
-var graphFilter = regexp.MustCompile(`(?i)^\s*(?:(displayName|appId|id)\s+eq\s+'([^']*)'|servicePrincipalNames/any\(\s*(\w+)\s*:\s*(\w+)\s+eq\s+'([^']*)'\s*\)|startswith\(displayName\s*,\s*'([^']*)'\))\s*$`)
+var graphFilter = regexp.MustCompile(
+	`(?i)^\s*(?:(displayName|appId|id)\s+eq\s+'([^']*)'|servicePrincipalNames/any\(\s*(\w+)\s*:\s*(\w+)\s+eq\s+'([^']*)'\s*\)|startswith\(displayName\s*,\s*'([^']*)'\))\s*$`,
+)
 
 // graph answers calls to Microsoft Graph. The endpoint is the emulator's own.
 func (e *Emulator) graph(c *call) (reply, *failure, bool) {
-	if len(c.path) < 2 || !strings.EqualFold(c.path[0], "v1.0") && !strings.EqualFold(c.path[0], "beta") {
+	if len(c.path) < 2 ||
+		!strings.EqualFold(c.path[0], "v1.0") && !strings.EqualFold(c.path[0], "beta") {
 		return reply{}, nil, false
 	}
 	page := func(kind string, docs []object) (reply, *failure, bool) {
-		return ok(object{"@odata.context": c.base + "/v1.0/$metadata#" + kind, "value": docs}), nil, true
+		return ok(
+			object{"@odata.context": c.base + "/v1.0/$metadata#" + kind, "value": docs},
+		), nil, true
 	}
 	kind := c.path[1]
 	if len(c.path) == 3 {
@@ -42,7 +47,13 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 		}
 		return page("directoryObjects", docs)
 	case c.method != http.MethodGet:
-		return reply{}, graphError(http.StatusNotImplemented, "NotImplemented", "This local Azure's Microsoft Graph is read only: %s %s.", c.method, kind), true
+		return reply{}, graphError(
+			http.StatusNotImplemented,
+			"NotImplemented",
+			"This local Azure's Microsoft Graph is read only: %s %s.",
+			c.method,
+			kind,
+		), true
 	case kind == "users" || kind == "groups" || kind == "applications": // there are none
 		return page(kind, []object{})
 	case kind == "serviceprincipals":
@@ -63,13 +74,19 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 		what, name = "serviceprincipals", strings.TrimSuffix(appID, "')")
 	}
 	for _, p := range e.identity.all(c.who.Tenant) {
-		if (what == "serviceprincipals" || what == "directoryobjects") && (strings.EqualFold(p.ObjectID, name) || strings.EqualFold(p.ClientID, name)) {
+		if (what == "serviceprincipals" || what == "directoryobjects") &&
+			(strings.EqualFold(p.ObjectID, name) || strings.EqualFold(p.ClientID, name)) {
 			doc := e.servicePrincipal(p)
 			doc["@odata.context"] = c.base + "/v1.0/$metadata#servicePrincipals/$entity"
 			return ok(doc), nil, true
 		}
 	}
-	return reply{}, graphError(http.StatusNotFound, "Request_ResourceNotFound", "Resource '%s' does not exist or one of its queried reference-property objects are not present.", name), true
+	return reply{}, graphError(
+		http.StatusNotFound,
+		"Request_ResourceNotFound",
+		"Resource '%s' does not exist or one of its queried reference-property objects are not present.",
+		name,
+	), true
 }
 
 func graphError(status int, code, format string, args ...any) *failure {
@@ -83,7 +100,12 @@ func principalFilterOf(filter string) (func(Principal) bool, *failure) {
 	}
 	m := graphFilter.FindStringSubmatch(filter)
 	if m == nil || m[3] != m[4] {
-		return nil, graphError(http.StatusBadRequest, "BadRequest", "Invalid filter clause: %s.", filter)
+		return nil, graphError(
+			http.StatusBadRequest,
+			"BadRequest",
+			"Invalid filter clause: %s.",
+			filter,
+		)
 	}
 	return func(p Principal) bool {
 		switch {

@@ -34,7 +34,11 @@ func TestGraph(t *testing.T) {
 		"appId eq '" + DefaultPrincipal.ClientID + "'":             DefaultPrincipal.ObjectID,
 		"displayName eq 'nothing'":                                 "",
 	} {
-		_, doc := ask(http.MethodGet, "/v1.0/servicePrincipals?$filter="+url.QueryEscape(filter), "")
+		_, doc := ask(
+			http.MethodGet,
+			"/v1.0/servicePrincipals?$filter="+url.QueryEscape(filter),
+			"",
+		)
 		got := ""
 		for _, p := range listAt(doc, "value") {
 			got += text(p, "id")
@@ -46,13 +50,18 @@ func TestGraph(t *testing.T) {
 	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals?$filter=x+ne+1", ""); status != 400 {
 		t.Errorf("a filter that is not known: %d %v", status, doc)
 	}
-	if _, doc := ask(http.MethodPost, "/v1.0/directoryObjects/getByIds", `{"ids":["`+who.ObjectID+`","none"]}`); len(listAt(doc, "value")) != 1 || text(listAt(doc, "value")[0], "servicePrincipalType") != "ManagedIdentity" {
+	if _, doc := ask(http.MethodPost, "/v1.0/directoryObjects/getByIds", `{"ids":["`+who.ObjectID+`","none"]}`); len(
+		listAt(doc, "value"),
+	) != 1 ||
+		text(listAt(doc, "value")[0], "servicePrincipalType") != "ManagedIdentity" {
 		t.Errorf("%v", doc)
 	}
-	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals/"+who.ObjectID, ""); status != 200 || text(doc, "appId") != who.ClientID {
+	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals/"+who.ObjectID, ""); status != 200 ||
+		text(doc, "appId") != who.ClientID {
 		t.Errorf("%d %v", status, doc)
 	}
-	if status, doc := ask(http.MethodGet, "/v1.0/users/x", ""); status != 404 || text(objectAt(doc, "error"), "code") != "Request_ResourceNotFound" {
+	if status, doc := ask(http.MethodGet, "/v1.0/users/x", ""); status != 404 ||
+		text(objectAt(doc, "error"), "code") != "Request_ResourceNotFound" {
 		t.Errorf("%d %v", status, doc)
 	}
 	if status, _ := ask(http.MethodPost, "/v1.0/servicePrincipals", "{}"); status != 501 {
@@ -90,7 +99,8 @@ func TestFeatures(t *testing.T) {
 func TestBuiltInRoles(t *testing.T) {
 	names, guids := map[string]bool{}, map[string]bool{}
 	for _, r := range builtInRoles {
-		if names[r.name] || guids[r.guid] || !isGUID(r.guid) || r.description == "" || len(r.permissions) == 0 {
+		if names[r.name] || guids[r.guid] || !isGUID(r.guid) || r.description == "" ||
+			len(r.permissions) == 0 {
 			t.Errorf("%+v", r)
 		}
 		names[r.name], guids[r.guid] = true, true

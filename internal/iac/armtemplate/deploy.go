@@ -36,8 +36,20 @@ func Prepare(template, parameters *Object, o Options, w World) (ready *Deploymen
 		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")
 	}
 	defer recovered(&err)
-	r := &run{options: o, world: w, planning: true, parsed: map[string]expression{}, noted: map[string]bool{}}
-	d := &deployment{run: r, template: template, given: parameters, at: targetOf(template, o), name: o.DeploymentName}
+	r := &run{
+		options:  o,
+		world:    w,
+		planning: true,
+		parsed:   map[string]expression{},
+		noted:    map[string]bool{},
+	}
+	d := &deployment{
+		run:      r,
+		template: template,
+		given:    parameters,
+		at:       targetOf(template, o),
+		name:     o.DeploymentName,
+	}
 	return d.prepare()
 }
 
@@ -80,7 +92,8 @@ func (d *deployment) prepare() (*Deployment, error) {
 			c.outputValues()
 		}
 		for _, need := range r.needs {
-			if need != r && need.d == d && !slices.Contains(ready.needs[r], need) && !need.Existing {
+			if need != r && need.d == d && !slices.Contains(ready.needs[r], need) &&
+				!need.Existing {
 				ready.needs[r] = append(ready.needs[r], need)
 			}
 		}
@@ -101,9 +114,16 @@ func (d *deployment) deployable(r *Resource, before int) error {
 	at := fmt.Sprintf("the resource %s (line %d)", shorten(r.Type+" "+r.Name), r.Line)
 	switch {
 	case r.Maybe != nil:
-		return fmt.Errorf("%s: its condition or its number of copies is not known: %s", at, r.Maybe.Why)
+		return fmt.Errorf(
+			"%s: its condition or its number of copies is not known: %s",
+			at,
+			r.Maybe.Why,
+		)
 	case r.ID == "" && !strings.Contains(r.Name, "{"):
-		return fmt.Errorf("%s has an incorrect number of segments in its name: a type with n parts has n-1 names", at)
+		return fmt.Errorf(
+			"%s has an incorrect number of segments in its name: a type with n parts has n-1 names",
+			at,
+		)
 	case strings.Contains(r.ID, "{") || r.ID == "":
 		why := "its name is not known"
 		if len(d.notes) > before {
@@ -141,7 +161,12 @@ func (ready *Deployment) named(r *Resource) error {
 			}
 		}
 		if !known {
-			return fmt.Errorf("the resource '%s' is not defined in the template (dependsOn of %s, line %d)", shorten(text), shorten(r.Name), r.Line)
+			return fmt.Errorf(
+				"the resource '%s' is not defined in the template (dependsOn of %s, line %d)",
+				shorten(text),
+				shorten(r.Name),
+				r.Line,
+			)
 		}
 	}
 	return nil
@@ -153,7 +178,8 @@ func (d *deployment) knowsLoop(name string) bool {
 	each := func(v any, symbol string) {
 		o, _ := v.(*Object)
 		if l := o.Object("copy"); l != nil {
-			known = known || strings.EqualFold(l.Text("name"), name) || symbol != "" && strings.EqualFold(symbol, name)
+			known = known || strings.EqualFold(l.Text("name"), name) ||
+				symbol != "" && strings.EqualFold(symbol, name)
 		}
 	}
 	switch all := d.template.Get("resources").(type) {
@@ -277,7 +303,10 @@ func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, 
 	}
 	c := r.template()
 	if c == nil {
-		return nil, fmt.Errorf("the nested deployment %s has no template in it: a linked template is not read", shorten(r.Name))
+		return nil, fmt.Errorf(
+			"the nested deployment %s has no template in it: a linked template is not read",
+			shorten(r.Name),
+		)
 	}
 	r.child = c
 	return c.prepare()
@@ -315,7 +344,10 @@ func (ready *Deployment) Parameters() (all []Parameter, err error) {
 			return nil, err
 		}
 		kind := ready.d.typeOf(o)
-		all = append(all, Parameter{m.Name, kind, v, strings.HasPrefix(strings.ToLower(kind), "secure")})
+		all = append(
+			all,
+			Parameter{m.Name, kind, v, strings.HasPrefix(strings.ToLower(kind), "secure")},
+		)
 	}
 	return all, nil
 }

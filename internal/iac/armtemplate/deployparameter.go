@@ -15,7 +15,11 @@ func (d *deployment) checkParameters() error {
 	if d.given != nil {
 		for _, m := range d.given.Members {
 			if _, there := declared.Lookup(m.Name); !there {
-				return fmt.Errorf("the template parameters '%s' in the parameters file are not valid; they are not present in the original template and can therefore not be provided at deployment time. The only supported parameters for this template are '%s'", shorten(m.Name), strings.Join(memberNames(declared), ", "))
+				return fmt.Errorf(
+					"the template parameters '%s' in the parameters file are not valid; they are not present in the original template and can therefore not be provided at deployment time. The only supported parameters for this template are '%s'",
+					shorten(m.Name),
+					strings.Join(memberNames(declared), ", "),
+				)
 			}
 		}
 	}
@@ -38,7 +42,10 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	given, there := d.given.Lookup(name)
 	if o, is := given.(*Object); is && there {
 		if o.Member("value") == nil {
-			return fmt.Errorf("the parameter '%s' refers to a key vault, which is not read here: give its value", shorten(name))
+			return fmt.Errorf(
+				"the parameter '%s' refers to a key vault, which is not read here: give its value",
+				shorten(name),
+			)
 		}
 	}
 	v, err := parameter(&scope{d: d}, []any{name})
@@ -47,24 +54,40 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	}
 	if u := d.unknownIn(v); u != nil {
 		if !there && declared.Member("defaultValue") == nil {
-			return fmt.Errorf("the value for the template parameter '%s' at line '%d' is not provided", shorten(name), declared.Line)
+			return fmt.Errorf(
+				"the value for the template parameter '%s' at line '%d' is not provided",
+				shorten(name),
+				declared.Line,
+			)
 		}
 		if d.planning {
 			return nil // known once what it reads is there
 		}
-		return fmt.Errorf("the value for the template parameter '%s' is not known: %s", shorten(name), u.Why)
+		return fmt.Errorf(
+			"the value for the template parameter '%s' is not known: %s",
+			shorten(name),
+			u.Why,
+		)
 	}
 	if nullable, _ := declared.Get("nullable").(bool); v == nil && nullable {
 		return nil
 	}
 	kind := d.typeOf(declared)
 	if want, ok := ofType(strings.ToLower(kind), v); !ok {
-		return fmt.Errorf("the provided value for the template parameter '%s' is not valid. Expected a value of type '%s', but received a value of type '%s'", shorten(name), want, tokenOf(v))
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. Expected a value of type '%s', but received a value of type '%s'",
+			shorten(name),
+			want,
+			tokenOf(v),
+		)
 	}
 	if allowed := declared.List("allowedValues"); allowed != nil {
 		x := &scope{d: d}
 		among := func(v any) bool {
-			return slices.ContainsFunc(allowed, func(a any) bool { same, known := x.same(a, v); return same && known })
+			return slices.ContainsFunc(
+				allowed,
+				func(a any) bool { same, known := x.same(a, v); return same && known },
+			)
 		}
 		list, isList := v.([]any)
 		if !among(v) && (!isList || !allOf(list, among)) {
@@ -74,7 +97,12 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 				texts = append(texts, text)
 			}
 			text, _ := x.written(v)
-			return fmt.Errorf("the provided value '%s' for the template parameter '%s' is not valid. The value is not part of the allowed value(s): '%s'", shorten(text), shorten(name), strings.Join(texts, ","))
+			return fmt.Errorf(
+				"the provided value '%s' for the template parameter '%s' is not valid. The value is not part of the allowed value(s): '%s'",
+				shorten(text),
+				shorten(name),
+				strings.Join(texts, ","),
+			)
 		}
 	}
 	return withinBounds(name, declared, v)
@@ -98,10 +126,20 @@ func withinBounds(name string, declared *Object, v any) error {
 		return nil
 	}
 	if least, is := declared.Get("min" + what).(int64); is && size < least {
-		return fmt.Errorf("the provided value for the template parameter '%s' is not valid. %s of the value should be greater than or equal to '%d'", shorten(name), what, least)
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. %s of the value should be greater than or equal to '%d'",
+			shorten(name),
+			what,
+			least,
+		)
 	}
 	if most, is := declared.Get("max" + what).(int64); is && size > most {
-		return fmt.Errorf("the provided value for the template parameter '%s' is not valid. %s of the value should be less than or equal to '%d'", shorten(name), what, most)
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. %s of the value should be less than or equal to '%d'",
+			shorten(name),
+			what,
+			most,
+		)
 	}
 	return nil
 }

@@ -66,7 +66,9 @@ func parseTime(v any) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s is no time", shorten(s))
 }
 
-var duration = regexp.MustCompile(`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$`)
+var duration = regexp.MustCompile(
+	`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$`,
+)
 
 // dateTimeAdd adds an ISO 8601 duration. Resource Manager counts a year as 365 days, a month as 30.
 func dateTimeAdd(_ *scope, args []any) (any, error) {
