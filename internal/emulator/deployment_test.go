@@ -320,3 +320,34 @@ func TestDeploymentFails(t *testing.T) {
 		}
 	})
 }
+
+// TestSubscriptionDeployment makes a group, and deploys into it.
+func TestSubscriptionDeployment(t *testing.T) {
+	b := newBench(t, Options{})
+	id := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Resources/deployments/top")
+	template := `{"$schema": "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
+  "contentVersion": "1.0.0.0", "resources": [
+  {"type": "Microsoft.Resources/resourceGroups", "apiVersion": "2021-04-01", "name": "made", "location": "[deployment().location]"},
+  {"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "into", "resourceGroup": "made", "dependsOn": ["made"],
+   "properties": {"mode": "Incremental", "expressionEvaluationOptions": {"scope": "inner"},
+    "template": {` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}}}
+]}`
+	body := incremental(template)
+	b.refused(http.MethodPut, id, body, 400, "LocationRequired")
+	body = `{"location": "northeurope", ` + body[1:]
+	if status, answer := b.c.Do(http.MethodPut, id, deploymentAPI, []byte(body)); status != 201 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	p := objectAt(b.get(id), "properties")
+	made := b.get("/subscriptions/" + sub + "/resourceGroups/made/providers/Microsoft.Network/routeTables/t")
+	if text(p, "provisioningState") != deploymentSucceeded || text(made, "location") != "northeurope" {
+		t.Errorf("%s %s", asJSON(p), asJSON(made))
+	}
+	// With its group a deployment goes, and what was under way with it.
+	if status, _ := b.try(http.MethodDelete, arm.GroupID(sub, "made"), api, ""); status != 200 {
+		t.Errorf("deleting the group: %d", status)
+	}
+	if len(b.e.deployments) != 1 {
+		t.Errorf("%d deployments are left", len(b.e.deployments))
+	}
+}

@@ -111,3 +111,19 @@ func TestBuiltInRoles(t *testing.T) {
 		}
 	}
 }
+
+// TestRoleDefinitionID checks that a custom role is the subscription's, wherever it was written.
+func TestRoleDefinitionID(t *testing.T) {
+	b := newBench(t, Options{})
+	const guid = "/providers/Microsoft.Authorization/roleDefinitions/11111111-0000-4000-8000-000000000001"
+	b.put(group+guid, `{"properties":{"roleName":"r","permissions":[{"actions":["*/read"]}],"assignableScopes":["`+string(group)+`"]}}`)
+	for _, at := range []arm.ID{group + guid, "/subscriptions/" + sub + guid} {
+		doc := b.get(at)
+		if text(doc, "id") != "/subscriptions/"+sub+guid || !strings.Contains(asJSON(doc), `"dataActions":[]`) {
+			t.Errorf("%s: %s", at, asJSON(doc))
+		}
+	}
+	if status, _ := b.try(http.MethodDelete, group+guid, api, ""); status >= 300 || b.is("/subscriptions/"+sub+guid) {
+		t.Errorf("deleted: %d", status)
+	}
+}

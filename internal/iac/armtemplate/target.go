@@ -252,6 +252,9 @@ func thisDeployment(x *scope, _ []any) (any, error) {
 		properties.set("mode", "Incremental", 0)
 		properties.set("provisioningState", "Accepted", 0)
 		out.set("name", d.name, 0)
+		if d.at.group == "" && d.options.Location != "" {
+			out.set("location", d.options.Location, 0)
+		}
 		out.set("properties", properties, 0)
 		return out, nil
 	}
