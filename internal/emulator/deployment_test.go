@@ -231,6 +231,9 @@ func TestDeploymentRefused(t *testing.T) {
 		"later name":       {many(fmt.Sprintf(table, "[reference('x').y]", "")), 400, "InvalidTemplate"},
 		"now anywhere":     {many(fmt.Sprintf(table, "[utcNow()]", "")), 400, "InvalidTemplate"},
 		"unknown function": {many(fmt.Sprintf(table, "[pickZones('a', 'b', 'c')]", "")), 400, "InvalidTemplate"},
+		"an option": {
+			many(fmt.Sprintf(table, "t", `, "@options": {"retryOn": []}`)), 501, "ResourceOptionNotSupported",
+		},
 		"linked nested": {many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com"}}}`),
 			501, "TemplateLinkNotSupported"},
 		"no group": {many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "none", "properties": {"mode": "Incremental", "template": {` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}}}`),

@@ -62,6 +62,9 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 				return invalidTemplate("the nested deployment '%s' has no template", p.ID.Name())
 			}
 		}
+		if f := knownOptions(p.Source.Object("@options")); f != nil {
+			return f
+		}
 		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
 			e.store.get(group) == nil &&
 			!makes[group.Key()] {
@@ -115,6 +118,20 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 		)
 		f.details = details
 		return f
+	}
+	return nil
+}
+
+// knownOptions refuses what a template asks of the deployment of a resource and is not done here.
+func knownOptions(options *armtemplate.Object) *failure {
+	if options == nil {
+		return nil
+	}
+	for _, m := range options.Members {
+		if !strings.EqualFold(m.Name, "onlyIfNotExists") {
+			return fail(http.StatusNotImplemented, "ResourceOptionNotSupported",
+				"This local Azure does not do that: the option %s of a resource.", m.Name)
+		}
 	}
 	return nil
 }

@@ -216,6 +216,10 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		return
 	}
 	body, err := run.ready.Body(r)
+	if err == nil && onlyNew(body) && run.e.store.get(s.ID) != nil {
+		run.ended(s, http.StatusOK, nil)
+		return
+	}
 	if err != nil {
 		run.ended(s, http.StatusBadRequest, run.unprocessable(r, err))
 		return
@@ -237,6 +241,13 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 
 // maxTries is how often a write is sent that is refused for a moment.
 const maxTries = 20
+
+// onlyNew reports whether a resource that is there already is left as it is: what Bicep makes of
+// @onlyIfNotExists().
+func onlyNew(body *armtemplate.Object) bool {
+	only, _ := body.Object("@options").Get("onlyIfNotExists").(bool)
+	return only
+}
 
 // retried reports whether Resource Manager sends a write again [U: how often].
 func retried(f *failure) bool {
@@ -261,15 +272,8 @@ func resourceBody(body *armtemplate.Object) []byte {
 	out := &armtemplate.Object{}
 	for _, m := range body.Members {
 		switch strings.ToLower(m.Name) {
-		case "apiversion",
-			"type",
-			"name",
-			"dependson",
-			"scope",
-			"resourcegroup",
-			"subscriptionid",
-			"asserts",
-			"metadata":
+		case "apiversion", "type", "name", "dependson", "scope", "resourcegroup", "subscriptionid",
+			"asserts", "metadata", "@options":
 		default:
 			out.Members = append(out.Members, m)
 		}

@@ -122,6 +122,9 @@ func (e *Emulator) whatIfOf(run *deploymentRun, p plannedResource, short bool) o
 	case f != nil:
 		change["changeType"], change["unsupportedReason"] = "Unsupported", f.code+": "+f.message
 		return change
+	case onlyNew(p.Body):
+		change["changeType"] = "Ignore"
+		return change
 	case short:
 		change["changeType"] = "Deploy"
 		return change
