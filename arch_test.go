@@ -33,7 +33,7 @@ var arrows = map[string]map[string]string{
 	"internal/topic":           {},
 	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
-	"internal/iac/generate":    {"internal/arm": "IDs of what is there"},
+	"internal/iac/generate":    {"internal/arm": "IDs of what is there", "internal/build": "what create makes", "internal/capacity": "blueprints"},
 	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/bundle":          {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
 	"internal/diagnose":        {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},

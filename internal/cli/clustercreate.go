@@ -35,14 +35,18 @@ type createOptions struct {
 }
 
 func (a *app) newClusterCreate() *cobra.Command {
-	o := createOptions{limits: v1alpha1.ApplicationGateway{MinCapacity: new(int)}}
+	o := createOptions{}
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
 		Short: "Build a cluster with its network, and keep its routes",
-		Long: `Builds an AKS cluster with a network of its own: resource group, route tables,
-network and subnets, identity, role, role assignments, Application Gateway and
+		Long: `Builds an AKS cluster with a network of its own: resource group, identity, route
+tables, network and subnets, role, role assignments, Application Gateway and
 cluster, in the order that Azure demands. Sizes are checked first: what cannot
 hold the nodes and pods is refused before anything is made.
+
+With --vnet-subnet-id it builds into an existing network. The subnets for pods
+and for the gateway are named too, or are made in that network. A route table
+that a subnet has is used as it is.
 
 It shows the plan and asks. Run it again at any time, also after it was
 killed: what is right is left alone, the rest is done, and a second run changes
@@ -72,6 +76,20 @@ something to do, or the answer was no.`,
 			return a.runClusterCreate(cmd.Context(), o)
 		},
 	}
+	a.describing(cmd, &o)
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
+	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
+	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
+	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+// describing adds the flags that describe a cluster, and -f and NAME.
+func (a *app) describing(cmd *cobra.Command, o *createOptions) {
+	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
 	c := &o.source.described.Spec
 	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
@@ -85,6 +103,12 @@ something to do, or the answer was no.`,
 	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default laid out)")
 	f.StringVar(&c.GatewaySubnet, "gateway-subnet", "",
 		"Application Gateway's subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.VNetSubnetID, "vnet-subnet-id", "",
+		"existing subnet for the nodes (resource `ID`); its network is used")
+	f.StringVar(&c.PodSubnetID, "pod-subnet-id", "",
+		"existing subnet for pods, in the same network (resource `ID`)")
+	f.StringVar(&c.AppGwSubnetID, "appgw-subnet-id", "",
+		"existing subnet for the Application Gateway, in the same network (resource `ID`)")
 	f.StringVar(&c.PodCIDR, "pod-cidr", "",
 		"pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)")
 	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "service addresses (`CIDR`; default 10.0.0.0/16)")
@@ -102,21 +126,16 @@ something to do, or the answer was no.`,
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
 	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all that leaves the network")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
+	f.BoolVar(&c.BuiltInRoles, "built-in-roles", false,
+		"Network Contributor in place of a custom role, which takes a right to define")
 	f.BoolVar(&o.gateway, "application-gateway", false,
 		"build an Application Gateway, with AKS's add-on for it")
 	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "least `number` of gateway instances")
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
 		"largest `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
-	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
-	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
 	_ = cmd.RegisterFlagCompletionFunc("blueprint",
 		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
-	a.outputFlags(cmd, report.Text, report.JSON)
-	return cmd
 }
 
 func pluginNames() []string {
@@ -130,7 +149,7 @@ func pluginNames() []string {
 func plugins() string { return strings.Join(pluginNames(), ", ") }
 
 // readCluster reads the options, or the file, as a cluster.
-func (a *app) readCluster(o createOptions) (build.Cluster, error) {
+func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 	s := &o.source
 	if len(s.files) == 0 {
 		o.first.Name = "system"
@@ -182,7 +201,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 }
 
 func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
-	c, err := a.readCluster(o)
+	c, err := a.readCluster(&o)
 	if err != nil {
 		return err
 	}
@@ -199,6 +218,9 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
+	if c, err = provision.Look(ctx, client, c); err != nil {
+		return o.source.explain(err)
+	}
 	planned, err := provision.Preview(ctx, client, c, o.adopt)
 	if err != nil {
 		return err
@@ -210,10 +232,11 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			return err
 		}
 	}
-	for _, s := range planned {
-		if s.Verb == build.Refuse {
-			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
-		}
+	if err := refused(planned); err != nil {
+		return err
+	}
+	if err := a.mayBuild(ctx, client, c, planned); err != nil {
+		return err
 	}
 	if told.Pending() {
 		yes := o.yes
@@ -248,6 +271,16 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	}
 	for _, line := range told.Next {
 		fmt.Fprintln(a.err, line)
+	}
+	return nil
+}
+
+// refused is the first step that a plan refuses.
+func refused(planned []provision.Outcome) error {
+	for _, s := range planned {
+		if s.Verb == build.Refuse {
+			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
+		}
 	}
 	return nil
 }

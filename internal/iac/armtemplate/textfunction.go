@@ -1,6 +1,7 @@
 package armtemplate
 
 import (
+	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -17,7 +18,11 @@ var textFunctions = map[string]function{
 	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
 	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
 	"format":         {min: 1, max: -1, open: true, call: format},
+<<<<<<< HEAD
 	"guid":           {min: 1, max: -1, text: true, call: guid},
+=======
+	"guid":           {min: 1, max: -1, call: guid, open: true},
+>>>>>>> main
 	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
 	"newGuid":        {call: newGUID},
 	"utcNow":         {max: 1, call: utcNow},
@@ -91,6 +96,7 @@ func unique(x *scope, args []any) (any, error) {
 	return uniqueString(texts...), nil
 }
 
+<<<<<<< HEAD
 // guid is a version 5 UUID of the texts joined with "-", in a namespace of Resource Manager's own
 // (bicep-functions-string).
 func guid(x *scope, args []any) (any, error) {
@@ -133,6 +139,31 @@ func (x *scope) inDefault() error {
 		return nil
 	}
 	return fmt.Errorf("it can be used in the default value of a parameter only")
+=======
+// guidNamespace is that of the function guid (bicep-functions-string).
+var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
+
+// guid is a UUID of version 5 of its arguments with hyphens between them. What is partly unknown is
+// the same for the same arguments.
+func guid(x *scope, args []any) (any, error) {
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			texts[i] = v
+		case Opaque:
+			return x.opaque("guid", args), nil
+		default:
+			return nil, fmt.Errorf("expected strings, not %s", kindOf(arg))
+		}
+	}
+	joined := []byte(strings.Join(texts, "-"))
+	x.d.spend(len(joined) / 64)
+	return uuid.NewHash(sha1.New(), guidNamespace, joined, 5).String(), nil
+>>>>>>> main
 }
 
 func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {
