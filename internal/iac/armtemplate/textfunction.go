@@ -18,11 +18,7 @@ var textFunctions = map[string]function{
 	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
 	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
 	"format":         {min: 1, max: -1, open: true, call: format},
-<<<<<<< HEAD
-	"guid":           {min: 1, max: -1, text: true, call: guid},
-=======
 	"guid":           {min: 1, max: -1, call: guid, open: true},
->>>>>>> main
 	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
 	"newGuid":        {call: newGUID},
 	"utcNow":         {max: 1, call: utcNow},
@@ -96,21 +92,6 @@ func unique(x *scope, args []any) (any, error) {
 	return uniqueString(texts...), nil
 }
 
-<<<<<<< HEAD
-// guid is a version 5 UUID of the texts joined with "-", in a namespace of Resource Manager's own
-// (bicep-functions-string).
-func guid(x *scope, args []any) (any, error) {
-	texts := make([]string, len(args))
-	for i, arg := range args {
-		text, _ := x.written(arg)
-		x.d.spend(len(text) / 64)
-		texts[i] = text
-	}
-	return uuid.NewSHA1(guidNamespace, []byte(strings.Join(texts, "-"))).String(), nil
-}
-
-var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
-
 // newGUID and utcNow are for default values of parameters only: they differ from call to call.
 func newGUID(x *scope, _ []any) (any, error) {
 	if x.d.world == nil {
@@ -139,7 +120,8 @@ func (x *scope) inDefault() error {
 		return nil
 	}
 	return fmt.Errorf("it can be used in the default value of a parameter only")
-=======
+}
+
 // guidNamespace is that of the function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
@@ -163,7 +145,6 @@ func guid(x *scope, args []any) (any, error) {
 	joined := []byte(strings.Join(texts, "-"))
 	x.d.spend(len(joined) / 64)
 	return uuid.NewHash(sha1.New(), guidNamespace, joined, 5).String(), nil
->>>>>>> main
 }
 
 func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {

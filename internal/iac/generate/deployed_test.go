@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestDeployed deploys what Bicep makes of the written code to an emulator that asks of a cluster what AKS
+// TestDeployedTemplate deploys what Bicep makes of the written code to an emulator that asks of a cluster what AKS
 // asks. Deployed again it keeps the nodes' table, with the pod routes in it.
-func TestDeployed(t *testing.T) {
+func TestDeployedTemplate(t *testing.T) {
 	template, err := os.ReadFile("testdata/compiled/kubenet.json")
 	if err != nil {
 		t.Fatal(err)
