@@ -314,6 +314,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	properties := objectAt(doc, "properties")
 	showAPIServer(r.id, properties)
+	e.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
 	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))

@@ -59,6 +59,7 @@ var specials = []func(*Emulator, *call) (reply, *failure, bool){
 	(*Emulator).roleDefinitionCall,
 	(*Emulator).roleAssignmentCall,
 	(*Emulator).lockCall,
+	(*Emulator).featureCall,
 }
 
 func ok(doc any) reply { return reply{status: http.StatusOK, body: encode(doc)} }

@@ -197,6 +197,7 @@ func newCall(r *http.Request, body []byte) *call {
 	if c.ids[1] == "" {
 		c.ids[1] = uuid.NewString()
 	}
+	c.path = deploymentPath(c.path)
 	c.version = strings.ToLower(c.param("api-version"))
 	return c
 }
@@ -212,6 +213,12 @@ func (e *Emulator) answer(c *call) reply {
 	}
 	if c.unknown != nil {
 		return e.challenge(c, c.unknown.reply())
+	}
+	if graph, f, asked := e.graph(c); asked {
+		if f != nil {
+			graph = f.reply()
+		}
+		return graph
 	}
 	remaining, f := e.buckets.take(c)
 	var answer reply

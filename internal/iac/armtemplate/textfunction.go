@@ -20,8 +20,8 @@ var textFunctions = map[string]function{
 	"format":         {min: 1, max: -1, open: true, call: format},
 	"guid":           {min: 1, max: -1, call: guid, open: true},
 	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
-	"newGuid":        {call: func(*scope, []any) (any, error) { return Opaque("{newGuid}"), nil }},
-	"utcNow":         {max: 1, call: func(*scope, []any) (any, error) { return Opaque("{utcNow}"), nil }},
+	"newGuid":        {call: newGUID},
+	"utcNow":         {max: 1, call: utcNow},
 	"toLower":        {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
 	"toUpper":        {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
 	"trim":           {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.TrimSpace(s) })},
@@ -90,6 +90,36 @@ func unique(x *scope, args []any) (any, error) {
 		texts[i] = s
 	}
 	return uniqueString(texts...), nil
+}
+
+// newGUID and utcNow are for default values of parameters only: they differ from call to call.
+func newGUID(x *scope, _ []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{newGuid}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return x.d.world.NewGUID(), nil
+}
+
+func utcNow(x *scope, args []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{utcNow}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return formatTime(x.d.world.Now(), args)
+}
+
+// inDefault refuses a function outside the default value of a parameter.
+func (x *scope) inDefault() error {
+	at := strings.TrimPrefix(x.place.address, x.d.address)
+	if x.resource == nil && strings.HasPrefix(at, "parameters.") {
+		return nil
+	}
+	return fmt.Errorf("it can be used in the default value of a parameter only")
 }
 
 // guidNamespace is that of the function guid (bicep-functions-string).
