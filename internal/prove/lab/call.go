@@ -56,7 +56,7 @@ func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
 	defer l.mu.Unlock()
 	l.calls++
 	if err != nil {
-		if ctx.Err() == nil && within.Err() != nil {
+		if ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 			err = fmt.Errorf("no answer within %s", callWithin)
 		}
 		return reply, fmt.Errorf("%s %s: %w", r.Method, wordOf(reply.Address), err)

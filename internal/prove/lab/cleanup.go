@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Process tells the groups of programs that run from those of programs that were killed.
@@ -92,17 +92,24 @@ func (l *lab) cleanUp(ctx context.Context) error {
 			return nil
 		}
 		if final {
-			return err
+			return l.left(err)
 		}
-		if last = err; last == nil {
-			last = errors.New("it is still there")
-		}
+		last = err
 		if pause(ctx, 2*pollInterval) != nil {
 			break
 		}
 	}
-	return fmt.Errorf("the group %s is not gone: %w; delete it with routekeeper prove --subscription %s "+
-		"--clean, or with az group delete", l.group.Name(), last, l.group.Subscription())
+	return l.left(last)
+}
+
+// left says that the group is still there, why, and what to do.
+func (l *lab) left(why error) error {
+	if errors.Is(why, errForeign) {
+		return fmt.Errorf("the group %s stays: %w; look at it, and delete it yourself",
+			l.group.Name(), why)
+	}
+	return fmt.Errorf("the group %s is not gone: %w; delete it with %s", l.group.Name(), why,
+		finding.Command("routekeeper prove --subscription %s --clean", l.group.Subscription()))
 }
 
 // deleteGroup looks at the group and deletes it. An error that is final says what keeps it.
@@ -120,8 +127,7 @@ func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
 	case fault != nil:
 		return false, fault.Refused(), refusedBy(fault)
 	case !ours(l.group, doc):
-		return false, true, fmt.Errorf("the group %s lacks the tag %s with its name, so it stays",
-			l.group.Name(), Tag)
+		return false, true, fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errForeign)
 	case doc.Get("properties.provisioningState").String() != "Deleting":
 		if err := l.onlyOurs(ctx); err != nil {
 			return false, errors.Is(err, errForeign), err
@@ -133,15 +139,31 @@ func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
 		if fault := reply.Fault(); fault != nil && reply.Status != http.StatusNotFound {
 			return false, fault.Refused(), refusedBy(fault)
 		}
-		if end, err := l.follow(ctx, reply); err != nil || end.Code != "" {
-			return false, false, cmp.Or(err, fmt.Errorf("its deletion ended as %s", end.Code))
+		end, err := l.follow(ctx, reply)
+		switch {
+		case err != nil:
+			return false, false, err
+		case end.Code != "":
+			return false, false, fmt.Errorf("its deletion ended as %s", end.Code)
 		}
+		gone, err := l.groupGone(ctx)
+		return gone, gone, err
 	}
-	return false, false, nil
+	return false, false, errors.New("it is being deleted")
+}
+
+// groupGone reads the group once more: only a 404 proves that it is gone.
+func (l *lab) groupGone(ctx context.Context) (bool, error) {
+	at := address(l.group, "", groupVersion)
+	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
+	if err == nil && reply.Status != http.StatusNotFound {
+		err = errors.New("it is still there")
+	}
+	return err == nil, err
 }
 
 // errForeign keeps a group from being deleted.
-var errForeign = errors.New("which no run of routekeeper prove made")
+var errForeign = errors.New("so not all of it is this program's own")
 
 // onlyOurs refuses to delete a group with something in it that no run makes.
 func (l *lab) onlyOurs(ctx context.Context) error {

@@ -117,7 +117,7 @@ var trials = map[string]func(*lab, context.Context) error{
 func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (Outcome, error) {
 	l := &lab{Settings: s, client: client, record: newRecorder(s.Recording, s.Subscription)}
 	l.seen.Failed = map[string]string{}
-	l.seen.Rights.Used = map[string]prove.Answer{}
+	l.seen.Rights = prove.Rights{Used: map[string]prove.Answer{}, Unread: notRead}
 	var failed error
 	if l.who[0], l.who[1], failed = client.Who(ctx); failed != nil {
 		return Outcome{}, failed

@@ -23,7 +23,7 @@ import (
 //	addresses of mail          | redacted@example.com
 //	tags                       | those of this program; who made the group is left out
 //	records of the log         | the fields below
-//	permissions, roles, locks  | left out
+//	permissions, roles, locks  | left out; so is what policies and locks say
 //	links to operations        | without their signatures
 type recorder struct {
 	w     io.Writer
@@ -46,9 +46,11 @@ var (
 		"permissions", "role assignments", "role definitions", "deny assignments", "locks", "clusters",
 		"scale sets",
 	}
-	personal = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
-	guid     = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	mail     = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
+	// ownRefusals are about this login and this group; others can name policies and locks.
+	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
+	personal    = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
+	guid        = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	mail        = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
 const nobody = "00000000-0000-0000-0000-000000000000"
@@ -88,8 +90,11 @@ func (r *recorder) add(reply azure.Reply) {
 		}
 	}
 	l.RB = r.body(reply.Body)
-	if reply.Status < 300 && slices.Contains(withheld, wordOf(reply.Address)) {
+	switch fault := reply.Fault(); {
+	case fault == nil && slices.Contains(withheld, wordOf(reply.Address)):
 		l.RB = `{"value":[]}`
+	case fault != nil && fault.Refused() && !slices.Contains(ownRefusals, fault.Code):
+		l.RB = fmt.Sprintf(`{"error":{"code":%q,"message":"withheld"}}`, fault.Code)
 	}
 	raw, err := plain(l)
 	if err == nil {

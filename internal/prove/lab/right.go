@@ -86,9 +86,17 @@ func (l *lab) noteRights(r azure.Reply) {
 	}
 }
 
+// notRead is what is said of permissions before they are read.
+const notRead = "they were not read"
+
 // rights reads what this login may do, and what else the keeper reads. A refusal is noted and does no
 // harm.
 func (l *lab) rights(ctx context.Context) error {
+	if err := l.permissions(ctx); err != nil && ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		l.seen.Rights.Unread = err.Error()
+	}
 	for _, below := range []struct{ path, version string }{
 		{"/providers/Microsoft.Authorization/locks", lockVersion},
 		{"/providers/Microsoft.Authorization/roleAssignments", authorizationVersion},
@@ -102,23 +110,27 @@ func (l *lab) rights(ctx context.Context) error {
 			return err
 		}
 	}
-	r := &l.seen.Rights
+	return nil
+}
+
+// permissions reads what this login may do in the group.
+func (l *lab) permissions(ctx context.Context) error {
+	var own []inventory.Permission
 	next := address(l.group, "/providers/Microsoft.Authorization/permissions", authorizationVersion)
 	for next != "" {
 		reply, err := l.fetch(ctx, next)
 		if err != nil {
-			r.Unread = err.Error()
-			return nil
+			return err
 		}
 		var page struct {
 			Value    []inventory.Permission `json:"value"`
 			NextLink string                 `json:"nextLink"`
 		}
 		if err := json.Unmarshal(reply.Body, &page); err != nil {
-			r.Unread = fmt.Sprintf("the answer is no list of permissions: %v", err)
-			return nil
+			return fmt.Errorf("the answer is no list of permissions: %w", err)
 		}
-		r.Own, next = append(r.Own, page.Value...), page.NextLink
+		own, next = append(own, page.Value...), page.NextLink
 	}
+	l.seen.Rights.Own, l.seen.Rights.Unread = own, ""
 	return nil
 }
