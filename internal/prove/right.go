@@ -94,7 +94,6 @@ var notInGroup = map[string]string{
 	"Microsoft.Network/natGateways/join/action":                        "it takes a NAT gateway",
 	"Microsoft.Network/serviceEndpointPolicies/join/action": "it takes a service endpoint " +
 		"policy",
-	"Microsoft.Network/applicationGateways/read": "it takes an application gateway",
 }
 
 func rightFacts() []Fact {

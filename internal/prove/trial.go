@@ -90,7 +90,7 @@ var trials = []Trial{
 		Takes: 5 * time.Second, after: []string{trialSubnet, trialTable, trialStrip, trialInterface},
 		Calls: []Call{{"GET", "permissions", 1}, {"GET", "locks", 1}, {"GET", "role assignments", 1},
 			{"GET", "role definitions", 1}, {"GET", "deny assignments", 1}, {"GET", "clusters", 1},
-			{"GET", "scale sets", 1}}},
+			{"GET", "scale sets", 1}, {"GET", "application gateways", 1}}},
 	{Name: trialActivity, What: "wait until the activity log shows the writes",
 		after: []string{trialStrip}, Calls: []Call{{"GET", "activity log", 0}}},
 	{Name: TrialCleanUp, What: "delete the group, and see that it is gone", Takes: 45 * time.Second,

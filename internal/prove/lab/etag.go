@@ -1,7 +1,10 @@
 package lab
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/prove"
 )
@@ -50,6 +54,32 @@ func (l *lab) flip(doc arm.Document) (edit, error) {
 	return edited(doc.Raw, path, value)
 }
 
+// redeployed is a document as templates write it: without ETags. So nothing in it says what was read.
+func redeployed(raw []byte) ([]byte, error) {
+	var doc any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&doc); err != nil {
+		return nil, err
+	}
+	dropETags(doc)
+	return plain(doc)
+}
+
+func dropETags(v any) {
+	switch x := v.(type) {
+	case object:
+		delete(x, "etag")
+		for _, inner := range x {
+			dropETags(inner)
+		}
+	case []any:
+		for _, inner := range x {
+			dropETags(inner)
+		}
+	}
+}
+
 func (l *lab) subnetWrites(ctx context.Context) (err error) {
 	l.seen.Subnet, err = l.writesOf(ctx, l.nodes(), l.flip)
 	return err
@@ -66,22 +96,11 @@ func (l *lab) writesOf(
 	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
 ) (*prove.Write, error) {
 	var w prove.Write
-	before, err := l.ready(ctx, id)
+	before, reply, err := l.firstWrite(ctx, id, change)
 	if err != nil {
 		return nil, err
 	}
-	first, err := change(before)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := l.put(ctx, id, first.body, before.ETag)
-	if err != nil {
-		return nil, err
-	}
-	if w.First = answerOf(reply); w.First.Again {
-		return nil, refusedBy(reply.Fault())
-	}
-	if !w.First.OK() {
+	if w.First = answerOf(reply); !w.First.OK() {
 		return &w, nil
 	}
 	w.Answered = gjson.GetBytes(reply.Body, "etag").String()
@@ -128,6 +147,35 @@ func (l *lab) writesOf(
 	return &w, err
 }
 
+// firstWrite changes a resource with the ETag that was just read. Where it is busy, it tries again.
+func (l *lab) firstWrite(
+	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
+) (before arm.Document, reply azure.Reply, err error) {
+	for try := 1; ; try++ {
+		if before, err = l.ready(ctx, id); err != nil {
+			return before, reply, err
+		}
+		first, err := change(before)
+		if err != nil {
+			return before, reply, err
+		}
+		reply, err = l.put(ctx, id, first.body, before.ETag)
+		if err != nil {
+			return before, reply, err
+		}
+		fault := reply.Fault()
+		switch {
+		case fault == nil || !fault.Transient():
+			return before, reply, nil
+		case try == tries:
+			return before, reply, refusedBy(fault)
+		}
+		if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+			return before, reply, err
+		}
+	}
+}
+
 func (l *lab) sharedETags(ctx context.Context) error {
 	network, err := l.ready(ctx, l.network())
 	if err != nil {
@@ -164,6 +212,9 @@ func (l *lab) strip(ctx context.Context) error {
 	}
 	s.Before = tableETag()
 	stripped, failed := sjson.DeleteBytes(before.Raw, "properties.routeTable")
+	if failed == nil {
+		stripped, failed = redeployed(stripped)
+	}
 	if failed != nil || err != nil {
 		return firstOf(err, failed)
 	}

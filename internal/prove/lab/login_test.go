@@ -10,12 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-var errLogin = errors.New("nobody is logged in")
+var errLogin = errors.New("no login")
 
-type nobodyLogin struct{}
+type noLogin struct{}
 
-func (nobodyLogin) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (noLogin) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{}, errLogin
 }
 
-func newWithoutLogin() (*azure.Client, error) { return azure.New(nobodyLogin{}, azure.Options{}) }
+func newWithoutLogin() (*azure.Client, error) { return azure.New(noLogin{}, azure.Options{}) }

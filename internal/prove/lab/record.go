@@ -44,7 +44,7 @@ var (
 	// withheld are the calls whose answers are about the login or about others.
 	withheld = []string{
 		"permissions", "role assignments", "role definitions", "deny assignments", "locks", "clusters",
-		"scale sets",
+		"scale sets", "application gateways",
 	}
 	// ownRefusals are about this login and this group; others can name policies and locks.
 	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
@@ -53,10 +53,11 @@ var (
 	mail        = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
-const nobody = "00000000-0000-0000-0000-000000000000"
+// zeros stands for the subscription.
+const zeros = "00000000-0000-0000-0000-000000000000"
 
 func newRecorder(w io.Writer, subscription string) *recorder {
-	return &recorder{w: w, guids: map[string]string{strings.ToLower(subscription): nobody}}
+	return &recorder{w: w, guids: map[string]string{strings.ToLower(subscription): zeros}}
 }
 
 // line is a call in a recording.

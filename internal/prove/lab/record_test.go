@@ -49,7 +49,7 @@ func TestRecording(t *testing.T) {
 				t.Errorf("line %d has no %s", n, field)
 			}
 		}
-		if u := l["u"].(string); !strings.HasPrefix(u, "https://management.azure.com/subscriptions/"+nobody) {
+		if u := l["u"].(string); !strings.HasPrefix(u, "https://management.azure.com/subscriptions/"+zeros) {
 			t.Errorf("line %d: %s", n, u)
 		}
 	}

@@ -22,22 +22,23 @@ const (
 
 // actions are what calls take, by their method and what they are about.
 var actions = map[string][]string{
-	"GET network":          {"Microsoft.Network/virtualNetworks/read"},
-	"GET subnet":           {actionSubnets + "read"},
-	"PUT subnet":           {actionSubnets + "write"},
-	"GET route table":      {actionTables + "read"},
-	"PUT route table":      {actionTables + "write"},
-	"GET security group":   {"Microsoft.Network/networkSecurityGroups/read"},
-	"GET interface":        {"Microsoft.Network/networkInterfaces/read"},
-	"GET operation":        {"Microsoft.Network/locations/operations/read"},
-	"GET activity log":     {"Microsoft.Insights/eventtypes/values/read"},
-	"GET permissions":      {"Microsoft.Authorization/permissions/read"},
-	"GET locks":            {"Microsoft.Authorization/locks/read"},
-	"GET role assignments": {"Microsoft.Authorization/roleAssignments/read"},
-	"GET role definitions": {"Microsoft.Authorization/roleDefinitions/read"},
-	"GET deny assignments": {"Microsoft.Authorization/denyAssignments/read"},
-	"GET clusters":         {"Microsoft.ContainerService/managedClusters/read"},
-	"GET scale sets":       {"Microsoft.Compute/virtualMachineScaleSets/read"},
+	"GET network":              {"Microsoft.Network/virtualNetworks/read"},
+	"GET subnet":               {actionSubnets + "read"},
+	"PUT subnet":               {actionSubnets + "write"},
+	"GET route table":          {actionTables + "read"},
+	"PUT route table":          {actionTables + "write"},
+	"GET security group":       {"Microsoft.Network/networkSecurityGroups/read"},
+	"GET interface":            {"Microsoft.Network/networkInterfaces/read"},
+	"GET operation":            {"Microsoft.Network/locations/operations/read"},
+	"GET activity log":         {"Microsoft.Insights/eventtypes/values/read"},
+	"GET permissions":          {"Microsoft.Authorization/permissions/read"},
+	"GET locks":                {"Microsoft.Authorization/locks/read"},
+	"GET role assignments":     {"Microsoft.Authorization/roleAssignments/read"},
+	"GET role definitions":     {"Microsoft.Authorization/roleDefinitions/read"},
+	"GET deny assignments":     {"Microsoft.Authorization/denyAssignments/read"},
+	"GET clusters":             {"Microsoft.ContainerService/managedClusters/read"},
+	"GET scale sets":           {"Microsoft.Compute/virtualMachineScaleSets/read"},
+	"GET application gateways": {"Microsoft.Network/applicationGateways/read"},
 }
 
 // named finds the actions in a refusal: "authorization to perform action 'X' over scope", "perform
@@ -104,6 +105,7 @@ func (l *lab) rights(ctx context.Context) error {
 		{"/providers/Microsoft.Authorization/denyAssignments", authorizationVersion},
 		{"/providers/" + arm.TypeCluster, clusterVersion},
 		{"/providers/" + arm.TypeScaleSet, scaleSetVersion},
+		{"/providers/" + arm.TypeGateway, networkVersion},
 	} {
 		at := address(l.group, below.path, below.version)
 		if _, err := l.fetch(ctx, at); err != nil && ctx.Err() != nil {

@@ -280,7 +280,7 @@ func TestEveryTrial(t *testing.T) {
 	}
 }
 
-// TestNoLogin: where nobody is logged in, nothing is made.
+// TestNoLogin: without a login, nothing is made.
 func TestNoLogin(t *testing.T) {
 	client, err := newWithoutLogin()
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 type object = map[string]any
 
 func (l *lab) of(resourceType, name string) arm.ID {
-	return arm.ResourceID(l.Subscription, l.group.Name(), resourceType, name)
+	return arm.ResourceID(l.group.Subscription(), l.group.Name(), resourceType, name)
 }
 
 func (l *lab) table() arm.ID   { return l.of(arm.TypeRouteTable, tableName) }

@@ -19,6 +19,7 @@ var words = []struct{ end, word string }{
 	{"/providers/microsoft.compute/virtualmachinescalesets", "scale sets"},
 	{"/providers/microsoft.network/networkinterfaces", "interfaces"},
 	{"/providers/microsoft.network/routetables", "route tables"},
+	{"/providers/microsoft.network/applicationgateways", "application gateways"},
 	{"/resources", "resources"},
 }
 

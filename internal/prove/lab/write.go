@@ -161,7 +161,11 @@ func (l *lab) networkWrites(ctx context.Context) error {
 		return gjson.GetBytes(doc.Raw, "properties.subnets").Array()
 	}
 	n.Had = len(subnets(before))
-	bare, err := sjson.DeleteBytes(before.Raw, "properties.subnets")
+	body, err := redeployed(before.Raw)
+	if err != nil {
+		return err
+	}
+	bare, err := sjson.DeleteBytes(body, "properties.subnets")
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,6 @@ func (l *lab) networkWrites(ctx context.Context) error {
 		return err
 	}
 	n.Left = len(subnets(after))
-	body := before.Raw
 	for i, s := range subnets(before) {
 		if s.Get("name").String() == nodesName {
 			body, err = sjson.DeleteBytes(body, "properties.subnets."+indexOf(i)+".properties.routeTable")

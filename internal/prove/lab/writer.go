@@ -72,6 +72,9 @@ func (l *lab) writersAtOnce(ctx context.Context) error {
 		if s.edit, err = l.flip(doc); err != nil {
 			return err
 		}
+		if s.edit.body, err = redeployed(s.edit.body); err != nil {
+			return err
+		}
 	}
 	if err := l.together(ctx, subnets...); err != nil {
 		return err
@@ -114,6 +117,11 @@ func (l *lab) overlap(
 	second, err := change(arm.Document{ID: id, Raw: first.body})
 	if err != nil {
 		return nil, err
+	}
+	for _, e := range []*edit{&first, &second} {
+		if e.body, err = redeployed(e.body); err != nil {
+			return nil, err
+		}
 	}
 	began, err := l.put(ctx, id, first.body, "")
 	if err != nil {
