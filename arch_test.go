@@ -44,9 +44,9 @@ var arrows = map[string]map[string]string{
 		"internal/arm": "IDs and documents", "internal/inventory": "settled documents, permissions",
 		"internal/finding": "quotes commands",
 	},
-	"internal/bundle":          {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/diagnose":        {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
-	"internal/monitor":         {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
+	"internal/bundle":   {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
+	"internal/diagnose": {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
+	"internal/monitor":  {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
 		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents", "internal/inventory": "the snapshot",
 		"internal/finding": "what is wrong", "internal/diagnose": "says what is wrong, and counts",

@@ -65,50 +65,62 @@ func (b bench) run(t *testing.T, check func(e *emulator.Emulator, out Outcome, e
 	results map[string]prove.Result,
 ) {
 	t.Helper()
+	synctest.Test(t, func(t *testing.T) { results = b.in(t, b.emulator(t), check) })
+	return results
+}
+
+// emulator makes one as the options say.
+func (b bench) emulator(t *testing.T) *emulator.Emulator {
+	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
+	b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty}
+	if b.as.Name != "" {
+		b.opts.Principals = []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, b.as}
+	}
+	return emulatortest.New(t, b.opts)
+}
+
+// in runs against an emulator that is there.
+func (b bench) in(
+	t *testing.T, e *emulator.Emulator, check func(e *emulator.Emulator, out Outcome, err error),
+) map[string]prove.Result {
+	t.Helper()
 	facts, trials := trialsOf(t, b.facts...)
-	synctest.Test(t, func(t *testing.T) {
-		plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
-		b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty}
-		if b.as.Name != "" {
-			b.opts.Principals = []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, b.as}
+	e.ClearFaults()
+	for _, f := range b.faults {
+		if _, err := e.Inject(f); err != nil {
+			t.Fatal(err)
 		}
-		e := emulatortest.New(t, b.opts)
-		for _, f := range b.faults {
-			if _, err := e.Inject(f); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if b.prepare != nil {
-			b.prepare(t, e)
-		}
-		ctx := b.ctx
-		if ctx == nil {
-			ctx = t.Context()
-		}
-		tell := b.tell
-		if tell.Begins == nil {
-			tell.Begins = func(int, int, prove.Trial) {}
-		}
-		if tell.Ended == nil {
-			tell.Ended = func(int, int, prove.Trial, time.Duration, error) {}
-		}
-		out, err := Run(ctx, b.client(t, e), Settings{
-			Subscription: emulator.DefaultSubscription, Location: "westeurope", Trials: trials,
-			LogWait: b.logWait, Process: Process{Self: "here-1", Ended: func(string) bool { return false }},
-			Recording: b.record,
-		}, tell)
-		if check != nil {
-			check(e, out, err)
-		} else if err != nil {
-			t.Errorf("the run: %v", err)
-		} else if !out.Deleted || len(groups(t, e)) > 0 {
-			t.Errorf("left behind: %v, deleted %v", groups(t, e), out.Deleted)
-		}
-		results = map[string]prove.Result{}
-		for _, r := range prove.Judge(facts, out.Observed) {
-			results[r.Name] = r
-		}
-	})
+	}
+	if b.prepare != nil {
+		b.prepare(t, e)
+	}
+	ctx := b.ctx
+	if ctx == nil {
+		ctx = t.Context()
+	}
+	tell := b.tell
+	if tell.Begins == nil {
+		tell.Begins = func(int, int, prove.Trial) {}
+	}
+	if tell.Ended == nil {
+		tell.Ended = func(int, int, prove.Trial, time.Duration, error) {}
+	}
+	out, err := Run(ctx, b.client(t, e), Settings{
+		Subscription: emulator.DefaultSubscription, Location: "westeurope", Trials: trials,
+		LogWait: b.logWait, Process: Process{Self: "here-1", Ended: func(string) bool { return false }},
+		Recording: b.record,
+	}, tell)
+	if check != nil {
+		check(e, out, err)
+	} else if err != nil {
+		t.Errorf("the run: %v", err)
+	} else if !out.Deleted || len(groups(t, e)) > 0 {
+		t.Errorf("left behind: %v, deleted %v", groups(t, e), out.Deleted)
+	}
+	results := map[string]prove.Result{}
+	for _, r := range prove.Judge(facts, out.Observed) {
+		results[r.Name] = r
+	}
 	return results
 }
 
