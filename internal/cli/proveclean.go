@@ -127,7 +127,7 @@ func runs(pid int) bool {
 	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// proveRole is a custom role with exactly the generated rights, and those that the trials take.
+// proveRole is a custom role with exactly the generated rights, and what the trials take.
 func proveRole(subscription string) map[string]any {
 	return map[string]any{
 		"Name":             "routekeeper-prove",

@@ -9,7 +9,7 @@ import (
 type Trial struct {
 	Name string
 	What string // what it does, in a line
-	// Calls are those that it makes, without polls of operations and repetitions.
+	// Calls are the calls that it makes, without polls of operations and repetitions.
 	Calls []Call
 	// Takes is how long it takes in Azure, about.
 	Takes time.Duration
@@ -44,7 +44,7 @@ const (
 	TrialCleanUp       = "clean-up"
 )
 
-// trials are in the order in which they are made: those that are hard on the network come late.
+// trials are in the order in which they are made: what is hard on the network comes late.
 var trials = []Trial{
 	{Name: TrialSetup, What: "make the group, a security group, two route tables and a network",
 		Takes: 25 * time.Second, Calls: []Call{
@@ -94,7 +94,7 @@ var trials = []Trial{
 	{Name: trialActivity, What: "wait until the activity log shows the writes",
 		after: []string{trialStrip}, Calls: []Call{{"GET", "activity log", 0}}},
 	{Name: TrialCleanUp, What: "delete the group, and see that it is gone", Takes: 45 * time.Second,
-		Calls: []Call{{"GET", "group", 2}, {"GET", "resources", 1}, {"DELETE", "group", 1},
+		Calls: []Call{{"GET", "group", 0}, {"GET", "resources", 1}, {"DELETE", "group", 1},
 			{"GET", "operation", 0}}},
 }
 

@@ -14,7 +14,7 @@ type Proof struct {
 	Subscription string `json:"subscription"`
 	Location     string `json:"location,omitempty"`
 	DryRun       bool   `json:"dryRun"`
-	// Trials are those that are made, in their order.
+	// Trials are in the order in which they are made.
 	Trials []ProofTrial `json:"trials"`
 	// Seconds is how long they take about, LogSeconds for how long the activity log is waited for at most
 	// after that, MostSeconds when the program gives up at the latest.
@@ -206,8 +206,8 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 		fmt.Fprintf(&out, "%s is still there.\n", plain(p.Group))
 	}
 	if p.Recording != "" {
-		fmt.Fprintf(&out, "%s are in %s, without what names you: send it to the maintainers.\n",
-			upperFirst(Count(p.Calls, "call")), plain(p.Recording))
+		fmt.Fprintf(&out, "%s recorded in %s, without what names you: send it to the maintainers.\n",
+			Count(p.Calls, "call"), plain(p.Recording))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

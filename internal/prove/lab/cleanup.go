@@ -33,7 +33,7 @@ type Leftover struct {
 	Until string // when it is stale in any case
 }
 
-// Leftovers finds the throwaway groups in a subscription: by their tag, and only those that it names.
+// Leftovers finds the throwaway groups in a subscription: by their tag, which names them.
 func Leftovers(
 	ctx context.Context, client *azure.Client, subscription string, p Process,
 ) ([]Leftover, error) {
@@ -79,7 +79,7 @@ func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
 	return l.cleanUp(within)
 }
 
-// cleanUp deletes the group, if it is one of those that this program makes, and nothing else is in it.
+// cleanUp deletes the group, if this program has made it, and nothing else is in it.
 // Whatever goes wrong on the way, it looks again until the group is gone, or the time is up.
 func (l *lab) cleanUp(ctx context.Context) error {
 	if !l.made {

@@ -28,7 +28,7 @@ type Settings struct {
 	Trials                 []prove.Trial
 	// LogWait is how long the activity log is waited for.
 	LogWait time.Duration
-	// Process names this process among those that make groups: who it is, and whether another one runs.
+	// Process names this process, and says whether another one has ended.
 	Process Process
 	// Recording takes the recorded calls, a line each.
 	Recording io.Writer
