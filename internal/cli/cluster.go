@@ -12,7 +12,7 @@ func (a *app) newCluster() *cobra.Command {
   routekeeper cluster verify shop
   routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: needsCommand,
 	}
 	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterDelete())
 	return cmd

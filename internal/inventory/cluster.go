@@ -170,6 +170,12 @@ func (c *Cluster) Nodes() int {
 // NodeGroup returns the ID of the node resource group.
 func (c *Cluster) NodeGroup() arm.ID { return arm.GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
 
+// IsNodeGroup reports whether a resource group is the node resource group.
+func (c *Cluster) IsNodeGroup(group arm.ID) bool {
+	return strings.EqualFold(group.ResourceGroup(), c.NodeResourceGroup) &&
+		strings.EqualFold(group.Subscription(), c.ID.Subscription())
+}
+
 // MakesOwnVNet reports whether a pool sits in the virtual network that AKS makes in the node resource group.
 func (c *Cluster) MakesOwnVNet() bool {
 	for _, p := range c.Pools {
