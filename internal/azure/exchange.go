@@ -32,8 +32,8 @@ type Reply struct {
 	Body   []byte
 }
 
-// Exchange sends one call once, and returns whatever comes back: no status is an error, and nothing is
-// tried again. It waits where Azure throttles, as every call does.
+// Exchange sends one call once, and returns whatever comes back: no status is an error, and nothing
+// is tried again. It waits where Azure throttles, as every call does.
 func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if strings.HasPrefix(r.Address, "/") {
 		r.Address = c.endpoint + r.Address

@@ -143,7 +143,8 @@ func (p *proving) json(flags ...string) (told report.Proof, code int) {
 	return told, run.ProcessState.ExitCode()
 }
 
-// TestProveAtOnce: a group of a run that is going on is left alone; --clean deletes it all the same.
+// TestProveAtOnce: a group of a run that is going on is left alone; --clean deletes it all the
+// same.
 func TestProveAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newProving(t, emulator.Options{})

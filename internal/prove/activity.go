@@ -8,14 +8,15 @@ import (
 
 // Activity is what the activity log showed of the writes of this run.
 type Activity struct {
-	// Waited is for how long it was read, and Writes how many accepted writes of subnets and tables it
-	// was read for.
+	// Waited is for how long it was read, and Writes how many accepted writes of subnets and tables
+	// it was read for.
 	Waited time.Duration
 	Writes int
-	// Records are those of the written resources, whatever their correlation ID; Correlated is how many
-	// writes have records under the correlation ID of their answer.
+	// Records are those of the written resources, whatever their correlation ID; Correlated is how
+	// many writes have records under the correlation ID of their answer.
 	Records, Correlated int
-	// First and Last are the shortest and the longest time from a write to its record's being there.
+	// First and Last are the shortest and the longest time from a write to its record's being
+	// there.
 	First, Last time.Duration
 	// Statuses are those of one write's records, sorted.
 	Statuses []string

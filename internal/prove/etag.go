@@ -6,8 +6,8 @@ type Write struct {
 	First Answer
 	// Answered is the ETag of that PUT's answer, Settled that of a GET after its operation.
 	Answered, Settled string
-	// Updating reports that the answer's provisioningState was not Succeeded, Operation that it said
-	// where to follow it, and End how it ended then, "" where it was not followed.
+	// Updating reports that the answer's provisioningState was not Succeeded, Operation that it
+	// said where to follow it, and End how it ended then, "" where it was not followed.
 	Updating, Operation bool
 	End                 string
 	// Took is the time from the PUT to its end.

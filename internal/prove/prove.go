@@ -1,9 +1,9 @@
-// Package prove holds what routekeeper takes for granted about Azure, as a table of facts, and judges
-// what was seen of them in a throwaway resource group.
+// Package prove holds what routekeeper takes for granted about Azure, as a table of facts, and
+// judges what was seen of them in a throwaway resource group.
 //
-// How it works. A trial makes a few calls (package lab) and notes what it saw in Observed. Each fact
-// names the trial that answers it, and judges what that trial noted. So every fact ends as confirmed,
-// differs or untested, whatever else went wrong:
+// How it works. A trial makes a few calls (package lab) and notes what it saw in Observed. Each
+// fact names the trial that answers it, and judges what that trial noted. So every fact ends as
+// confirmed, differs or untested, whatever else went wrong:
 //
 //	the trial                          | the fact is
 //	-----------------------------------|------------------------------------------------------
@@ -72,8 +72,8 @@ func Facts() []Fact {
 		etagFacts(), writeFacts(), readFacts(), writerFacts(), activityFacts(), rightFacts())
 }
 
-// Choose returns the facts of the given names, all of them where there are none, and the names that no
-// fact has.
+// Choose returns the facts of the given names, all of them where there are none, and the names that
+// no fact has.
 func Choose(names []string) (chosen []Fact, unknown []string) {
 	all := Facts()
 	if len(names) == 0 {
@@ -108,8 +108,8 @@ func Judge(facts []Fact, seen Observed) []Result {
 	return results
 }
 
-// Observed is what the trials saw. A trial that was not made to its end left its part nil, and a reason
-// in Failed.
+// Observed is what the trials saw. A trial that was not made to its end left its part nil, and a
+// reason in Failed.
 type Observed struct {
 	Failed map[string]string // by the name of the trial
 

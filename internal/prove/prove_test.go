@@ -52,7 +52,8 @@ func TestChoose(t *testing.T) {
 	for _, x := range Trials(facts) {
 		names = append(names, x.Name)
 	}
-	if want := []string{TrialSetup, trialStrip, trialActivity, TrialCleanUp}; !slices.Equal(names, want) {
+	want := []string{TrialSetup, trialStrip, trialActivity, TrialCleanUp}
+	if !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	if all, _ := Choose(nil); len(all) != len(Facts()) || len(Trials(all)) != len(trials) {
@@ -71,11 +72,16 @@ func TestOverlap(t *testing.T) {
 		"superseded": {Overlap{Running: true, First: ok, Second: ok, End: "Canceled",
 			EndCode: "CanceledAndSupersededDueToAnotherOperation", EndAgain: true, SecondSeen: true},
 			Confirmed, "ended as Canceled (CanceledAndSuperseded"},
-		"both end":  {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded", SecondSeen: true}, Confirmed, "Succeeded"},
-		"lost":      {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded"}, Differs, "is lost"},
-		"busy":      {Overlap{Running: true, First: ok, Second: busy, End: "Succeeded"}, Confirmed, "for now"},
-		"for good":  {Overlap{Running: true, First: ok, Second: Answer{Status: 409}}, Differs, "for good"},
-		"new code":  {Overlap{Running: true, First: ok, Second: ok, End: "Canceled", EndCode: "X"}, Differs, "(X)"},
+		"both end": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded", SecondSeen: true},
+			Confirmed, "Succeeded"},
+		"lost": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded"},
+			Differs, "is lost"},
+		"busy": {Overlap{Running: true, First: ok, Second: busy, End: "Succeeded"},
+			Confirmed, "for now"},
+		"for good": {Overlap{Running: true, First: ok, Second: Answer{Status: 409}},
+			Differs, "for good"},
+		"new code": {Overlap{Running: true, First: ok, Second: ok, End: "Canceled", EndCode: "X"},
+			Differs, "(X)"},
 		"at once":   {Overlap{First: ok}, Untested, "at once"},
 		"not begun": {Overlap{First: busy}, Untested, "refused"},
 	} {
@@ -100,7 +106,8 @@ func TestRefusedEither(t *testing.T) {
 	}
 }
 
-// TestLateLog: a log that is later than Azure says differs, also where it shows everything in the end.
+// TestLateLog: a log that is later than Azure says differs, also where it shows everything in the
+// end.
 func TestLateLog(t *testing.T) {
 	facts, _ := Choose([]string{"log-delay"})
 	for last, want := range map[time.Duration]Verdict{time.Minute: Confirmed, time.Hour: Differs} {

@@ -8,8 +8,8 @@ type Reads struct{ Gets, StaleGets, Lists, StaleLists int }
 // Interface is what was seen of a network interface.
 type Interface struct {
 	Updating, Operation bool
-	// Listed reports that a list right after its PUT shows it with its address, InSubnet that the subnet
-	// names it, StillListed that a list after its DELETE shows it, too.
+	// Listed reports that a list right after its PUT shows it with its address, InSubnet that the
+	// subnet names it, StillListed that a list after its DELETE shows it, too.
 	Listed, InSubnet, StillListed bool
 	Deleted                       Answer
 }

@@ -13,8 +13,8 @@ type Rights struct {
 	// Own are its permissions as Azure lists them, and Unread says why they could not be read.
 	Own    []inventory.Permission
 	Unread string
-	// Used is the answer to a call that takes an action, by the action; Refused are all calls that were
-	// answered with 403.
+	// Used is the answer to a call that takes an action, by the action; Refused are all calls that
+	// were answered with 403.
 	Used    map[string]Answer
 	Refused []Refusal
 }
@@ -82,7 +82,8 @@ func contains(actions []string, action string) bool {
 	return slices.ContainsFunc(actions, func(a string) bool { return strings.EqualFold(a, action) })
 }
 
-// rightName makes the name of a fact: Microsoft.Network/routeTables/write is right-routeTables-write.
+// rightName makes the name of a fact: Microsoft.Network/routeTables/write is
+// right-routeTables-write.
 func rightName(action string) string {
 	_, path, _ := strings.Cut(action, "/")
 	return "right-" + strings.ReplaceAll(path, "/", "-")

@@ -9,13 +9,14 @@ type Race struct {
 	FirstSeen, SecondSeen bool
 }
 
-// Overlap is a PUT that was accepted, and a second one while the operation of the first was running.
+// Overlap is a PUT that was accepted, and a second one while the operation of the first was
+// running.
 type Overlap struct {
 	// Running reports that the first began an operation.
 	Running       bool
 	First, Second Answer
-	// End is how the first one's operation ended: its status, its error, and whether that error says to
-	// try again.
+	// End is how the first one's operation ended: its status, its error, and whether that error
+	// says to try again.
 	End      string
 	EndCode  string
 	EndAgain bool

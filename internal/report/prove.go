@@ -16,8 +16,8 @@ type Proof struct {
 	DryRun       bool   `json:"dryRun"`
 	// Trials are in the order in which they are made.
 	Trials []ProofTrial `json:"trials"`
-	// Seconds is how long they take about, LogSeconds for how long the activity log is waited for at most
-	// after that, MostSeconds when the program gives up at the latest.
+	// Seconds is how long they take about, LogSeconds for how long the activity log is waited for
+	// at most after that, MostSeconds when the program gives up at the latest.
 	Seconds     int `json:"seconds"`
 	LogSeconds  int `json:"logSeconds"`
 	MostSeconds int `json:"mostSeconds"`
@@ -73,7 +73,8 @@ type ProofFact struct {
 	Follows  string `json:"follows,omitempty"`
 }
 
-// proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual networks).
+// proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
+// networks).
 const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups and " +
 	"network interfaces have no price, and no traffic flows"
 

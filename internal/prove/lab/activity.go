@@ -18,8 +18,8 @@ import (
 // logInterval is the time between two reads of the activity log.
 const logInterval = 15 * time.Second
 
-// activityLog reads the activity log until it shows all writes of subnets and tables with their ends, or
-// the wait is over.
+// activityLog reads the activity log until it shows all writes of subnets and tables with their
+// ends, or the wait is over.
 func (l *lab) activityLog(ctx context.Context) error {
 	a := &prove.Activity{Writes: len(l.writes)}
 	began := time.Now()

@@ -128,8 +128,8 @@ func (l *lab) ready(ctx context.Context, id arm.ID) (arm.Document, error) {
 	}
 }
 
-// put sends a document once. What says nothing of the resource is an error: no right to do it, a fault of
-// Azure's, no answer. Where Azure throttles, it is sent again.
+// put sends a document once. What says nothing of the resource is an error: no right to do it, a
+// fault of Azure's, no answer. Where Azure throttles, it is sent again.
 func (l *lab) put(ctx context.Context, id arm.ID, body []byte, etag string) (azure.Reply, error) {
 	return l.change(ctx, azure.Request{
 		Method: http.MethodPut, Address: address(id, "", versionOf(id)), Body: body, IfMatch: etag,
@@ -173,8 +173,8 @@ func (l *lab) noteWrite(r azure.Reply) {
 	l.writes = append(l.writes, written{id: id, correlation: correlation, at: r.Sent})
 }
 
-// write puts a document until it is accepted, follows its operation, and reads the resource until it is
-// settled.
+// write puts a document until it is accepted, follows its operation, and reads the resource until
+// it is settled.
 func (l *lab) write(
 	ctx context.Context, id arm.ID, body []byte,
 ) (reply azure.Reply, after arm.Document, err error) {

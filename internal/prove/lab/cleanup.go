@@ -61,7 +61,8 @@ func Leftovers(
 	return found, nil
 }
 
-// ours reports whether a group is a throwaway group: by its name, and by the tag that holds this name.
+// ours reports whether a group is a throwaway group: by its name, and by the tag that holds this
+// name.
 func ours(id arm.ID, doc gjson.Result) bool {
 	return id.Is(arm.TypeResourceGroup) && strings.HasPrefix(id.Name(), groupPrefix) &&
 		tagOf(doc, Tag) == id.Name()

@@ -41,8 +41,8 @@ func (l *lab) hop(doc arm.Document) (edit, error) {
 	return edited(doc.Raw, "properties.routes.0.properties.nextHopIpAddress", value)
 }
 
-// flip changes a policy of a subnet to the other of its values. One of two fields is taken in turn, so
-// that two edits in a row differ.
+// flip changes a policy of a subnet to the other of its values. One of two fields is taken in turn,
+// so that two edits in a row differ.
 func (l *lab) flip(doc arm.Document) (edit, error) {
 	l.counter++
 	path := []string{"properties.privateEndpointNetworkPolicies",
@@ -54,7 +54,8 @@ func (l *lab) flip(doc arm.Document) (edit, error) {
 	return edited(doc.Raw, path, value)
 }
 
-// redeployed is a document as templates write it: without ETags. So nothing in it says what was read.
+// redeployed is a document as templates write it: without ETags. So nothing in it says what was
+// read.
 func redeployed(raw []byte) ([]byte, error) {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -90,8 +91,8 @@ func (l *lab) tableWrites(ctx context.Context) (err error) {
 	return err
 }
 
-// writesOf changes a resource with the ETag that was just read, then with the same one, which is old by
-// then, and then not at all.
+// writesOf changes a resource with the ETag that was just read, then with the same one, which is
+// old by then, and then not at all.
 func (l *lab) writesOf(
 	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
 ) (*prove.Write, error) {

@@ -38,8 +38,8 @@ type way struct {
 	b    bench
 }
 
-// TestEachWay: each fact is seen to come out in each way, by an Azure that does so. Emulators are made
-// once for each of their options.
+// TestEachWay: each fact is seen to come out in each way, by an Azure that does so. Emulators are
+// made once for each of their options.
 func TestEachWay(t *testing.T) {
 	const yes, no, unknown = prove.Confirmed, prove.Differs, prove.Untested
 	byOptions := map[string][]way{}

@@ -1,12 +1,12 @@
-// Package lab makes the trials of package prove, in a throwaway resource group: route tables, a security
-// group, a network with two subnets and a network interface, none of which costs anything.
+// Package lab makes the trials of package prove, in a throwaway resource group: route tables, a
+// security group, a network with two subnets and a network interface, none of which costs anything.
 //
-// How it works. The group has a random name, and a tag that holds this name. It is made only where no
-// group of the name exists, and deleted only where the tag is there and nothing else is in it. The tag
-// is written with the group, so a program that was killed leaves a group that the next run finds and
-// deletes. Every call is sent once and recorded, with all that names a tenant, a subscription or a
-// person left out. Every call, every trial and the whole have a time limit; a trial that fails leaves
-// its facts untested, and the others go on.
+// How it works. The group has a random name, and a tag that holds this name. It is made only where
+// no group of the name exists, and deleted only where the tag is there and nothing else is in it.
+// The tag is written with the group, so a program that was killed leaves a group that the next run
+// finds and deletes. Every call is sent once and recorded, with all that names a tenant, a
+// subscription or a person left out. Every call, every trial and the whole have a time limit; a
+// trial that fails leaves its facts untested, and the others go on.
 package lab
 
 import (
@@ -112,8 +112,8 @@ var trials = map[string]func(*lab, context.Context) error{
 	prove.TrialCleanUp:          (*lab).cleanUp,
 }
 
-// Run makes the trials, one after the other, and deletes the group in any case: also where the context
-// ends. The error says what kept it from making the group, or from deleting it.
+// Run makes the trials, one after the other, and deletes the group in any case: also where the
+// context ends. The error says what kept it from making the group, or from deleting it.
 func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (Outcome, error) {
 	l := &lab{Settings: s, client: client, record: newRecorder(s.Recording, s.Subscription)}
 	l.seen.Failed = map[string]string{}

@@ -65,7 +65,8 @@ func (l *lab) readsAfterWrites(ctx context.Context) error {
 	return nil
 }
 
-// listed reports whether the list of a group's resources of a type shows one of them as it should be.
+// listed reports whether the list of a group's resources of a type shows one of them as it should
+// be.
 func (l *lab) listed(
 	ctx context.Context, id arm.ID, as func(gjson.Result) bool,
 ) (found bool, err error) {

@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// recorder writes calls as JSON, a line each, in the form in which recordings of Azure are kept. What
-// names a person, a tenant or a subscription is left out:
+// recorder writes calls as JSON, a line each, in the form in which recordings of Azure are kept.
+// What names a person, a tenant or a subscription is left out:
 //
 //	what                       | in the recording
 //	---------------------------|-----------------------------------------------------------------

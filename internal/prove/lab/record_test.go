@@ -16,8 +16,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestRecording: every call is recorded, in the form that recordings of Azure have, and nothing in it
-// names the subscription, the login, the tenant or this program's host.
+// TestRecording: every call is recorded, in the form that recordings of Azure have, and nothing in
+// it names the subscription, the login, the tenant or this program's host.
 func TestRecording(t *testing.T) {
 	var recording bytes.Buffer
 	calls := 0

@@ -90,8 +90,8 @@ func (l *lab) noteRights(r azure.Reply) {
 // notRead is what is said of permissions before they are read.
 const notRead = "they were not read"
 
-// rights reads what this login may do, and what else the keeper reads. A refusal is noted and does no
-// harm.
+// rights reads what this login may do, and what else the keeper reads. A refusal is noted and does
+// no harm.
 func (l *lab) rights(ctx context.Context) error {
 	if err := l.permissions(ctx); err != nil && ctx.Err() != nil {
 		return err

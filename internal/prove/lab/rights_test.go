@@ -69,8 +69,8 @@ func TestExactRights(t *testing.T) {
 	}
 }
 
-// TestMissingRights: without any one right, its fact is confirmed by a refusal, no other one is, and
-// that the rights suffice is not shown.
+// TestMissingRights: without any one right, its fact is confirmed by a refusal, no other one is,
+// and that the rights suffice is not shown.
 func TestMissingRights(t *testing.T) {
 	// What the emulator lets everybody read, as Azure may, too.
 	free := map[string]prove.Verdict{"right-locations-operations-read": prove.Differs}

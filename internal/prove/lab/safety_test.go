@@ -69,8 +69,8 @@ func afterSetup() func(*http.Request) bool {
 	}
 }
 
-// TestInterrupted: whenever it is interrupted, the group is gone in the end, and what was not tried says
-// so.
+// TestInterrupted: whenever it is interrupted, the group is gone in the end, and what was not tried
+// says so.
 func TestInterrupted(t *testing.T) {
 	_, all := trialsOf(t)
 	for i := range 2 * (len(all) - 1) {
@@ -234,8 +234,8 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// TestPlannedCalls: the plan lists the calls that are made, and how often. Where operations take time,
-// there are more.
+// TestPlannedCalls: the plan lists the calls that are made, and how often. Where operations take
+// time, there are more.
 func TestPlannedCalls(t *testing.T) {
 	made := map[string]int{}
 	for _, opts := range []emulator.Options{atOnce, slowly} {

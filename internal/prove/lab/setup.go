@@ -13,9 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// groupPrefix begins the names of throwaway groups. Tag is on each of them, and its value is the group's
-// name: a tag that was copied to another group does not name that one. The other tags say who made it,
-// and when it is left over for sure.
+// groupPrefix begins the names of throwaway groups. Tag is on each of them, and its value is the
+// group's name: a tag that was copied to another group does not name that one. The other tags say
+// who made it, and when it is left over for sure.
 const (
 	groupPrefix = "routekeeper-prove-"
 	Tag         = "routekeeper-prove"
