@@ -338,6 +338,10 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 		objectAt(properties, "addonProfiles", "ingressApplicationGateway")["identity"] = object{
 			"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
 		}
+		config := objectAt(properties, "addonProfiles", "ingressApplicationGateway", "config")
+		if asked := config["applicationGatewayId"]; asked != nil {
+			config["effectiveApplicationGatewayId"] = asked
+		}
 	}
 	properties["servicePrincipalProfile"] = object{"clientId": "msi"}
 	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil && properties["identityProfile"] == nil { // or one that was brought

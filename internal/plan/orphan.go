@@ -36,6 +36,10 @@ func nodeNamed(r inventory.Route) bool {
 	return linuxNode.MatchString(node) || bareWindows.MatchString(node) || long && anyNode.MatchString(node)
 }
 
+// NodeRoute reports whether a route has the name and the prefix that a cluster's cloud provider
+// gives the route to the pods of a node.
+func NodeRoute(r inventory.Route) bool { return podRouteStyle(r) }
+
 // podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
 func podRouteStyle(r inventory.Route) bool {
 	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
