@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -20,13 +21,13 @@ import (
 // it names the subscription, the login, the tenant or this program's host.
 func TestRecording(t *testing.T) {
 	var recording bytes.Buffer
-	calls := 0
+	var calls atomic.Int64
 	b := bench{opts: slowly, record: &recording, bends: []bend{
 		sets("GET", endTable, "systemData", object{"createdBy": "alice@contoso.example"}),
 		sets("GET", endNetwork, "tags", object{"owner": "alice", "cost-center": "4711"}),
 		inLog("caller", "alice@contoso.example"),
 		func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
-			calls++
+			calls.Add(1)
 			azure.ServeHTTP(w, r)
 		},
 	}}
@@ -53,8 +54,8 @@ func TestRecording(t *testing.T) {
 			t.Errorf("line %d: %s", n, u)
 		}
 	}
-	if n != made || n != calls || n < 100 {
-		t.Errorf("%d lines, %d calls, %d requests", n, made, calls)
+	if n != made || n != int(calls.Load()) || n < 100 {
+		t.Errorf("%d lines, %d calls, %d requests", n, made, calls.Load())
 	}
 	ids := regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	for _, id := range ids.FindAllString(text, -1) {

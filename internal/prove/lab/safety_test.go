@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,8 +60,11 @@ func hanging(of func(*http.Request) bool) bend {
 
 // afterSetup matches what is below the group once the network was read.
 func afterSetup() func(*http.Request) bool {
+	var mu sync.Mutex
 	ready := false
 	return func(r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
 		late := ready && !isGroup(r, r.Method) && !strings.HasSuffix(r.URL.Path, "/resources")
 		if is(r, "GET", endNetwork) {
 			ready = true
@@ -141,11 +145,14 @@ func TestDeletes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.b.facts = []string{"shared-etag"}
+			var mu sync.Mutex
 			deletes := 0
 			c.b.bends = append(c.b.bends, func(w http.ResponseWriter, r *http.Request, a http.Handler) {
+				mu.Lock()
 				if r.Method == "DELETE" {
 					deletes++
 				}
+				mu.Unlock()
 				a.ServeHTTP(w, r)
 			})
 			c.b.run(t, func(e *emulator.Emulator, out Outcome, err error) {
@@ -239,12 +246,19 @@ func TestLeftovers(t *testing.T) {
 func TestPlannedCalls(t *testing.T) {
 	made := map[string]int{}
 	for _, opts := range []emulator.Options{atOnce, slowly} {
+		var mu sync.Mutex
 		current := ""
 		now := map[string]int{}
 		b := bench{opts: opts, logWait: time.Minute}
-		b.tell.Begins = func(_, _ int, trial prove.Trial) { current = trial.Name }
+		b.tell.Begins = func(_, _ int, trial prove.Trial) {
+			mu.Lock()
+			defer mu.Unlock()
+			current = trial.Name
+		}
 		b.bends = []bend{func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
+			mu.Lock()
 			now[current+": "+r.Method+" "+wordOf(r.URL.String())]++
+			mu.Unlock()
 			azure.ServeHTTP(w, r)
 		}}
 		b.run(t, nil)
