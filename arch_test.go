@@ -33,7 +33,7 @@ var arrows = map[string]map[string]string{
 	"internal/topic":           {},
 	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
-	"internal/iac/generate":    {"internal/arm": "IDs of what is there"},
+	"internal/iac/generate":    {"internal/arm": "IDs of what is there", "internal/build": "what create makes", "internal/capacity": "blueprints"},
 	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/prove": {
 		"internal/iac/generate": "the rights that it tries",
