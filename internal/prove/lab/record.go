@@ -32,8 +32,7 @@ type recorder struct {
 }
 
 var (
-	requestHeaders = []string{"accept", "content-type", "if-match"}
-	answerHeaders  = []string{
+	answerHeaders = []string{
 		"azure-asyncoperation", "location", "retry-after", "etag", "date", "content-type",
 		"x-ms-request-id", "x-ms-correlation-request-id",
 	}
