@@ -35,9 +35,18 @@ var arrows = map[string]map[string]string{
 	"internal/iac/armtemplate": {},
 	"internal/iac/generate":    {"internal/arm": "IDs of what is there", "internal/build": "what create makes", "internal/capacity": "blueprints"},
 	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
-	"internal/bundle":          {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/diagnose":        {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
-	"internal/monitor":         {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
+	"internal/prove": {
+		"internal/iac/generate": "the rights that it tries",
+		"internal/inventory":    "what permissions grant",
+	},
+	"internal/prove/lab": {
+		"internal/prove": "the facts that it tries", "internal/azure": "makes the calls",
+		"internal/arm": "IDs and documents", "internal/inventory": "settled documents, permissions",
+		"internal/finding": "quotes commands",
+	},
+	"internal/bundle":   {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
+	"internal/diagnose": {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
+	"internal/monitor":  {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
 		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents", "internal/inventory": "the snapshot",
 		"internal/finding": "what is wrong", "internal/diagnose": "says what is wrong, and counts",
@@ -48,6 +57,7 @@ var arrows = map[string]map[string]string{
 		"internal/build":  "claims, shown",
 		"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it",
 		"internal/trace": "ways, shown", "internal/capacity": "what fits, shown",
+		"internal/prove": "facts, shown",
 	},
 	"internal/azure":      {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
 	"internal/kube":       {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
@@ -74,11 +84,11 @@ var arrows = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/emulator/kubernetes": "emulator --kube-apiserver", "internal/hello": "cluster hello, and the program in its pods", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/emulator/kubernetes": "emulator --kube-apiserver", "internal/hello": "cluster hello, and the program in its pods", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain", "internal/prove": "the facts to try", "internal/prove/lab": "tries them"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report", "internal/build"}
+var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{

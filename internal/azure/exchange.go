@@ -1,0 +1,110 @@
+package azure
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Request is one call as it is sent. Address is a path below the endpoint, or a link of an answer.
+type Request struct {
+	Method, Address string
+	Body            []byte
+	IfMatch         string
+}
+
+// Reply is what came back, whatever the status.
+type Reply struct {
+	Request
+	Sent   time.Time
+	Took   time.Duration
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Exchange sends one call once, and returns whatever comes back: no status is an error, and nothing
+// is tried again. It waits where Azure throttles, as every call does.
+func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
+	if strings.HasPrefix(r.Address, "/") {
+		r.Address = c.endpoint + r.Address
+	}
+	reply := Reply{Request: r, Sent: time.Now()}
+	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
+	u, err := url.Parse(r.Address)
+	if err != nil || !sameOrigin(u, c.origin) {
+		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host"
+		return reply, fault
+	}
+	if err := c.throttle.wait(ctx, r.Method, u.Path); err != nil {
+		return reply, err
+	}
+	// A limit on the answer keeps a GET that is throttled from being sent again.
+	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
+	request, err := runtime.NewRequest(ctx, r.Method, r.Address)
+	if err != nil {
+		return reply, err
+	}
+	request.Raw().Header.Set("Accept", "application/json")
+	if r.Body != nil {
+		body := streaming.NopCloser(bytes.NewReader(r.Body))
+		if err := request.SetBody(body, "application/json"); err != nil {
+			return reply, err
+		}
+	}
+	if r.IfMatch != "" {
+		request.Raw().Header.Set("If-Match", r.IfMatch)
+	}
+	reply.Sent = time.Now()
+	response, err := c.pipeline.Do(request)
+	if err == nil {
+		reply.Status, reply.Header = response.StatusCode, response.Header
+		reply.Body, err = runtime.Payload(response)
+	}
+	reply.Took = time.Since(reply.Sent)
+	if err != nil {
+		if ctx.Err() != nil {
+			return reply, ctx.Err()
+		}
+		fault.Err, fault.Message = err, gist(err)
+		return reply, fault
+	}
+	return reply, nil
+}
+
+// Fault is what an answer that is no success says, nil for a success.
+func (r Reply) Fault() *Error {
+	if r.Status < 300 {
+		return nil
+	}
+	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
+	return fault.read(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
+}
+
+// OperationFault is how an operation failed, read from the answer to a poll.
+func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), r.Body) }
+
+// RetryAfter is how long the answer asks to wait, 0 where it does not.
+func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Header: r.Header}) }
+
+// Document reads an answer as a resource.
+func (r Reply) Document(id arm.ID) (arm.Document, error) {
+	return document(id, answer{status: r.Status, header: r.Header, body: r.Body})
+}
+
+// Busy reports whether one busy resource refuses the call.
+func (e *Error) Busy() bool { return e.aboutResource() }
+
+// Who returns the object ID and the client ID of who is logged in, "" where the token does not say.
+func (c *Client) Who(ctx context.Context) (object, application string, err error) {
+	return c.loggedIn(ctx)
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/prove"
+	"routekeeper.dev/routekeeper/internal/prove/lab"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type proveOptions struct {
+	subscription, location        string
+	facts                         []string
+	logWait                       time.Duration
+	recording                     string
+	yes, dryRun, clean, printRole bool
+}
+
+func (a *app) newProve() *cobra.Command {
+	var o proveOptions
+	cmd := &cobra.Command{
+		Use:   "prove --subscription ID --location L [--yes]",
+		Short: "Try in your own Azure what routekeeper takes for granted",
+		Long: `Makes a throwaway resource group with route tables, a network, a security group
+and a network interface, tries every fact about Azure that routekeeper takes for
+granted, and deletes the group. No machine, no cluster: it costs nothing.
+
+Each fact comes out as confirmed, differs or untested, with what follows for
+your config. Every call is recorded without what names you or your subscription;
+send the recording to the maintainers.
+
+It shows the plan and asks. Nothing outside the new group is written. The group
+is deleted after an interrupt, too; after a kill the next run deletes it. Only
+groups that this command made and tagged are ever deleted.
+
+Exit code 0: nothing differs; 1: an error, or something is left in Azure; 2: a
+fact differs, or the answer was no.`,
+		Example: `  routekeeper prove --subscription <id> --location westeurope --dry-run
+  routekeeper prove --subscription <id> --location westeurope
+  routekeeper prove --subscription <id> --location westeurope --fact table-if-match --yes
+  routekeeper prove --subscription <id> --print-role > role.json
+  routekeeper prove --subscription <id> --clean`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runProve(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.subscription, "subscription", "", "subscription `ID`")
+	f.StringVarP(&o.location, "location", "l", "", "Azure `region`, such as westeurope")
+	f.StringArrayVar(&o.facts, "fact", nil, "try this fact only (`NAME`, repeatable)")
+	f.DurationVar(&o.logWait, "activity-wait", 10*time.Minute,
+		"how long to wait for the activity log at most")
+	f.StringVar(&o.recording, "recording", "",
+		"record the calls in this `FILE`, a new one (default routekeeper-prove-<time>.jsonl)")
+	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the calls and the cost, and make none")
+	f.BoolVar(&o.clean, "clean", false, "only delete what earlier runs left behind")
+	f.BoolVar(&o.printRole, "print-role", false,
+		"print a role with the generated rights and those for the trials")
+	_ = cmd.MarkFlagRequired("subscription")
+	cmd.MarkFlagsMutuallyExclusive("clean", "dry-run", "print-role")
+	var names []string
+	for _, fact := range prove.Facts() {
+		names = append(names, fact.Name)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("fact",
+		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+// mostLogWait is how long the activity log is waited for at the most.
+const mostLogWait = time.Hour
+
+var regionName = regexp.MustCompile(`^[A-Za-z0-9 ]{2,60}$`)
+
+// check reads the flags: the subscription's ID and the facts that are meant.
+func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
+	scope, _, err := initOptions{subscription: o.subscription}.scope()
+	if err != nil {
+		return nil, err
+	}
+	o.subscription = scope.Name()
+	facts, unknown := prove.Choose(o.facts)
+	switch {
+	case len(unknown) > 0:
+		return nil, fmt.Errorf("--fact: no fact is named %q; --dry-run -o json lists them",
+			strings.Join(unknown, ", "))
+	case o.logWait < 0 || o.logWait > mostLogWait:
+		return nil, fmt.Errorf("--activity-wait: %s is not between 0 and %s", o.logWait, mostLogWait)
+	case o.clean || o.printRole:
+		return facts, nil
+	case o.location == "" && terminal(a.in) && !o.yes:
+		fmt.Fprint(a.err, "In which Azure region (such as westeurope)? ")
+		answer, err := bufio.NewReader(a.in).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		o.location = strings.TrimSpace(answer)
+	}
+	if !regionName.MatchString(o.location) {
+		return nil, fmt.Errorf("--location: %q is no Azure region, expected one such as westeurope",
+			finding.Show(o.location))
+	}
+	return facts, nil
+}
+
+func (a *app) runProve(ctx context.Context, o proveOptions) error {
+	facts, err := a.checkProve(&o)
+	if err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.printRole:
+		return report.WriteJSON(w, proveRole(o.subscription))
+	case o.clean:
+		return a.cleanProofs(ctx, o, w, format)
+	}
+	trials := prove.Trials(facts)
+	told := report.PlannedProof(facts, o.logWait, lab.Most(trials, o.logWait))
+	told.Subscription, told.Location, told.DryRun = o.subscription, o.location, o.dryRun
+	if o.dryRun {
+		if format == report.JSON {
+			return told.Write(w, format, style)
+		}
+		if err := told.WritePlan(w, style); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.err, "no call was made")
+		return nil
+	}
+	progress := a.progress(ctx, "reading what earlier runs left behind")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	self := thisProcess()
+	left, err := lab.Leftovers(ctx, client, o.subscription, self)
+	if err != nil {
+		return fmt.Errorf("nothing was written: %w", err)
+	}
+	progress.stop()
+	for _, l := range left {
+		told.Leftovers = append(told.Leftovers,
+			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
+	}
+	plan := w
+	if format == report.JSON {
+		plan = report.Safe(a.err, report.Text, style)
+	}
+	if err := told.WritePlan(plan, style); err != nil {
+		return err
+	}
+	if !o.yes {
+		switch yes, err := a.confirm("Try this?"); {
+		case err != nil:
+			return fmt.Errorf("nothing was written: %w", err)
+		case !yes:
+			fmt.Fprintln(a.err, "nothing was written")
+			return attention
+		}
+	}
+	recording, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer recording.Close()
+	told.Recording = recording.Name()
+	progress = a.progress(ctx, "proving")
+	defer progress.stop()
+	err = a.removeLeftovers(ctx, client, &told, progress, false)
+	out, failed := lab.Run(ctx, client, lab.Settings{
+		Subscription: o.subscription, Location: o.location, Trials: trials, LogWait: o.logWait,
+		Process: self, Recording: recording,
+	}, proveObserver(progress))
+	progress.stop()
+	told.Group, told.Deleted, told.Calls = string(out.Group), out.Deleted, out.Calls
+	told.Judged(prove.Judge(facts, out.Observed))
+	if ctx.Err() != nil && failed == nil {
+		failed = errors.New("interrupted; the group is deleted")
+	}
+	err = errors.Join(told.Write(w, format, style), err, failed, recording.Close())
+	if err == nil && told.Differs > 0 {
+		return attention
+	}
+	return err
+}
+
+// open makes the file for the recording: a new one, so that none is lost.
+func (o proveOptions) open() (*os.File, error) {
+	name := o.recording
+	if name == "" {
+		name = "routekeeper-prove-" + time.Now().UTC().Format("20060102-150405") + ".jsonl"
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was written: --recording: %s cannot be made: %w",
+			finding.Show(name), reason(err))
+	}
+	return f, nil
+}
+
+// proveObserver tells of trials, a line for each.
+func proveObserver(p *progress) lab.Observer {
+	return lab.Observer{
+		Begins: func(n, of int, t prove.Trial) {
+			p.now(fmt.Sprintf("[%d/%d] %s: %s", n, of, t.Name, t.What))
+		},
+		Ended: func(n, of int, t prove.Trial, took time.Duration, err error) {
+			how := "done"
+			if err != nil {
+				how = err.Error()
+			}
+			p.say(fmt.Sprintf("[%d/%d] %s: %s (%s)", n, of, t.Name, how,
+				report.Duration(took.Truncate(100*time.Millisecond))))
+		},
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/prove"
+	"routekeeper.dev/routekeeper/internal/prove/lab"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// cleanProofs deletes what earlier runs left behind, also where one of them may be going on.
+func (a *app) cleanProofs(
+	ctx context.Context, o proveOptions, w io.Writer, format report.Format,
+) error {
+	progress := a.progress(ctx, "reading what earlier runs left behind")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	left, err := lab.Leftovers(ctx, client, o.subscription, thisProcess())
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	told := report.Proof{Subscription: o.subscription, Leftovers: []report.ProofLeftover{}}
+	for _, l := range left {
+		told.Leftovers = append(told.Leftovers,
+			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
+		if !l.Stale {
+			fmt.Fprintf(a.err, "%s: another run may be using it until %s\n",
+				report.Plain(string(l.Group)), report.Plain(l.Until))
+		}
+	}
+	if len(left) > 0 && !o.yes {
+		for _, l := range left {
+			fmt.Fprintf(a.err, "deletes %s\n", report.Plain(string(l.Group)))
+		}
+		switch yes, err := a.confirm("Delete this?"); {
+		case err != nil:
+			return fmt.Errorf("nothing was deleted: %w", err)
+		case !yes:
+			fmt.Fprintln(a.err, "nothing was deleted")
+			return attention
+		}
+	}
+	progress = a.progress(ctx, "deleting")
+	defer progress.stop()
+	err = a.removeLeftovers(ctx, client, &told, progress, true)
+	progress.stop()
+	if format == report.JSON {
+		return errors.Join(report.WriteJSON(w, struct {
+			Leftovers []report.ProofLeftover `json:"leftovers"`
+		}{told.Leftovers}), err)
+	}
+	for _, l := range told.Leftovers {
+		if l.Deleted {
+			fmt.Fprintf(w, "deleted %s: Azure answers 404 for it\n", report.Plain(l.Group))
+		}
+	}
+	if len(left) == 0 {
+		fmt.Fprintln(w, "nothing is left of earlier runs")
+	}
+	return err
+}
+
+// removeLeftovers deletes the groups of runs that have ended, or all of them.
+func (a *app) removeLeftovers(
+	ctx context.Context, client *azure.Client, told *report.Proof, p *progress, all bool,
+) error {
+	var failed []error
+	for i := range told.Leftovers {
+		l := &told.Leftovers[i]
+		if !l.Stale && !all {
+			continue
+		}
+		p.now("deleting " + l.Group)
+		if err := lab.Remove(ctx, client, arm.ID(l.Group)); err != nil {
+			l.Error = err.Error()
+			failed = append(failed, err)
+			continue
+		}
+		l.Deleted = true
+		p.say("deleted " + l.Group)
+	}
+	return errors.Join(failed...)
+}
+
+// thisProcess names this process by its host and its number, the host by a hash: so a group whose
+// process has ended on this host is known to be left over, and any other only when its time is up.
+func thisProcess() lab.Process {
+	name, _ := os.Hostname() // none is as good as any
+	sum := sha256.Sum256([]byte(name))
+	host := hex.EncodeToString(sum[:6])
+	return lab.Process{
+		Self: host + "-" + strconv.Itoa(os.Getpid()),
+		Ended: func(by string) bool {
+			at, number, found := strings.Cut(by, "-")
+			pid, err := strconv.Atoi(number)
+			return found && err == nil && at == host && pid > 0 && pid != os.Getpid() && !runs(pid)
+		},
+	}
+}
+
+// runs reports whether a process may be running: where that cannot be told, it may.
+func runs(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false // Windows says so
+	}
+	defer func() { _ = p.Release() }()
+	if runtime.GOOS == "windows" {
+		return true
+	}
+	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// proveRole is a custom role with exactly the generated rights, and what the trials take.
+func proveRole(subscription string) map[string]any {
+	return map[string]any{
+		"Name":             "routekeeper-prove",
+		"Description":      "The keeper's generated rights, and those for routekeeper prove's own group.",
+		"Actions":          prove.Role(),
+		"AssignableScopes": []string{"/subscriptions/" + subscription},
+	}
+}

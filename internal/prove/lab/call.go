@@ -1,0 +1,257 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/prove"
+)
+
+// The api-versions are those of package azure: what is proven holds for its calls.
+const (
+	networkVersion       = "2025-05-01"
+	groupVersion         = "2024-11-01"
+	clusterVersion       = "2025-10-01"
+	scaleSetVersion      = "2025-04-01"
+	authorizationVersion = "2022-04-01"
+	lockVersion          = "2020-05-01"
+	activityVersion      = "2015-04-01"
+)
+
+// pollInterval is the time between polls where Azure names none.
+const pollInterval = 2 * time.Second
+
+// tries are those of a GET, and of a PUT that Azure throttles.
+const tries = 3
+
+func address(id arm.ID, below, version string) string {
+	return string(id) + below + "?api-version=" + version
+}
+
+// versionOf is the api-version for a resource.
+func versionOf(id arm.ID) string {
+	if id.Is(arm.TypeResourceGroup) {
+		return groupVersion
+	}
+	return networkVersion
+}
+
+// send makes one call, records it, and notes what it says of rights. An error is a call without an
+// answer.
+func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
+	within, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	reply, err := l.client.Exchange(within, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if err != nil {
+		if ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+			err = fmt.Errorf("no answer within %s", callWithin)
+		}
+		return reply, fmt.Errorf("%s %s: %w", r.Method, wordOf(reply.Address), err)
+	}
+	l.record.add(reply)
+	l.noteRights(reply)
+	return reply, nil
+}
+
+// answerOf is what is judged of an answer.
+func answerOf(r azure.Reply) prove.Answer {
+	a := prove.Answer{Status: r.Status, Took: r.Took}
+	if fault := r.Fault(); fault != nil {
+		a.Code, a.Message, a.Again = fault.Code, fault.Message, fault.Transient()
+	}
+	return a
+}
+
+// fetch makes a GET, and tries it again where that can help.
+func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
+	for try := 1; ; try++ {
+		reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: address})
+		fault := reply.Fault()
+		switch {
+		case err == nil && fault == nil:
+			return reply, nil
+		case err == nil && !fault.Transient():
+			return reply, refusedBy(fault)
+		case err == nil:
+			err = refusedBy(fault)
+		}
+		if try == tries || ctx.Err() != nil {
+			return reply, err
+		}
+		if err := pause(ctx, cmp.Or(reply.RetryAfter(), pollInterval)); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// refusedBy is a refusal in a line, with the status.
+func refusedBy(fault *azure.Error) error {
+	return fmt.Errorf("%s %s: %d %w", fault.Method, wordOf(string(fault.ID)), fault.Status,
+		errors.New(fault.Reason()))
+}
+
+// get reads a resource.
+func (l *lab) get(ctx context.Context, id arm.ID) (arm.Document, error) {
+	reply, err := l.fetch(ctx, address(id, "", versionOf(id)))
+	if err != nil {
+		return arm.Document{}, err
+	}
+	return reply.Document(id)
+}
+
+// ready reads a resource until nothing is running on it.
+func (l *lab) ready(ctx context.Context, id arm.ID) (arm.Document, error) {
+	for deadline := time.Now().Add(settleWithin); ; {
+		doc, err := l.get(ctx, id)
+		if err != nil || inventory.Settled(doc.Raw) {
+			return doc, err
+		}
+		if time.Now().After(deadline) {
+			return doc, fmt.Errorf("%s is not settled after %s", id.Short(), settleWithin)
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return doc, err
+		}
+	}
+}
+
+// put sends a document once. What says nothing of the resource is an error: no right to do it, a
+// fault of Azure's, no answer. Where Azure throttles, it is sent again.
+func (l *lab) put(ctx context.Context, id arm.ID, body []byte, etag string) (azure.Reply, error) {
+	return l.change(ctx, azure.Request{
+		Method: http.MethodPut, Address: address(id, "", versionOf(id)), Body: body, IfMatch: etag,
+	})
+}
+
+func (l *lab) change(ctx context.Context, r azure.Request) (azure.Reply, error) {
+	for try := 1; ; try++ {
+		reply, err := l.send(ctx, r)
+		if err != nil {
+			return reply, err
+		}
+		fault := reply.Fault()
+		throttled := fault != nil && fault.Status == http.StatusTooManyRequests && !fault.Busy()
+		switch {
+		case throttled && try < tries:
+			if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+				return reply, err
+			}
+			continue
+		case throttled, fault != nil && (fault.Status == http.StatusForbidden ||
+			fault.Status == http.StatusUnauthorized || fault.Status >= 500):
+			return reply, refusedBy(fault)
+		}
+		if fault == nil && r.Method == http.MethodPut {
+			l.noteWrite(reply)
+		}
+		return reply, nil
+	}
+}
+
+// noteWrite keeps an accepted PUT of a subnet or table, for the activity log.
+func (l *lab) noteWrite(r azure.Reply) {
+	id, err := arm.ParseID(gjson.GetBytes(r.Body, "id").String())
+	if err != nil || !id.Is(arm.TypeSubnet) && !id.Is(arm.TypeRouteTable) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	correlation := r.Header.Get("x-ms-correlation-request-id")
+	l.writes = append(l.writes, written{id: id, correlation: correlation, at: r.Sent})
+}
+
+// write puts a document until it is accepted, follows its operation, and reads the resource until
+// it is settled.
+func (l *lab) write(
+	ctx context.Context, id arm.ID, body []byte,
+) (reply azure.Reply, after arm.Document, err error) {
+	if reply, err = l.accepted(ctx, id, body); err != nil {
+		return reply, after, err
+	}
+	if _, err = l.follow(ctx, reply); err != nil {
+		return reply, after, err
+	}
+	after, err = l.ready(ctx, id)
+	return reply, after, err
+}
+
+// accepted puts a document until it is accepted: another operation may keep the resource busy.
+func (l *lab) accepted(ctx context.Context, id arm.ID, body []byte) (azure.Reply, error) {
+	for deadline := time.Now().Add(settleWithin); ; {
+		reply, err := l.put(ctx, id, body, "")
+		if err != nil {
+			return reply, err
+		}
+		fault := reply.Fault()
+		if fault == nil {
+			return reply, nil
+		}
+		if !fault.Transient() || time.Now().After(deadline) {
+			return reply, refusedBy(fault)
+		}
+		if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// ending is how an operation ended; Status is "" where there was none.
+type ending struct {
+	Status, Code string
+	Again        bool // its error says to try again
+}
+
+// follow waits for the end of the operation that an answer began.
+func (l *lab) follow(ctx context.Context, reply azure.Reply) (ending, error) {
+	link := reply.Header.Get("Azure-AsyncOperation")
+	if link == "" {
+		return ending{}, nil
+	}
+	wait := reply.RetryAfter()
+	for deadline := time.Now().Add(settleWithin); ; {
+		if err := pause(ctx, cmp.Or(wait, pollInterval)); err != nil {
+			return ending{}, err
+		}
+		poll, err := l.fetch(ctx, link)
+		if err != nil {
+			return ending{}, err
+		}
+		wait = poll.RetryAfter()
+		status := gjson.GetBytes(poll.Body, "status").String()
+		switch strings.ToLower(status) {
+		case "succeeded":
+			return ending{Status: status}, nil
+		case "failed", "canceled":
+			fault := poll.OperationFault()
+			return ending{Status: status, Code: fault.Code, Again: fault.Transient()}, nil
+		}
+		if time.Now().After(deadline) {
+			return ending{}, fmt.Errorf("an operation is still %s after %s", status, settleWithin)
+		}
+	}
+}
+
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,186 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// Process tells the groups of programs that run from those of programs that were killed.
+type Process struct {
+	// Self is who makes groups now.
+	Self string
+	// Ended reports whether the one that made a group has ended for sure.
+	Ended func(by string) bool
+}
+
+// Leftover is a throwaway group of an earlier run.
+type Leftover struct {
+	Group arm.ID
+	// Stale reports that its run has ended for sure. Otherwise another run may be using it.
+	Stale bool
+	Until string // when it is stale in any case
+}
+
+// Leftovers finds the throwaway groups in a subscription: by their tag, which names them.
+func Leftovers(
+	ctx context.Context, client *azure.Client, subscription string, p Process,
+) ([]Leftover, error) {
+	l := &lab{client: client, record: newRecorder(nil, subscription)}
+	below := "/resourceGroups?api-version=" + groupVersion +
+		"&$filter=" + url.QueryEscape("tagName eq '"+Tag+"'")
+	var found []Leftover
+	for next := "/subscriptions/" + subscription + below; next != ""; {
+		reply, err := l.fetch(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range gjson.GetBytes(reply.Body, "value").Array() {
+			id, err := arm.ParseID(doc.Get("id").String())
+			if err != nil || !ours(id, doc) {
+				continue
+			}
+			left := Leftover{Group: id, Until: tagOf(doc, untilTag)}
+			until, err := time.Parse(time.RFC3339, left.Until)
+			left.Stale = err == nil && time.Now().After(until) || p.Ended(tagOf(doc, byTag))
+			found = append(found, left)
+		}
+		next = gjson.GetBytes(reply.Body, "nextLink").String()
+	}
+	return found, nil
+}
+
+// ours reports whether a group is a throwaway group: by its name, and by the tag that holds this
+// name.
+func ours(id arm.ID, doc gjson.Result) bool {
+	return id.Is(arm.TypeResourceGroup) && strings.HasPrefix(id.Name(), groupPrefix) &&
+		tagOf(doc, Tag) == id.Name()
+}
+
+func tagOf(doc gjson.Result, name string) string {
+	return doc.Get("tags").Map()[name].String()
+}
+
+// Remove deletes a throwaway group and sees that it is gone.
+func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
+	within, cancel := context.WithTimeout(ctx, cleanUpWithin)
+	defer cancel()
+	l := &lab{client: client, record: newRecorder(nil, group.Subscription()), group: group, made: true}
+	return l.cleanUp(within)
+}
+
+// cleanUp deletes the group, if this program has made it, and nothing else is in it.
+// Whatever goes wrong on the way, it looks again until the group is gone, or the time is up.
+func (l *lab) cleanUp(ctx context.Context) error {
+	if !l.made {
+		return nil
+	}
+	var last error
+	for ctx.Err() == nil {
+		gone, final, err := l.deleteGroup(ctx)
+		if gone {
+			return nil
+		}
+		if final {
+			return l.left(err)
+		}
+		last = err
+		if pause(ctx, 2*pollInterval) != nil {
+			break
+		}
+	}
+	return l.left(last)
+}
+
+// left says that the group is still there, why, and what to do.
+func (l *lab) left(why error) error {
+	if errors.Is(why, errForeign) {
+		return fmt.Errorf("the group %s stays: %w; look at it, and delete it yourself",
+			l.group.Name(), why)
+	}
+	return fmt.Errorf("the group %s is not gone: %w; delete it with %s", l.group.Name(), why,
+		finding.Command("routekeeper prove --subscription %s --clean", l.group.Subscription()))
+}
+
+// deleteGroup looks at the group and deletes it. An error that is final says what keeps it.
+func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
+	at := address(l.group, "", groupVersion)
+	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
+	if err != nil {
+		return false, false, err
+	}
+	doc := gjson.ParseBytes(reply.Body)
+	fault := reply.Fault()
+	switch {
+	case reply.Status == http.StatusNotFound:
+		return true, true, nil
+	case fault != nil:
+		return false, fault.Refused(), refusedBy(fault)
+	case !ours(l.group, doc):
+		return false, true, fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errForeign)
+	case doc.Get("properties.provisioningState").String() != "Deleting":
+		if err := l.onlyOurs(ctx); err != nil {
+			return false, errors.Is(err, errForeign), err
+		}
+		reply, err = l.send(ctx, azure.Request{Method: http.MethodDelete, Address: at})
+		if err != nil {
+			return false, false, err
+		}
+		if fault := reply.Fault(); fault != nil && reply.Status != http.StatusNotFound {
+			return false, fault.Refused(), refusedBy(fault)
+		}
+		end, err := l.follow(ctx, reply)
+		switch {
+		case err != nil:
+			return false, false, err
+		case end.Code != "":
+			return false, false, fmt.Errorf("its deletion ended as %s", end.Code)
+		}
+		gone, err := l.groupGone(ctx)
+		return gone, gone, err
+	}
+	return false, false, errors.New("it is being deleted")
+}
+
+// groupGone reads the group once more: only a 404 proves that it is gone.
+func (l *lab) groupGone(ctx context.Context) (bool, error) {
+	at := address(l.group, "", groupVersion)
+	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
+	if err == nil && reply.Status != http.StatusNotFound {
+		err = errors.New("it is still there")
+	}
+	return err == nil, err
+}
+
+// errForeign keeps a group from being deleted.
+var errForeign = errors.New("so not all of it is this program's own")
+
+// onlyOurs refuses to delete a group with something in it that no run makes.
+func (l *lab) onlyOurs(ctx context.Context) error {
+	made := []arm.ID{l.table(), l.large(), l.filter(), l.network(), l.probe()}
+	for next := address(l.group, "/resources", groupVersion); next != ""; {
+		reply, err := l.fetch(ctx, next)
+		if err != nil {
+			return err
+		}
+		for _, item := range gjson.GetBytes(reply.Body, "value").Array() {
+			id := arm.ID(item.Get("id").String())
+			if !slices.ContainsFunc(made, id.Equal) {
+				return fmt.Errorf("it holds %s, %w", id.Short(), errForeign)
+			}
+		}
+		next = gjson.GetBytes(reply.Body, "nextLink").String()
+	}
+	return nil
+}

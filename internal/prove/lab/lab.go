@@ -1,0 +1,180 @@
+// Package lab makes the trials of package prove, in a throwaway resource group: route tables, a
+// security group, a network with two subnets and a network interface, none of which costs anything.
+//
+// How it works. The group has a random name, and a tag that holds this name. It is made only where
+// no group of the name exists, and deleted only where the tag is there and nothing else is in it.
+// The tag is written with the group, so a program that was killed leaves a group that the next run
+// finds and deletes. Every call is sent once and recorded, with all that names a tenant, a
+// subscription or a person left out. Every call, every trial and the whole have a time limit; a
+// trial that fails leaves its facts untested, and the others go on.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/prove"
+)
+
+// Settings say where and what is tried.
+type Settings struct {
+	Subscription, Location string
+	Trials                 []prove.Trial
+	// LogWait is how long the activity log is waited for.
+	LogWait time.Duration
+	// Process names this process, and says whether another one has ended.
+	Process Process
+	// Recording takes the recorded calls, a line each.
+	Recording io.Writer
+}
+
+// Observer is told how far it is.
+type Observer struct {
+	Begins func(number, of int, t prove.Trial)
+	Ended  func(number, of int, t prove.Trial, took time.Duration, err error)
+}
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Group    arm.ID // "" where none was made
+	Observed prove.Observed
+	// Deleted reports that the group is proven to be gone, and Calls how many calls were made.
+	Deleted bool
+	Calls   int
+}
+
+// The limits of what takes long.
+const (
+	callWithin    = time.Minute
+	trialWithin   = 6 * time.Minute
+	settleWithin  = 4 * time.Minute
+	cleanUpWithin = 15 * time.Minute
+)
+
+// Most is how long a run takes at most: its trials, and the deletion of what they made.
+func Most(trials []prove.Trial, logWait time.Duration) time.Duration {
+	most := 4*prove.Takes(trials) + 5*time.Minute + cleanUpWithin
+	if prove.Waits(trials) {
+		most += logWait
+	}
+	return most.Round(time.Minute)
+}
+
+// lab is one run.
+type lab struct {
+	Settings
+	client *azure.Client
+	record *recorder
+	group  arm.ID
+	made   bool // the group, by this run
+
+	mu      sync.Mutex // guards what two calls at once note
+	calls   int
+	writes  []written
+	ended   int // how many of them the activity log shows with their ends
+	seen    prove.Observed
+	counter int // of values that were never written before
+	who     [2]string
+}
+
+// written is an accepted PUT of a subnet or a table.
+type written struct {
+	id          arm.ID
+	correlation string
+	at          time.Time
+	shown       time.Duration // after it the log showed it, 0 where it has not
+}
+
+// trials are the functions behind the names.
+var trials = map[string]func(*lab, context.Context) error{
+	prove.TrialSetup:            (*lab).setUp,
+	"subnet-writes":             (*lab).subnetWrites,
+	"table-writes":              (*lab).tableWrites,
+	"shared-etags":              (*lab).sharedETags,
+	"strip-and-repair":          (*lab).strip,
+	"unknown-fields":            (*lab).unknownFields,
+	"reads-after-writes":        (*lab).readsAfterWrites,
+	"large-tables":              (*lab).largeTables,
+	"writers-at-once":           (*lab).writersAtOnce,
+	"overlapping-table-writes":  (*lab).tableOverlap,
+	"overlapping-subnet-writes": (*lab).subnetOverlap,
+	"interface":                 (*lab).networkInterface,
+	"table-in-use":              (*lab).tableInUse,
+	"network-writes":            (*lab).networkWrites,
+	"rights":                    (*lab).rights,
+	"activity-log":              (*lab).activityLog,
+	prove.TrialCleanUp:          (*lab).cleanUp,
+}
+
+// Run makes the trials, one after the other, and deletes the group in any case: also where the
+// context ends. The error says what kept it from making the group, or from deleting it.
+func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (Outcome, error) {
+	l := &lab{Settings: s, client: client, record: newRecorder(s.Recording, s.Subscription)}
+	l.seen.Failed = map[string]string{}
+	l.seen.Rights = prove.Rights{Used: map[string]prove.Answer{}, Unread: notRead}
+	var failed error
+	if l.who[0], l.who[1], failed = client.Who(ctx); failed != nil {
+		return Outcome{}, failed
+	}
+	within, cancel := context.WithTimeout(ctx, Most(s.Trials, s.LogWait)-cleanUpWithin)
+	defer cancel()
+	for i, t := range s.Trials {
+		limit, of := trialWithin, within
+		switch {
+		case t.Name == prove.TrialCleanUp:
+			limit, of = cleanUpWithin, context.WithoutCancel(ctx)
+		case failed != nil:
+			l.seen.Failed[t.Name] = failed.Error()
+			continue
+		case within.Err() != nil:
+			l.seen.Failed[t.Name] = ended(ctx).Error()
+			continue
+		case t.Name == "activity-log":
+			limit += s.LogWait
+		}
+		tell.Begins(i+1, len(s.Trials), t)
+		began := time.Now()
+		err := l.try(of, t, limit)
+		if err != nil && ctx.Err() != nil && t.Name != prove.TrialCleanUp {
+			err = ended(ctx)
+		}
+		tell.Ended(i+1, len(s.Trials), t, time.Since(began), err)
+		if err != nil {
+			l.seen.Failed[t.Name] = err.Error()
+		}
+		if err != nil && (t.Name == prove.TrialSetup || t.Name == prove.TrialCleanUp) {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.Name, err))
+		}
+	}
+	out := Outcome{Observed: l.seen, Calls: l.calls}
+	if l.made {
+		out.Group = l.group
+		_, kept := l.seen.Failed[prove.TrialCleanUp]
+		out.Deleted = !kept
+	}
+	return out, errors.Join(failed, l.record.err)
+}
+
+// ended is why trials are left out.
+func ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return errors.New("the time was up")
+}
+
+func (l *lab) try(ctx context.Context, t prove.Trial, limit time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := trials[t.Name](l, within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("it did not end within %s: %w", limit, err)
+	}
+	return err
+}

@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/prove"
+)
+
+const (
+	actionTables  = "Microsoft.Network/routeTables/"
+	actionSubnets = "Microsoft.Network/virtualNetworks/subnets/"
+)
+
+// actions are what calls take, by their method and what they are about.
+var actions = map[string][]string{
+	"GET network":              {"Microsoft.Network/virtualNetworks/read"},
+	"GET subnet":               {actionSubnets + "read"},
+	"PUT subnet":               {actionSubnets + "write"},
+	"GET route table":          {actionTables + "read"},
+	"PUT route table":          {actionTables + "write"},
+	"GET security group":       {"Microsoft.Network/networkSecurityGroups/read"},
+	"GET interface":            {"Microsoft.Network/networkInterfaces/read"},
+	"GET operation":            {"Microsoft.Network/locations/operations/read"},
+	"GET activity log":         {"Microsoft.Insights/eventtypes/values/read"},
+	"GET permissions":          {"Microsoft.Authorization/permissions/read"},
+	"GET locks":                {"Microsoft.Authorization/locks/read"},
+	"GET role assignments":     {"Microsoft.Authorization/roleAssignments/read"},
+	"GET role definitions":     {"Microsoft.Authorization/roleDefinitions/read"},
+	"GET deny assignments":     {"Microsoft.Authorization/denyAssignments/read"},
+	"GET clusters":             {"Microsoft.ContainerService/managedClusters/read"},
+	"GET scale sets":           {"Microsoft.Compute/virtualMachineScaleSets/read"},
+	"GET application gateways": {"Microsoft.Network/applicationGateways/read"},
+}
+
+// named finds the actions in a refusal: "authorization to perform action 'X' over scope", "perform
+// action(s) 'X,Y' on the linked scope(s)".
+var (
+	named  = regexp.MustCompile(`perform action(?:\(s\))? '([^']*)'`)
+	action = regexp.MustCompile(`[\w.]+(?:/\w+)+`)
+)
+
+// takes are the actions that a call takes, those to join what its document links to among them.
+func takes(r azure.Reply) []string {
+	about := r.Method + " " + wordOf(r.Address)
+	needed := actions[about]
+	if about == "PUT subnet" {
+		doc := gjson.ParseBytes(r.Request.Body)
+		if doc.Get("properties.routeTable.id").Exists() {
+			needed = append(needed[:len(needed):len(needed)], actionTables+"join/action")
+		}
+		if doc.Get("properties.networkSecurityGroup.id").Exists() {
+			needed = append(needed[:len(needed):len(needed)],
+				"Microsoft.Network/networkSecurityGroups/join/action")
+		}
+	}
+	return needed
+}
+
+// noteRights keeps what an answer says of rights. The caller holds the lock.
+func (l *lab) noteRights(r azure.Reply) {
+	if l.seen.Rights.Used == nil {
+		return
+	}
+	answer := answerOf(r)
+	if r.Status == http.StatusForbidden {
+		refusal := prove.Refusal{Call: r.Method + " " + wordOf(r.Address), Answer: answer}
+		// What is lacking comes last: "has permission to perform action X; however, … action(s) Y".
+		if found := named.FindAllStringSubmatch(answer.Message, -1); found != nil {
+			refusal.Actions = action.FindAllString(found[len(found)-1][1], -1)
+		}
+		l.seen.Rights.Refused = append(l.seen.Rights.Refused, refusal)
+		return
+	}
+	for _, a := range takes(r) {
+		if have, known := l.seen.Rights.Used[a]; !known || !have.OK() {
+			l.seen.Rights.Used[a] = answer
+		}
+	}
+}
+
+// notRead is what is said of permissions before they are read.
+const notRead = "they were not read"
+
+// rights reads what this login may do, and what else the keeper reads. A refusal is noted and does
+// no harm.
+func (l *lab) rights(ctx context.Context) error {
+	if err := l.permissions(ctx); err != nil && ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		l.seen.Rights.Unread = err.Error()
+	}
+	for _, below := range []struct{ path, version string }{
+		{"/providers/Microsoft.Authorization/locks", lockVersion},
+		{"/providers/Microsoft.Authorization/roleAssignments", authorizationVersion},
+		{"/providers/Microsoft.Authorization/roleDefinitions", authorizationVersion},
+		{"/providers/Microsoft.Authorization/denyAssignments", authorizationVersion},
+		{"/providers/" + arm.TypeCluster, clusterVersion},
+		{"/providers/" + arm.TypeScaleSet, scaleSetVersion},
+		{"/providers/" + arm.TypeGateway, networkVersion},
+	} {
+		at := address(l.group, below.path, below.version)
+		if _, err := l.fetch(ctx, at); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// permissions reads what this login may do in the group.
+func (l *lab) permissions(ctx context.Context) error {
+	var own []inventory.Permission
+	next := address(l.group, "/providers/Microsoft.Authorization/permissions", authorizationVersion)
+	for next != "" {
+		reply, err := l.fetch(ctx, next)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Value    []inventory.Permission `json:"value"`
+			NextLink string                 `json:"nextLink"`
+		}
+		if err := json.Unmarshal(reply.Body, &page); err != nil {
+			return fmt.Errorf("the answer is no list of permissions: %w", err)
+		}
+		own, next = append(own, page.Value...), page.NextLink
+	}
+	l.seen.Rights.Own, l.seen.Rights.Unread = own, ""
+	return nil
+}

@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+)
+
+// groupPrefix begins the names of throwaway groups. Tag is on each of them, and its value is the
+// group's name: a tag that was copied to another group does not name that one. The other tags say
+// who made it, and when it is left over for sure.
+const (
+	groupPrefix = "routekeeper-prove-"
+	Tag         = "routekeeper-prove"
+	byTag       = "routekeeper-prove-by"
+	untilTag    = "routekeeper-prove-until"
+)
+
+// The names of what is made.
+const (
+	tableName, largeName = "routes", "large"
+	filterName           = "filter"
+	networkName          = "network"
+	nodesName, spareName = "nodes", "spare"
+	interfaceName        = "probe"
+)
+
+type object = map[string]any
+
+func (l *lab) of(resourceType, name string) arm.ID {
+	return arm.ResourceID(l.group.Subscription(), l.group.Name(), resourceType, name)
+}
+
+func (l *lab) table() arm.ID   { return l.of(arm.TypeRouteTable, tableName) }
+func (l *lab) large() arm.ID   { return l.of(arm.TypeRouteTable, largeName) }
+func (l *lab) filter() arm.ID  { return l.of(arm.TypeSecurityGroup, filterName) }
+func (l *lab) network() arm.ID { return l.of(arm.TypeVNet, networkName) }
+func (l *lab) nodes() arm.ID   { return l.network().Child("subnets", nodesName) }
+func (l *lab) spare() arm.ID   { return l.network().Child("subnets", spareName) }
+func (l *lab) probe() arm.ID   { return l.of(arm.TypeInterface, interfaceName) }
+
+// setUp makes the group and what is in it.
+func (l *lab) setUp(ctx context.Context) error {
+	if err := l.makeGroup(ctx); err != nil {
+		return err
+	}
+	link := func(id arm.ID) object { return object{"id": string(id)} }
+	for _, r := range []struct {
+		id         arm.ID
+		properties object
+	}{
+		{l.filter(), object{}},
+		{l.table(), object{"routes": routes(5)}},
+		{l.large(), object{"routes": routes(2)}},
+		{l.network(), object{
+			"addressSpace": object{"addressPrefixes": []any{"10.213.0.0/16"}},
+			"subnets": []any{
+				object{"name": nodesName, "properties": object{
+					"addressPrefix": "10.213.0.0/24", "routeTable": link(l.table()),
+					"networkSecurityGroup": link(l.filter()),
+					"serviceEndpoints":     []any{object{"service": "Microsoft.Storage"}},
+				}},
+				object{"name": spareName, "properties": object{"addressPrefix": "10.213.1.0/24"}},
+			},
+		}},
+	} {
+		body := encode(object{"location": l.Location, "properties": r.properties})
+		if _, _, err := l.write(ctx, r.id, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeGroup makes a group of a name that no group has. Its answer has to say that it was created: a
+// group that was there is not this run's to delete.
+func (l *lab) makeGroup(ctx context.Context) error {
+	for try := 1; ; try++ {
+		group := arm.GroupID(l.Subscription, groupPrefix+random())
+		at := address(group, "", groupVersion)
+		reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
+		switch {
+		case err != nil:
+			return err
+		case reply.Status == http.StatusOK && try < tries:
+			continue
+		case reply.Status != http.StatusNotFound:
+			return fmt.Errorf("whether the group %s exists is not known: the answer is %d",
+				group.Name(), reply.Status)
+		}
+		until := time.Now().Add(Most(l.Trials, l.LogWait)).UTC().Format(time.RFC3339)
+		body := encode(object{"location": l.Location, "tags": object{
+			Tag: group.Name(), byTag: l.Process.Self, untilTag: until}})
+		l.group = group
+		reply, err = l.put(ctx, group, body, "")
+		switch {
+		case err != nil:
+			l.made = reply.Status == 0 || reply.Status >= 500 // it may have been made
+			return err
+		case reply.Fault() != nil:
+			return refusedBy(reply.Fault())
+		case reply.Status != http.StatusCreated:
+			return fmt.Errorf("the group %s was not created: another program makes it, too", group.Name())
+		}
+		l.made = true
+		return nil
+	}
+}
+
+func random() string {
+	b := make([]byte, 6)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// routes are n routes as a cluster's cloud provider writes them.
+func routes(n int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = object{"name": fmt.Sprintf("aks-pool-%08d", i), "properties": object{
+			"addressPrefix":    fmt.Sprintf("10.%d.%d.0/24", 214+i/256, i%256),
+			"nextHopType":      "VirtualAppliance",
+			"nextHopIpAddress": fmt.Sprintf("10.213.%d.%d", i/250, 4+i%250),
+		}}
+	}
+	return all
+}
+
+func encode(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only plain values get here
+	}
+	return raw
+}

@@ -1,0 +1,181 @@
+package prove
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/iac/generate"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Rights are what this login may do in the throwaway group, and which calls took which right.
+type Rights struct {
+	// Own are its permissions as Azure lists them, and Unread says why they could not be read.
+	Own    []inventory.Permission
+	Unread string
+	// Used is the answer to a call that takes an action, by the action; Refused are all calls that
+	// were answered with 403.
+	Used    map[string]Answer
+	Refused []Refusal
+}
+
+// Refusal is a call that was answered with 403, with the actions that the answer names.
+type Refusal struct {
+	Call    string
+	Actions []string
+	Answer  Answer
+}
+
+// May reports whether an action is granted.
+func (r Rights) May(action string) bool {
+	return inventory.Rights{Permissions: r.Own}.May(action)
+}
+
+// refused returns the first refusal that names an action.
+func (r Rights) refused(action string) (Refusal, bool) {
+	for _, refusal := range r.Refused {
+		if contains(refusal.Actions, action) {
+			return refusal, true
+		}
+	}
+	return Refusal{}, false
+}
+
+// LabActions are what the throwaway group takes besides what the keeper may do.
+func LabActions() []generate.KeeperAction {
+	return []generate.KeeperAction{
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/read", Why: "to see that it is gone"},
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/write", Why: "to make the group"},
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/delete", Why: "to delete it"},
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/resources/read",
+			Why: "to see that nothing else is in it"},
+		{Action: "Microsoft.Network/virtualNetworks/write", Why: "to make the network"},
+		{Action: "Microsoft.Network/virtualNetworks/subnets/join/action",
+			Why: "to make the interface"},
+		{Action: "Microsoft.Network/networkSecurityGroups/write", Why: "to make the security group"},
+		{Action: "Microsoft.Network/networkInterfaces/write", Why: "to make the interface"},
+		{Action: "Microsoft.Network/networkInterfaces/delete", Why: "to delete it"},
+		{Action: "Microsoft.Network/routeTables/delete",
+			Why: "to see that the deletion of one in use is refused"},
+	}
+}
+
+// Role are the actions of a custom role for a login that runs the trials with exactly the generated
+// rights.
+func Role() []string {
+	var all []string
+	for _, a := range slices.Concat(keeperActions(), LabActions()) {
+		all = append(all, a.Action)
+	}
+	return all
+}
+
+func keeperActions() []generate.KeeperAction {
+	var all []generate.KeeperAction
+	for _, role := range generate.KeeperRoles() {
+		all = append(all, role.Actions...)
+	}
+	return all
+}
+
+func contains(actions []string, action string) bool {
+	return slices.ContainsFunc(actions, func(a string) bool { return strings.EqualFold(a, action) })
+}
+
+// rightName makes the name of a fact: Microsoft.Network/routeTables/write is
+// right-routeTables-write.
+func rightName(action string) string {
+	_, path, _ := strings.Cut(action, "/")
+	return "right-" + strings.ReplaceAll(path, "/", "-")
+}
+
+// notInGroup are the actions that no call in the throwaway group takes, and why.
+var notInGroup = map[string]string{
+	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it takes a scale set",
+	"Microsoft.Network/natGateways/join/action":                        "it takes a NAT gateway",
+	"Microsoft.Network/serviceEndpointPolicies/join/action": "it takes a service endpoint " +
+		"policy",
+}
+
+func rightFacts() []Fact {
+	facts := []Fact{{
+		Name: "rights-suffice", Family: familyRights, Trial: trialRights,
+		Question: "Do the generated rights suffice for what the keeper does?",
+		Expected: "yes", Source: "iac generate and its tests",
+		Judged: "all calls of the trials, where this login has the role of --print-role and no other",
+		Follows: "The generated role lacks something: add the action that is named, and send the " +
+			"recording.",
+		judge: judgeSuffice,
+	}}
+	for _, a := range keeperActions() {
+		facts = append(facts, Fact{
+			Name: rightName(a.Action), Family: familyRights, Trial: trialRights,
+			Question: "Does the keeper need " + a.Action + "?",
+			Expected: "yes: " + a.Why, Source: "iac generate and its tests",
+			Judged: "a call that takes it, and whether this login has it by its own permissions",
+			Follows: "Nothing breaks: the generated role grants more than it has to. Send the recording, " +
+				"so that it can be left out.",
+			judge: func(o Observed) (Verdict, string) { return judgeRight(o, a.Action) },
+		})
+	}
+	return facts
+}
+
+func judgeSuffice(o Observed) (Verdict, string) {
+	r := o.Rights
+	lacks := ""
+	for _, refusal := range r.Refused {
+		for _, action := range refusal.Actions {
+			if !contains(Role(), action) {
+				return Differs, refusal.Call + " takes " + action + " as well"
+			}
+			lacks = action
+		}
+	}
+	if lacks != "" {
+		return Untested, "this login lacks " + lacks
+	}
+	if why, failed := o.Failed[trialRights]; failed {
+		return Untested, why
+	}
+	if r.Unread != "" {
+		return Untested, "its permissions could not be read: " + r.Unread
+	}
+	for _, p := range r.Own {
+		for _, action := range p.Actions {
+			if !contains(Role(), action) {
+				return Untested, "this login may do more (" + action + "): log in with the role of " +
+					"--print-role"
+			}
+		}
+	}
+	return Confirmed, "every call was accepted"
+}
+
+func judgeRight(o Observed, action string) (Verdict, string) {
+	r := o.Rights
+	refusal, refused := r.refused(action)
+	granted := r.May(action)
+	used, isUsed := r.Used[action]
+	switch {
+	case refused && granted:
+		return Untested, "refused, though its permissions grant it: a new role takes up to an hour"
+	case refused:
+		return Confirmed, refusal.Call + " without it: " + refusal.Answer.brief()
+	case !isUsed:
+		if why := notInGroup[action]; why != "" {
+			return Untested, why
+		}
+		if why, failed := o.Failed[trialRights]; failed {
+			return Untested, why
+		}
+		return Untested, "no call was made that takes it"
+	case !used.OK():
+		return Untested, "the call that takes it failed: " + used.String()
+	case r.Unread != "":
+		return Untested, "the permissions of this login could not be read: " + r.Unread
+	case !granted:
+		return Differs, "the call was accepted without it"
+	}
+	return Untested, "this login has it, and the call was accepted; a login without it would show"
+}

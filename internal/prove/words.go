@@ -1,0 +1,40 @@
+package prove
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String is an answer in a line: 412 PreconditionFailedEtagMismatch: what it says.
+func (a Answer) String() string {
+	text := fmt.Sprint(a.Status)
+	if a.Code != "" {
+		text += " " + a.Code
+	}
+	if a.Message != "" {
+		text += ": " + a.Message
+	}
+	return text
+}
+
+// brief is an answer without its message.
+func (a Answer) brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }
+
+// seconds is a time as the report shows it.
+func seconds(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// yes is a verdict of two.
+func yes(as bool, confirmed, differs string) (Verdict, string) {
+	if as {
+		return Confirmed, confirmed
+	}
+	return Differs, differs
+}
+
+func list(items []string) string { return strings.Join(items, ", ") }

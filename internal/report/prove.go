@@ -1,0 +1,242 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/prove"
+)
+
+// Proof is what prove does, or would do, and how the facts came out.
+type Proof struct {
+	Subscription string `json:"subscription"`
+	Location     string `json:"location,omitempty"`
+	DryRun       bool   `json:"dryRun"`
+	// Trials are in the order in which they are made.
+	Trials []ProofTrial `json:"trials"`
+	// Seconds is how long they take about, LogSeconds for how long the activity log is waited for
+	// at most after that, MostSeconds when the program gives up at the latest.
+	Seconds     int `json:"seconds"`
+	LogSeconds  int `json:"logSeconds"`
+	MostSeconds int `json:"mostSeconds"`
+	// Cost is what Azure bills for it, in words.
+	Cost      string          `json:"cost"`
+	Leftovers []ProofLeftover `json:"leftovers"`
+	// Group is the ID of the group that was made, and Deleted that it is proven to be gone.
+	Group     string      `json:"group,omitempty"`
+	Deleted   bool        `json:"deleted"`
+	Calls     int         `json:"calls"`
+	Recording string      `json:"recording,omitempty"`
+	Facts     []ProofFact `json:"facts"`
+	Confirmed int         `json:"confirmed"`
+	Differs   int         `json:"differs"`
+	Untested  int         `json:"untested"`
+}
+
+// ProofTrial is a trial.
+type ProofTrial struct {
+	Name    string      `json:"name"`
+	What    string      `json:"what"`
+	Seconds int         `json:"seconds"`
+	Calls   []ProofCall `json:"calls"`
+}
+
+// ProofCall is a kind of call, made so many times; 0 is as often as it takes.
+type ProofCall struct {
+	Method string `json:"method"`
+	What   string `json:"what"`
+	Times  int    `json:"times"`
+}
+
+// ProofLeftover is a group of an earlier run.
+type ProofLeftover struct {
+	Group string `json:"group"`
+	// Stale reports that its run has ended; otherwise it may be going on.
+	Stale   bool   `json:"stale"`
+	Deleted bool   `json:"deleted"`
+	Error   string `json:"error,omitempty"`
+}
+
+// ProofFact is a fact.
+type ProofFact struct {
+	Name     string `json:"name"`
+	Family   string `json:"family"`
+	Question string `json:"question"`
+	Expected string `json:"expected"`
+	Source   string `json:"source"`
+	Judged   string `json:"judged"`
+	Trial    string `json:"trial"`
+	Verdict  string `json:"verdict,omitempty"`
+	Seen     string `json:"seen,omitempty"`
+	Follows  string `json:"follows,omitempty"`
+}
+
+// proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
+// networks).
+const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups and " +
+	"network interfaces have no price, and no traffic flows"
+
+// PlannedProof says what is tried for facts.
+func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
+	trials := prove.Trials(facts)
+	p := Proof{
+		Trials: []ProofTrial{}, Leftovers: []ProofLeftover{}, Facts: []ProofFact{}, Cost: proofCost,
+		Seconds: int(prove.Takes(trials).Seconds()), MostSeconds: int(most.Seconds()),
+	}
+	if prove.Waits(trials) {
+		p.LogSeconds = int(logWait.Seconds())
+	}
+	for _, t := range trials {
+		trial := ProofTrial{Name: t.Name, What: t.What, Seconds: int(t.Takes.Seconds())}
+		for _, c := range t.Calls {
+			trial.Calls = append(trial.Calls, ProofCall{c.Method, c.What, c.Times})
+		}
+		p.Trials = append(p.Trials, trial)
+	}
+	for _, f := range facts {
+		p.Facts = append(p.Facts, proofFact(f))
+	}
+	return p
+}
+
+func proofFact(f prove.Fact) ProofFact {
+	return ProofFact{Name: f.Name, Family: f.Family, Question: f.Question, Expected: f.Expected,
+		Source: f.Source, Judged: f.Judged, Trial: f.Trial}
+}
+
+// Judged adds how the facts came out.
+func (p *Proof) Judged(results []prove.Result) {
+	p.Facts = []ProofFact{}
+	for _, r := range results {
+		f := proofFact(r.Fact)
+		f.Verdict, f.Seen = string(r.Verdict), r.Seen
+		switch r.Verdict {
+		case prove.Confirmed:
+			p.Confirmed++
+		case prove.Differs:
+			p.Differs++
+			f.Follows = r.Follows
+		default:
+			p.Untested++
+		}
+		p.Facts = append(p.Facts, f)
+	}
+}
+
+// WritePlan writes what will be done as text; with the calls where it is not done.
+func (p Proof) WritePlan(w io.Writer, style Style) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Tries %s in a throwaway resource group of subscription %s, in %s:\n\n",
+		Count(len(p.Facts), "fact"), plain(p.Subscription), plain(p.Location))
+	var rows [][]string
+	for _, t := range p.Trials {
+		took := ""
+		if t.Seconds > 0 {
+			took = fmt.Sprintf("%d s", t.Seconds)
+		}
+		rows = append(rows, []string{"  " + style.Bold(t.Name), t.What, took})
+	}
+	for i, row := range Columns(rows) {
+		fmt.Fprintln(&out, strings.TrimRight(row, " "))
+		if p.DryRun {
+			fmt.Fprintf(&out, "      %s\n", style.Dim(calls(p.Trials[i].Calls)))
+		}
+	}
+	fmt.Fprintf(&out, "\nTime: about %s", Duration(time.Duration(p.Seconds)*time.Second))
+	if p.LogSeconds > 0 {
+		fmt.Fprintf(&out, ", and up to %s for the activity log",
+			Duration(time.Duration(p.LogSeconds)*time.Second))
+	}
+	fmt.Fprintf(&out, "; %s at most.\n", Duration(time.Duration(p.MostSeconds)*time.Second))
+	fmt.Fprintf(&out, "Cost: %s.\n", p.Cost)
+	fmt.Fprintf(&out, "Everything is in one new group, routekeeper-prove-<random>, which is deleted in the "+
+		"end.\n")
+	for _, l := range p.Leftovers {
+		if l.Stale {
+			fmt.Fprintf(&out, "Deletes %s as well, which an earlier run left behind.\n", plain(l.Group))
+		} else {
+			fmt.Fprintf(&out, "Leaves %s, which another run may be using; --clean deletes it.\n",
+				plain(l.Group))
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func calls(all []ProofCall) string {
+	var parts []string
+	for _, c := range all {
+		part := c.Method + " " + c.What
+		switch {
+		case c.Times == 0:
+			part += " (as often as it takes)"
+		case c.Times > 1:
+			part += fmt.Sprintf(" ×%d", c.Times)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Write writes the result as text or JSON.
+func (p Proof) Write(w io.Writer, format Format, style Style) error {
+	if format == JSON {
+		return WriteJSON(w, p)
+	}
+	var out strings.Builder
+	family := ""
+	for _, f := range p.Facts {
+		if f.Family != family {
+			family = f.Family
+			fmt.Fprintf(&out, "\n%s\n", style.Bold(family))
+		}
+		fmt.Fprintf(&out, "  %s  %s: %s\n", verdict(f.Verdict, style), plain(f.Name), plain(f.Seen))
+		if f.Verdict == string(prove.Differs) {
+			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected, f.Follows)
+		}
+	}
+	fmt.Fprintf(&out, "\n%d confirmed, %d differ, %d untested. ", p.Confirmed, p.Differs, p.Untested)
+	switch {
+	case p.Group == "":
+		fmt.Fprint(&out, "Nothing was made.\n")
+	case p.Deleted:
+		fmt.Fprint(&out, "The group is deleted: Azure answers 404 for it.\n")
+	default:
+		fmt.Fprintf(&out, "%s is still there.\n", plain(p.Group))
+	}
+	if p.Recording != "" {
+		fmt.Fprintf(&out, "%s recorded in %s, without what names you: send it to the maintainers.\n",
+			Count(p.Calls, "call"), plain(p.Recording))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func verdict(v string, style Style) string {
+	text := fmt.Sprintf("%-9s", v)
+	switch v {
+	case string(prove.Confirmed):
+		return style.Green(text)
+	case string(prove.Differs):
+		return style.Red(text)
+	}
+	return style.Yellow(text)
+}
+
+// ProofTable is the table of facts in the documentation.
+func ProofTable(facts []prove.Fact) string {
+	var b strings.Builder
+	family := ""
+	for _, f := range facts {
+		if f.Family != family {
+			family = f.Family
+			fmt.Fprintf(&b, "\n### %s\n\n| fact | question | expected | judged by | where it differs |\n"+
+				"| --- | --- | --- | --- | --- |\n", family)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s (%s) | %s | %s |\n",
+			f.Name, f.Question, f.Expected, f.Source, f.Judged, f.Follows)
+	}
+	return b.String()
+}
