@@ -70,7 +70,7 @@ func ParseID(s string) (ID, error) {
 			return "", fmt.Errorf("expected providers, found %q", rest[0])
 		}
 		if len(rest) < 4 || len(rest)%2 != 0 || strings.EqualFold(rest[2], "providers") {
-			return "", fmt.Errorf("a resource type or name is missing behind %q", strings.Join(rest, "/"))
+			return "", fmt.Errorf("a resource type or name is missing after %q", strings.Join(rest, "/"))
 		}
 		for rest = rest[2:]; len(rest) > 0 && !strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
 		}

@@ -45,7 +45,7 @@ func buildVersion(id arm.ID) (string, error) {
 			return version, nil
 		}
 	}
-	return "", fmt.Errorf("%s is a %s, of which nothing is made or deleted", id, id.Type())
+	return "", fmt.Errorf("%s is a %s: resources of this type are never created or deleted", id, id.Type())
 }
 
 // Find reads a resource; nil where there is none.
@@ -106,7 +106,7 @@ func (c *Client) Make(
 }
 
 // ErrChanged is a document that was not put, because the resource is not what was read any more.
-var ErrChanged = errors.New("it has changed since it was read")
+var ErrChanged = errors.New("the resource has changed since it was read")
 
 // Remove deletes a resource and waits until it is gone. One that is not there is no error.
 func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
@@ -172,7 +172,7 @@ func (c *Client) untilDone(
 					Code: "Failed", Message: "the operation failed"}
 			default: // not seen yet, or still there
 				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
-					Code: "NotSettled", Message: "the operation ended, and its effect cannot be seen"}
+					Code: "NotSettled", Message: "the operation ended, but its effect is not visible"}
 			}
 		}
 		pause := min(backoff<<min(attempt, 5), backoffMax)
@@ -254,7 +254,7 @@ func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error)
 		Kubeconfigs []struct{ Value []byte }
 	}
 	if err := json.Unmarshal(a.body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
-		return nil, fmt.Errorf("the answer for the kubeconfig of %s holds none", cluster.Short())
+		return nil, fmt.Errorf("the answer for the kubeconfig of %s contains no kubeconfig", cluster.Short())
 	}
 	return answer.Kubeconfigs[0].Value, nil
 }

@@ -172,7 +172,7 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 		wait := retryAfter(response)
 		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method", r.Raw().Method, "path", path, "retryAfter", wait.String())
 	case response.StatusCode >= 500:
-		c.log.Warn("Azure answers with an error of its own", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
+		c.log.Warn("Azure answers with a server error", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
 	}
 	return response, err
 }
@@ -254,7 +254,7 @@ func (c *Client) getResource(ctx context.Context, id arm.ID) (arm.Document, erro
 func document(id arm.ID, a answer) (arm.Document, error) {
 	head := gjson.GetManyBytes(a.body, "id", "etag")
 	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
-		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
+		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is not a resource"}
 	}
 	doc := arm.Document{ID: arm.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
 	if doc.ETag == "" {

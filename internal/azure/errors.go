@@ -198,7 +198,7 @@ func (e *Error) Refused() bool {
 func (e *Error) stale() bool { return e.Status == http.StatusPreconditionFailed }
 
 // ErrUndone is a write that was accepted, and gone when the resource was read back.
-var ErrUndone = errors.New("written and accepted, but gone when read back: somebody else writes the same resource")
+var ErrUndone = errors.New("written and accepted, but gone when read back: another writer changes the same resource")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

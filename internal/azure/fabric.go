@@ -150,7 +150,7 @@ func effectiveHop(nic arm.ID, body []byte, to netip.Addr) (Hop, error) {
 
 func misunderstood(id arm.ID, action string) *Error {
 	return &Error{Method: http.MethodPost, ID: id + arm.ID(action), Status: http.StatusOK,
-		Message: "the answer is not understood"}
+		Message: "the answer cannot be decoded"}
 }
 
 // watcher finds the Network Watcher of a region: there is one for each region of a subscription.

@@ -189,7 +189,7 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 		}
 		values, link, fault := readPage(page, next)
 		if fault != nil {
-			c.log.Info("a list cannot be read, asking in another way", "scope", string(scope), "error", fault.Error())
+			c.log.Info("a list cannot be read, trying another call", "scope", string(scope), "error", fault.Error())
 			gaveUp = true
 			break
 		}
@@ -333,9 +333,9 @@ func readPage(page answer, address string) (values []json.RawMessage, next strin
 	}
 	switch err := json.Unmarshal(page.body, &doc); {
 	case err != nil:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is no list"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is not a list"}
 	case doc.NextLink == address:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list leads to itself"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list links to itself"}
 	}
 	return doc.Value, doc.NextLink, nil
 }

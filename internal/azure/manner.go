@@ -82,7 +82,7 @@ func limit(ctx context.Context) (limited context.Context, cancel func(), late fu
 		}
 		fault := &Error{Method: http.MethodGet, ID: id, Status: int(status.Load()), late: true, Message: fmt.Sprintf("no answer within %s", d)}
 		if fault.Status != 0 {
-			fault.Message = fmt.Sprintf("answered with HTTP %d, and not otherwise within %s", fault.Status, d)
+			fault.Message = fmt.Sprintf("only HTTP %d answers within %s", fault.Status, d)
 		}
 		return fault
 	}

@@ -43,7 +43,7 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 			})
 			var fault *Error
 			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
-				return nil, fmt.Errorf("resource group %s is not there: %s", group,
+				return nil, fmt.Errorf("resource group %s does not exist: %s", group,
 					finding.Command("az group create --subscription %s -n %s -l <location>", group.Subscription(), group.ResourceGroup()))
 			}
 			if err != nil {
@@ -61,7 +61,7 @@ func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte
 	}
 	var fault *Error
 	if _, err := c.getResource(ctx, id); err == nil {
-		return arm.Document{}, fmt.Errorf("%s has come to be in the meantime: look again", id)
+		return arm.Document{}, fmt.Errorf("%s was created in the meantime: run the command again", id)
 	} else if !errors.As(err, &fault) || fault.Status != http.StatusNotFound {
 		return arm.Document{}, err
 	}
@@ -119,7 +119,7 @@ func (c *Client) change(ctx context.Context, method string, id arm.ID, body []by
 
 func alertResource(id arm.ID) error {
 	if _, ok := alertTypeOf(id); !ok {
-		return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
+		return fmt.Errorf("%s is neither an action group nor an alert rule: only these are created or deleted", id)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *invento
 				return true
 			})
 			if err == nil && garbled {
-				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK, Message: "a network interface is not understood"}
+				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK, Message: "a network interface cannot be decoded"}
 			}
 			return err
 		})

@@ -130,7 +130,7 @@ func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
 
 // notUnderstood is for a document that cannot be decoded.
 func notUnderstood(id arm.ID, err error) *inventory.Unread {
-	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
+	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document cannot be decoded: " + err.Error()}
 }
 
 func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {

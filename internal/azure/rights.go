@@ -193,7 +193,7 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 		} `json:"properties"`
 	}
 	if json.Unmarshal(a.body, &doc) != nil || doc.Properties.Permissions == nil {
-		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status, Message: "the answer is no role definition"}).Error()
+		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status, Message: "the answer is not a role definition"}).Error()
 	}
 	r.name, r.permissions = doc.Properties.Name, doc.Properties.Permissions
 	return nil
@@ -204,7 +204,7 @@ func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, 
 	rights := inventory.Rights{Failed: assigned.failed}
 	// A list shows what the caller may see. That a role is not in it counts only where the caller may see them all.
 	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) && !own.May(read) {
-		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so there may be roles that are not seen"
+		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so some roles may be missing here"
 	}
 	for _, a := range assigned.items {
 		if !covers(a.Properties.Scope, scope) {

@@ -161,7 +161,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	w.last = err
 	switch {
 	case fault.stale():
-		w.c.log.Debug("changed since it was read, planning again", "id", string(w.id))
+		w.c.log.Debug("the resource changed since it was read, planning again", "id", string(w.id))
 		if attempt == 0 {
 			return true, nil
 		}
@@ -195,7 +195,7 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 		time.Sleep(wait)
 		a, err := w.c.get(ctx, operation)
 		if err != nil {
-			w.c.log.Info("an operation cannot be followed, looking at the resource", "id", string(w.id), "error", err.Error())
+			w.c.log.Info("an operation cannot be polled, reading the resource instead", "id", string(w.id), "error", err.Error())
 			return true, nil
 		}
 		wait = retryAfter(&http.Response{Header: a.header})

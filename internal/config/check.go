@@ -137,7 +137,7 @@ func PodCIDR(text string) (netip.Prefix, error) {
 // CheckPodCIDR reports why a prefix cannot be meant as a pod CIDR; nil where it can.
 func CheckPodCIDR(p netip.Prefix) error {
 	if p != p.Masked() {
-		return fmt.Errorf("%s has bits set behind its mask, expected %s", p, p.Masked())
+		return fmt.Errorf("%s has host bits set, expected %s", p, p.Masked())
 	}
 	widest := widestPodCIDR4
 	if p.Addr().Is6() {
@@ -212,7 +212,7 @@ func (d *routes) checkBeside(before []*routes) error {
 		for i, s := range d.spec.Spec.Guard.Subnets {
 			for j, o := range other.spec.Spec.Guard.Subnets {
 				if equalIDs(s.SubnetID, o.SubnetID) && !equalIDs(s.RouteTableID, o.RouteTableID) {
-					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s says another table for the same subnet, expected the same one",
+					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s names another table for the same subnet, expected the same one",
 						other.where(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", j)))
 				}
 			}

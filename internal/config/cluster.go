@@ -36,7 +36,7 @@ func ReadCluster(f File) (*Cluster, error) {
 		return nil, err
 	}
 	if c.in == nil {
-		return nil, &Error{File: f.Name, Problem: "no document in it, expected a " + v1alpha1.KindCluster}
+		return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.KindCluster}
 	}
 	if err := oneOf(c.in, "apiVersion", c.APIVersion, v1alpha1.APIVersion); err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &Error{File: f.Name, Problem: "no document in it, expected a " + v1alpha1.Kind}
+			return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.Kind}
 		}
 		docs = append(docs, found...)
 	}

@@ -56,7 +56,7 @@ func (d *document) checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
-const noAliases = "aliases and merge keys are not read here: write the value out"
+const noAliases = "aliases and merge keys are not supported: write out the value"
 
 // decimal is a number that means the same to every reader of YAML: 010 is 8 to some.
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)

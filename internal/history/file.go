@@ -21,7 +21,7 @@ import (
 // now waits in memory.
 const patience = time.Second
 
-var errForeign = errors.New("it is a database of another program")
+var errForeign = errors.New("it is another program's database")
 
 // address is the file's name for the driver. WAL lets people read while a keeper writes, and a commit is one write to one file.
 // synchronous FULL syncs that write: an intent must be on the disk before Azure is told, also where the machine goes down, and a
@@ -187,7 +187,7 @@ func reason(err error) string {
 	case sqlite3.SQLITE_CORRUPT:
 		return "it is damaged"
 	case sqlite3.SQLITE_IOERR:
-		return "the disk fails: " + err.Error()
+		return "disk error: " + err.Error()
 	}
 	if errors.As(err, &path) {
 		return path.Err.Error()
@@ -199,7 +199,7 @@ func reason(err error) string {
 // stays where it is: only one that begins as a database does, or is named as one, can have been a history.
 func setAside(path string, now time.Time) (string, error) {
 	if !strings.HasSuffix(path, Extension) && !beginsAsDatabase(path) {
-		return "", errors.New("it is not a history, and is left alone")
+		return "", errors.New("it is not a routekeeper history; it stays unchanged")
 	}
 	aside := path + ".damaged-" + now.UTC().Format("20060102-150405")
 	if err := os.Rename(path, aside); err != nil {

@@ -88,7 +88,7 @@ func (j *journal) flush() {
 	}
 	switch {
 	case err == nil && j.trouble != nil:
-		j.log.Info("the history is written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
+		j.log.Info("the history can be written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
 		j.trouble = nil
 	case err != nil && j.trouble == nil:
 		j.since = time.Now()
@@ -155,7 +155,7 @@ func (j *journal) replace(why error) error {
 		return fmt.Errorf("%s: %w", reason(why), err)
 	}
 	j.aside, j.asideAt = aside, time.Now()
-	j.log.Error("the history is damaged: a new one is begun", "file", j.path, "aside", aside, "error", reason(why))
+	j.log.Error("the history is damaged: starting a new one", "file", j.path, "aside", aside, "error", reason(why))
 	return j.try()
 }
 
@@ -172,10 +172,10 @@ func (j *journal) close() error {
 func (j *journal) findings() []finding.Finding {
 	switch {
 	case j.trouble != nil:
-		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; what happens is kept in memory until it can, and is lost if the program ends before", j.path, reason(j.trouble)).About(j.path)
+		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; new records stay in memory until it can, and are lost if the program ends first", j.path, reason(j.trouble)).About(j.path)
 		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
 		if j.lost > 0 {
-			f = f.With(fmt.Sprintf("%d records found no room and are lost", j.lost))
+			f = f.With(fmt.Sprintf("%d records did not fit in memory and are lost", j.lost))
 		}
 		fix := finding.Command("start with --history PATH where this user can write, or with --history off")
 		if errors.Is(j.trouble, errForeign) {
@@ -183,8 +183,8 @@ func (j *journal) findings() []finding.Finding {
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
-		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: what it held is in %s, and a new one was begun", j.path, j.aside).
-			About(j.path).WithFix("sqlite3 %s .recover shows what can be saved", j.aside)}
+		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: its content is in %s, and a new history was started", j.path, j.aside).
+			About(j.path).WithFix("sqlite3 %s .recover shows what can be recovered", j.aside)}
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 // How it is told what became of a change whose program was ended, or gave up, before it saw the outcome.
 const (
-	notThere = "interrupted: the outcome was not seen, and the next look did not find it made"
-	seenMade = "interrupted: the outcome was not seen, but the next look found it made"
+	notThere = "interrupted: the outcome is unknown, and the next check did not find the change made"
+	seenMade = "interrupted: the outcome is unknown, but the next check found the change made"
 )
 
 // left is a change that was intended and not settled.
@@ -96,7 +96,7 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		if made {
 			settled = settlement{o, plan.Done, seenMade}
 		}
-		l.opts.Log.Warn("a change was left open", append(o.change.Attrs(), "made", made)...)
+		l.opts.Log.Warn("an interrupted run left a change without an outcome", append(o.change.Attrs(), "made", made)...)
 		l.j.add(&settled)
 	}
 	return found

@@ -93,7 +93,7 @@ func Read(path string) (*Reader, error) {
 	if errors.Is(err, errOlder) {
 		newer, failed := open(path)
 		if failed != nil {
-			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be brought up to date: %s", path, reason(failed))
+			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be upgraded: %s", path, reason(failed))
 		}
 		newer.Close()
 		r, err = readOnly(path)

@@ -66,7 +66,7 @@ CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 }
 
 func errNewer(version int) error {
-	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this one knows %d)", version, len(upgrades))
+	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this version supports %d)", version, len(upgrades))
 }
 
 var errOlder = errors.New("it has an older schema")

@@ -77,7 +77,7 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	}
 	all, err := readAll[keeper.Lasting](l.j.db, "SELECT cluster, document FROM memory")
 	if err != nil {
-		l.opts.Log.Warn("what was remembered cannot be read", "file", l.j.path, "error", reason(err))
+		l.opts.Log.Warn("the remembered state cannot be read", "file", l.j.path, "error", reason(err))
 	}
 	return all
 }

@@ -27,7 +27,7 @@ type Writer struct {
 }
 
 // unknown is for a change that nobody is found for. Nobody is guessed.
-var unknown = Writer{Line: "unknown: the activity log shows no write of anybody else"}
+var unknown = Writer{Line: "unknown: the activity log shows no write by another identity"}
 
 // delays are how long after a repair the activity log is asked: it is minutes late, up to twenty, and then knows all it will know.
 var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}

@@ -113,7 +113,7 @@ func (o kubeObject) check(kind string) error {
 	case o.Kind != "" && o.Kind != kind:
 		return fmt.Errorf("found a %s, expected only objects of kind %s", o.Kind, kind)
 	case o.Metadata.Name == "":
-		return fmt.Errorf("metadata.name: it is missing")
+		return fmt.Errorf("metadata.name is missing")
 	}
 	return nil
 }

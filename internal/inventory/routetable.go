@@ -138,7 +138,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		}
 		name := strings.ToLower(t.Routes[i].Name)
 		if names[name] {
-			return nil, fmt.Errorf("routes[%d]: a second route named %s", i, t.Routes[i].Name)
+			return nil, fmt.Errorf("routes[%d]: another route is also named %s", i, t.Routes[i].Name)
 		}
 		names[name] = true
 	}

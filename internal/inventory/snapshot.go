@@ -250,7 +250,7 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeLock):
 		err = put(s.Locks, id, raw, DecodeLock)
 	default:
-		return fmt.Errorf("id: %q is a %s, of which nothing is kept", h.ID, id.Type())
+		return fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", h.ID, id.Type())
 	}
 	return err
 }

@@ -95,7 +95,7 @@ func TestEmulator(t *testing.T) {
 	}
 	refuse("/api/v1/nodes$", 401, "Unauthorized")
 	_, err = c.Read(t.Context())
-	says(t, err, "does not take the login", "az aks get-credentials -g shop-rg -n shop")
+	says(t, err, "does not accept the login", "az aks get-credentials -g shop-rg -n shop")
 
 	// Many pods come in pages.
 	if err := l.e.Scale(l.demo.Cluster, l.demo.Pool, 200); err != nil {
@@ -129,11 +129,11 @@ func TestAnotherCluster(t *testing.T) {
 	}
 	other := l.cluster(id)
 	_, err := load(t, Options{Kubeconfig: l.file, Cluster: other}).Read(t.Context())
-	says(t, err, "context shop leads to another cluster than other", "MC_shop-rg_other_westeurope", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "context shop is for another cluster than other", "MC_shop-rg_other_westeurope", "az aks get-credentials -g shop-rg -n other")
 
 	t.Setenv("KUBECONFIG", l.file)
 	_, err = Load(Options{Cluster: other})
-	says(t, err, "no kubeconfig leads to the cluster", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "no kubeconfig context is for this cluster", "az aks get-credentials -g shop-rg -n other")
 
 	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id), Cluster: other}).Read(t.Context())
 	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster", "--from-nodes and --from-pods")

@@ -75,7 +75,7 @@ func (c *Client) explain(resource string, err error) error {
 	case f.location != "":
 		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server, f.location)
 	case f.status == http.StatusUnauthorized:
-		return say("does not take the login (%s): log in anew: %s", oneLine(f), c.login())
+		return say("does not accept the login (%s): log in again: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
 		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), c.grant(resource, f.message))
 	case f.status == http.StatusNotFound:
@@ -138,7 +138,7 @@ func (c *Client) grant(resource, message string) string {
 		}
 		return finding.Command("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %s --scope %s", resource, user, role, scope).String()
 	}
-	return "an administrator of the cluster gives it: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
+	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
 }
 
 // oneLine is an error on one line, and not too long.

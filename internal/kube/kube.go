@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // ErrNoContext is in the errors of Load where no kubeconfig leads to the cluster, and none was asked for.
-var ErrNoContext = errors.New("no kubeconfig leads to the cluster")
+var ErrNoContext = errors.New("no kubeconfig context is for this cluster")
 
 // Client reads from one API server.
 type Client struct {
@@ -74,7 +74,7 @@ var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandl
 func Load(o Options) (*Client, error) {
 	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
-		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start%s)", o.Cluster.ID.Name(), named(o.Cluster.ID))
+		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: az aks start%s", o.Cluster.ID.Name(), named(o.Cluster.ID))
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig

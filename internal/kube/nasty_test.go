@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		answer http.HandlerFunc
 		says   []string
 	}{
-		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not take the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
+		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not accept the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
 		"right missing":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", forbidden) }, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
 		"a hostile name": {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "User \"$(reboot)\" cannot") }, []string{"--user=NAME"}},
 		"not found":      {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, []string{"404", "check the server"}},
@@ -313,7 +313,7 @@ func TestPlugins(t *testing.T) {
 	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil { // longer than an answer may take
 		t.Errorf("a good plugin: %v", err)
 	}
-	says(t, read(plugin(token("old"))), "does not take the login", "az login, or kubelogin remove-tokens")
+	says(t, read(plugin(token("old"))), "does not accept the login", "az login, or kubelogin remove-tokens")
 	says(t, read(plugin("exit 1")), "kubelogin does not log in", "az login")
 	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: not-there}"), "not-there does not log in", "not found")
 	says(t, read(plugin("sleep 2")), "patience is over")
@@ -352,5 +352,5 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	_, err = load(t, Options{Kubeconfig: kubeconfig(t, server, "{}")}).Read(t.Context())
-	says(t, err, "does not take the login")
+	says(t, err, "does not accept the login")
 }

@@ -60,13 +60,13 @@ func (c *Client) prove(nodes []inventory.Node, failed error) error {
 	ours, told := c.cluster.Holds(nodes)
 	switch {
 	case told && !ours:
-		return fmt.Errorf("context %s leads to another cluster than %s: the machines of its nodes are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
+		return fmt.Errorf("context %s is for another cluster than %s: its nodes' machines are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
 	case ours || c.proven:
 		return nil
 	case failed != nil:
 		return failed
 	}
-	return fmt.Errorf("context %s may lead to another cluster than %s: its server %s is not one of the cluster's, and its nodes do not say what machines they are: %s", c.context, name, c.server, getCredentials(c.cluster))
+	return fmt.Errorf("context %s may be for another cluster than %s: its server %s is not one of the cluster's, and its nodes name no machines: %s", c.context, name, c.server, getCredentials(c.cluster))
 }
 
 // list reads all of a resource, page by page. A list that took so long that its beginning is forgotten (410) is read again.
@@ -109,7 +109,7 @@ func pages[T any](ctx context.Context, c *Client, resource string, decode func([
 			break
 		}
 	}
-	return nil, &failure{garbage: errors.New("the list has no end")}
+	return nil, &failure{garbage: errors.New("the list does not end")}
 }
 
 // get reads one thing.
@@ -180,9 +180,9 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 	defer response.Body.Close()
 	var body bytes.Buffer
 	if n, err := body.ReadFrom(io.LimitReader(response.Body, maxPage+1)); err != nil {
-		return nil, fmt.Errorf("the answer breaks off: %w", err)
+		return nil, fmt.Errorf("the answer is truncated: %w", err)
 	} else if n > maxPage {
-		return nil, &failure{garbage: fmt.Errorf("an answer of more than %d MB", maxPage>>20)}
+		return nil, &failure{garbage: fmt.Errorf("the answer is larger than %d MB", maxPage>>20)}
 	}
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
 		f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}

@@ -38,7 +38,7 @@ func (o Object) path() string {
 }
 
 // ErrNotFound is in the errors of Get where the object is not there.
-var ErrNotFound = errors.New("it is not there")
+var ErrNotFound = errors.New("the object does not exist")
 
 // Get reads an object, or a list where it has no name.
 func (c *Client) Get(ctx context.Context, o Object) ([]byte, error) {

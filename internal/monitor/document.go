@@ -161,7 +161,7 @@ func (w wanted) edited(raw []byte) (out []byte, why []string, err error) {
 func (w wanted) differences(raw []byte) (all []difference, err error) {
 	var have resource
 	if err := json.Unmarshal(raw, &have); err != nil {
-		return nil, fmt.Errorf("%s is not understood: %w", w.id, err)
+		return nil, fmt.Errorf("%s cannot be decoded: %w", w.id, err)
 	}
 	note := func(why string, edits ...edit) { all = append(all, difference{why, edits}) }
 	tags := w.Tags()

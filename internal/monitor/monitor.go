@@ -41,7 +41,7 @@ const (
 	// ReceiverName is the webhook's in the action group.
 	ReceiverName = "routekeeper"
 	// Description is the alert rule's.
-	Description = "Wakes routekeeper when a route table, network or cluster changes that it keeps."
+	Description = "Notifies routekeeper when a route table, network or cluster that it manages changes."
 )
 
 // The tags by which what was made is found again. The second one's value is the name of the resource: a copy under another name, or
@@ -65,14 +65,14 @@ func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {
 		if !nameShape.MatchString(name) {
-			return i, fmt.Errorf("%q is no name for it, expected up to 40 lower-case letters, digits and hyphens", name)
+			return i, fmt.Errorf("%q is not a valid name, expected up to 40 lower-case letters, digits and hyphens", name)
 		}
 		i.name += "-" + name
 	}
 	for _, g := range groups {
 		key := strings.ToLower(g.Subscription())
 		if other, twice := i.groups[key]; twice && !other.Equal(g) {
-			return i, fmt.Errorf("%s and %s are in one subscription, expected one resource group in each", other, g)
+			return i, fmt.Errorf("%s and %s are in the same subscription, expected one resource group per subscription", other, g)
 		}
 		i.groups[key] = g
 	}
@@ -86,7 +86,7 @@ func (i Installation) Name() string { return i.name }
 func (i Installation) Group(subscription string) (arm.ID, error) {
 	group, known := i.groups[strings.ToLower(subscription)]
 	if !known {
-		return "", fmt.Errorf("in subscription %s there are resources to watch, and no resource group in it is named: an alert rule works in its own subscription", subscription)
+		return "", fmt.Errorf("subscription %s has resources to watch: name a resource group in it, because an alert rule works only in its own subscription", subscription)
 	}
 	return group, nil
 }
@@ -124,7 +124,7 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events", u.Host)
 	}
 	if secret != "" && behind != "" {
-		return w, fmt.Errorf("there is a secret in it already, and another one in a file")
+		return w, fmt.Errorf("it already contains a secret, and --event-secret-file names another one")
 	}
 	if secret != "" {
 		u.Path, behind = strings.TrimSuffix(u.Path, "/")+"/"+secret, "/"+secret
@@ -133,7 +133,7 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, err
 	}
 	if !w.Secure() && behind == "" {
-		return w, fmt.Errorf("the keeper would not know the caller, expected a secret (--event-secret-file), or a secure webhook (--auth-audience, --auth-object-id)")
+		return w, fmt.Errorf("the keeper could not authenticate the caller: expected a secret (--event-secret-file) or a secure webhook (--auth-audience, --auth-object-id)")
 	}
 	w.URL = u.String()
 	return w, nil

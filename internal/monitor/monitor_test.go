@@ -87,7 +87,7 @@ func TestWatch(t *testing.T) {
 		{"an unknown table", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
 			known := s.Learn(cluster)
 			known.LogRead, known.ManagedRead = true, true
-		}, lower(cluster, managed, vnet, target), "which table is the own one of cluster shop is not known"},
+		}, lower(cluster, managed, vnet, target), "the route table of cluster shop is unknown"},
 	} {
 		configs := config(c.change)
 		s := snapshot(t, arm.ID(configs[0].Spec.RouteTableID))
@@ -324,7 +324,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Plan(w, azure); err == nil || !strings.Contains(err.Error(), "in subscription 22222222") {
+	if _, err := here.Plan(w, azure); err == nil || !strings.Contains(err.Error(), "subscription 22222222") {
 		t.Errorf("no group for a subscription: %v", err)
 	}
 	azure.carryOut(t, i.Removal(azure))

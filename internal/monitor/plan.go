@@ -91,7 +91,7 @@ func (w wanted) change(have []arm.Document) (*Change, error) {
 		return c, nil
 	}
 	if !w.mine(have[at]) {
-		return nil, fmt.Errorf("%s is there and was not made for this installation: its tags are not %s=%s and %s=%s; take another name", w.id, tagBy, prefix, tagInstallation, w.name)
+		return nil, fmt.Errorf("%s exists and does not belong to this installation: its tags are not %s=%s and %s=%s; choose another name", w.id, tagBy, prefix, tagInstallation, w.name)
 	}
 	_, why, err := w.edited(have[at].Raw)
 	if err != nil || len(why) == 0 {
@@ -179,7 +179,7 @@ func (i Installation) release(id arm.ID, others []string) Change {
 }
 
 func lost(id arm.ID) error {
-	return fmt.Errorf("%s was changed by somebody in the meantime and is left alone: look again", id)
+	return fmt.Errorf("%s was changed in the meantime and stays as it is: run the command again", id)
 }
 
 // receivers says where in an action group's webhooks ours are, and names all other receivers.

@@ -50,9 +50,9 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			if u := s.Unread[id.Key()]; !u.Absent {
-				return w, fmt.Errorf("cluster %s could not be read, so that what belongs to it is not known: %s", id, u.Reason())
+				return w, fmt.Errorf("cluster %s could not be read, so its resources are unknown: %s", id, u.Reason())
 			}
-			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: only what the config of %s names is watched", id.Short(), c.Metadata.Name))
+			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: the rule watches only what the config of %s names", id.Short(), c.Metadata.Name))
 			continue
 		}
 		if cluster.NodeResourceGroup != "" {
@@ -65,7 +65,7 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		case d.Table != "":
 			ids = append(ids, d.Table)
 		case cluster.Kubenet():
-			w.Unknown = append(w.Unknown, fmt.Sprintf("which table is the own one of cluster %s is not known: unless it is in the node resource group, it is not watched", id.Short()))
+			w.Unknown = append(w.Unknown, fmt.Sprintf("the route table of cluster %s is unknown: it is watched only if it is in the node resource group", id.Short()))
 		}
 	}
 	for _, some := range bySubscription(ids) {

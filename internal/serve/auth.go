@@ -38,10 +38,10 @@ func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFi
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
-		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of the application that stands for this listener")
+		return errors.New("Entra ID tokens need an audience: the application ID URI or the client ID of this listener's application")
 	}
 	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("tokens of Entra ID need an application that may call, or a role: any application of a tenant can get a token for any other")
+		return errors.New("Entra ID tokens need an allowed application or role: any application in a tenant can get a token for any other")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (g *gate) verify(ctx context.Context, raw string) (name string, err error) 
 	if slices.ContainsFunc(claims.Roles, func(r string) bool { return slices.Contains(g.Roles, r) }) {
 		return name, nil
 	}
-	return "", fmt.Errorf("the application %q with the roles %q is not one that may call", app, claims.Roles)
+	return "", fmt.Errorf("the application %q with the roles %q is not allowed to call", app, claims.Roles)
 }
 
 // issuers are the verifiers, made when they are first needed: that Entra ID cannot be reached must not keep anything else from
@@ -167,7 +167,7 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 		return g.verifiers, nil
 	}
 	if time.Since(g.tried) < keysEvery {
-		return nil, errors.New("no answer from Entra ID a moment ago")
+		return nil, errors.New("Entra ID did not answer a moment ago")
 	}
 	g.tried = time.Now()
 	ctx := oidc.ClientContext(context.Background(), g.client)
@@ -212,7 +212,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Unlock()
 	if wait > 0 {
-		return nil, fmt.Errorf("the keys were fetched a moment ago; the next time in %s", wait.Round(time.Second))
+		return nil, fmt.Errorf("the keys were fetched a moment ago; they can be fetched again in %s", wait.Round(time.Second))
 	}
 	return s.under.RoundTrip(r)
 }

@@ -52,11 +52,11 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if at := c.changed(); at != c.read {
 		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 		if err != nil { // one of the two may be about to be written
-			c.log.Error("the certificate has changed and cannot be read; the old one stays", "error", err.Error())
+			c.log.Error("the certificate has changed and cannot be read; the old one stays in use", "error", err.Error())
 			return c.current, nil
 		}
 		c.current, c.read = &pair, at
-		c.log.Info("the certificate was read again", "file", c.certFile)
+		c.log.Info("the certificate was reloaded", "file", c.certFile)
 	}
 	return c.current, nil
 }

@@ -102,14 +102,14 @@ func (e *event) one(raw []byte) error {
 	case strings.EqualFold(head.SchemaID, "Microsoft.Insights/activityLogs"):
 		return e.legacyAlert(head.Data)
 	case head.SchemaID != "":
-		return fmt.Errorf("alerts of the schema %.60q are not read", head.SchemaID)
+		return fmt.Errorf("alerts with schema %.60q are not supported", head.SchemaID)
 	case strings.EqualFold(head.EventType, "Microsoft.EventGrid.SubscriptionValidationEvent"):
 		return e.handshake(head.Data)
 	case head.EventType != "", head.SpecVersion != "":
 		e.add(head.Subject)
 		return e.data(head.Data)
 	}
-	return fmt.Errorf("it is neither an alert of Azure Monitor nor an event of Event Grid nor a CloudEvent")
+	return fmt.Errorf("expected an Azure Monitor alert, an Event Grid event or a CloudEvent")
 }
 
 func (e *event) commonAlert(raw []byte) error {
@@ -162,7 +162,7 @@ func (e *event) handshake(raw []byte) error {
 		return err
 	}
 	if data.ValidationCode == "" || len(data.ValidationCode) > longestVal {
-		return fmt.Errorf("the handshake has no code")
+		return fmt.Errorf("the handshake has no validation code")
 	}
 	e.validation = data.ValidationCode
 	return nil
@@ -208,9 +208,9 @@ func unexpected(what string, err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s is not of the expected form: %.200s is a JSON %s", what, kind.Field, kind.Value)
+		return fmt.Errorf("%s has the wrong shape: %.200s is a JSON %s", what, kind.Field, kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s is not of the expected form: it is a JSON %s", what, kind.Value)
+		return fmt.Errorf("%s has the wrong shape: it is a JSON %s", what, kind.Value)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s is not JSON: %w at byte %d", what, syntax, syntax.Offset)
 	}

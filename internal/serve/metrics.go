@@ -66,13 +66,13 @@ func NewMetrics() *Metrics {
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
-	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
+	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous one stays in use.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.free = gauge("subnet_addresses_free",
-		"Addresses in a node subnet that Azure still gives out.", "subnet")
+		"Free addresses in a node subnet.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
@@ -111,7 +111,7 @@ func (m *Metrics) Config(taken bool) {
 // LogDropped adds how many lines of the log were dropped.
 func (m *Metrics) LogDropped(count func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "routekeeper_log_lines_dropped_total", Help: "Lines of the log that were dropped, because it was not read.",
+		Name: "routekeeper_log_lines_dropped_total", Help: "Log lines dropped because nothing read the log.",
 	}, func() float64 { return float64(count()) }))
 }
 

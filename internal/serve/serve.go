@@ -74,7 +74,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, err
 	}
 	if o.Auth.none() && !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
+		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone could call it", o.Address)
 	}
 	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, health: o.Health, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
@@ -180,7 +180,7 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if what > maySend && s.gate.none() && !local(r.Host) {
 			// A page of another site can have a browser take its name for this machine's, and would see everything.
-			http.Error(w, "without authentication calls are answered that are for localhost, not for "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
+			http.Error(w, "without authentication, only calls to localhost are answered, not to "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
@@ -189,7 +189,7 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 				s.metrics.refused("unauthorized")
 			}
 			s.gate.challenge(w.Header())
-			http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+			http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
@@ -220,7 +220,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.gate.Secret != "" && secret != "" && !same(secret, s.gate.Secret):
 		s.metrics.refused("unauthorized")
-		http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+		http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
 	case origin == "":
 		s.metrics.refused("malformed")
 		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)
@@ -263,7 +263,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	clusters, own := 0, 0
 	for _, e := range events {
 		if e.validation != "" {
-			s.log.Info("Event Grid has asked whether it may send events here, and may")
+			s.log.Info("the handshake with Event Grid succeeded")
 			s.metrics.accepted("handshake")
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode

@@ -84,7 +84,7 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 			return nil, fmt.Errorf("line %d: expected name:hash", n)
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
-			return nil, fmt.Errorf("line %d: the password of %s is not hashed by bcrypt; htpasswd -B writes it so", n, name)
+			return nil, fmt.Errorf("line %d: the password of %s is not a bcrypt hash; htpasswd -B writes one", n, name)
 		}
 		if hashes[name] != nil {
 			return nil, fmt.Errorf("line %d: a second %s", n, name)
@@ -95,7 +95,7 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if len(hashes) == 0 {
-		return nil, fmt.Errorf("there is nobody in it; expected lines of name:hash, as htpasswd -B writes them")
+		return nil, fmt.Errorf("the file has no users; expected lines of NAME:HASH, as htpasswd -B writes them")
 	}
 	return hashes, nil
 }
@@ -114,10 +114,10 @@ func (u *users) again() {
 		err = u.load()
 	}
 	if err != nil {
-		u.log.Error("the file of users is not taken; the old one stays", "error", err.Error())
+		u.log.Error("the users file has a mistake; the previous users stay in use", "error", err.Error())
 		return
 	}
-	u.log.Info("the file of users was read again", "users", len(u.hashes))
+	u.log.Info("the users file was reloaded", "users", len(u.hashes))
 }
 
 // know reports whether a name and a password go together. Whoever does not wait any more is not compared.

@@ -102,9 +102,9 @@ func TestUsersFileMistakes(t *testing.T) {
 		"":                                       "there is nobody in it",
 		"ada:" + good + "\neve":                  "line 2: expected name:hash",
 		":" + good:                               "line 1: expected name:hash",
-		"ada:$apr1$x$y":                          "line 1: the password of ada is not hashed by bcrypt",
+		"ada:$apr1$x$y":                          "line 1: the password of ada is not a bcrypt hash",
 		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
-		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not hashed by bcrypt",
+		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not a bcrypt hash",
 		"# nobody yet\n" + strings.Repeat("\n", 9): "there is nobody in it",
 	} {
 		if _, err := parseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
