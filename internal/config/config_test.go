@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 		{"list for mapping", doc("a", "  guard: [x]\n"), `spec.guard: found a list, expected a mapping`},
 		{"number for text", doc("a", "  source: 3\n"), `spec.source: found 3, expected text`},
 		{"key twice", doc("a", "  source: RouteTable\n  source: RouteTable\n"), `c.yaml:7:3: mapping key "source" already defined`},
-		{"alias", doc("a", "  podCIDRs: &x [*x]\n"), `spec.podCIDRs[0]: aliases and merge keys are not read here`},
+		{"alias", doc("a", "  podCIDRs: &x [*x]\n"), `spec.podCIDRs[0]: aliases and merge keys are not supported`},
 		{"merge key", doc("a", "  guard: {<<: {mode: Off}}\n"), `c.yaml:6:11: spec.guard: aliases and merge keys are not supported: write out the value`},
 		{"key twice", doc("a", "") + "---\n" + doc("b", "  targets: []\n  targets: []\n"), `c.yaml:13:3: mapping key "targets" already defined at line 12`},
 		{"UTF-16", "\xff\xfea\x00", `c.yaml: not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)`},

@@ -137,7 +137,7 @@ func TestWhoseNodes(t *testing.T) {
 		"a tunnel, nodes not shown":    {shopHost, no, "verb list on the resource nodes is missing"},
 		"its address":                  {"127.0.0.1", nodes(node("a", "")), ""},
 		"its address, no nodes":        {"127.0.0.1", nodes(), ""},
-		"its address, others' nodes":   {"127.0.0.1", nodes(node("a", "mc_other")), "leads to another cluster"},
+		"its address, others' nodes":   {"127.0.0.1", nodes(node("a", "mc_other")), "is for another cluster"},
 		"nothing known of its address": {"", nodes(node("a", "MC_shop")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -155,15 +155,15 @@ func TestRefusals(t *testing.T) {
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			fmt.Fprint(w, "{")
-		}, []string{"breaks off", "--from-nodes"}},
-		"an endless list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "again")) }, []string{"has no end"}},
+		}, []string{"cut off", "--from-nodes"}},
+		"an endless list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "again")) }, []string{"does not end"}},
 		"always gone":     {func(w http.ResponseWriter, _ *http.Request) { status(w, 410, "Expired", "too old resource version") }, []string{"faster than it can be read", "try again"}},
 		"silence":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, []string{"does not answer", "no answer within 200ms", "--from-nodes and --from-pods"}},
 		"half, silence": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"kind":`)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, []string{"breaks off", "no answer within 200ms"}},
+		}, []string{"cut off", "no answer within 200ms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

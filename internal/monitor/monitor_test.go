@@ -143,7 +143,7 @@ func TestWebhook(t *testing.T) {
 		{"https://k.example.com:8443/events/correct-horse-battery", "", Webhook{}, "https://k.example.com:8443/events/correct-horse-battery", "https://k.example.com:8443/…"},
 		{"https://k.example.com/events", "", secure, "https://k.example.com/events", "https://k.example.com/events"},
 		{"http://127.0.0.1:8080/events", "", secure, "http://127.0.0.1:8080/events", "http://127.0.0.1:8080/events"},
-		{"https://k.example.com/events", "", Webhook{}, "", "would not know the caller"},
+		{"https://k.example.com/events", "", Webhook{}, "", "could not authenticate the caller"},
 		{"https://k.example.com/events", "", Webhook{ObjectID: "o"}, "", "needs both"},
 		{"https://k.example.com/events", "", Webhook{Tenant: "o"}, "", "needs both"},
 		{"https://k.example.com/events/a", "correct-horse-battery", Webhook{}, "", "another one"},
@@ -264,7 +264,7 @@ func TestPlan(t *testing.T) {
 		plan(i, w, azure, "")
 	}
 	// Its tags lost, it is nobody's; in the meantime, too.
-	if _, err := i.Plan(w, with("tags", "{}")); err == nil || !strings.Contains(err.Error(), "was not made for this installation") {
+	if _, err := i.Plan(w, with("tags", "{}")); err == nil || !strings.Contains(err.Error(), "does not belong to this installation") {
 		t.Errorf("without tags: %v", err)
 	}
 	changes := plan(i, w, with("properties.enabled", "false"), "update activityLogAlert ops")
