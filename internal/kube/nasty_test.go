@@ -150,8 +150,8 @@ func TestRefusals(t *testing.T) {
 		"a login page": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://login.example/", http.StatusFound)
 		}, []string{"sends on to https://login.example/", "no Kubernetes API"}},
-		"HTML":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, []string{"no list of nodes", "not JSON"}},
-		"another list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Pod", "")) }, []string{"no list of nodes", `"PodList"`, "NodeList"}},
+		"HTML":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, []string{"does not answer with a list of nodes", "not JSON"}},
+		"another list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Pod", "")) }, []string{"does not answer with a list of nodes", `"PodList"`, "NodeList"}},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			fmt.Fprint(w, "{")
