@@ -38,8 +38,9 @@ func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOve
 var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway", "userAssignedNATGateway", "none", "block"}
 
 // settleNetworkProfile fills in a cluster's network profile, from the one it had where something is left out, and refuses
-// what cannot be or cannot be changed. before are the properties it had, nil for a new cluster.
-func settleNetworkProfile(properties, before object) *failure {
+// what cannot be or cannot be changed. before are the properties it had, nil for a new cluster; overlay says which plugin
+// a new one gets that names none.
+func settleNetworkProfile(properties, before object, overlay bool) *failure {
 	profile := objectAt(properties, "networkProfile")
 	if profile == nil {
 		profile = object{}
@@ -53,7 +54,14 @@ func settleNetworkProfile(properties, before object) *failure {
 			setDefault(profile, field, cloneValue(had[field]))
 		}
 	}
+	if overlay && text(profile, "networkPlugin") == "" {
+		profile["networkPlugin"] = "azure"
+		setDefault(profile, "networkPluginMode", "overlay")
+	}
 	setDefault(profile, "networkPlugin", "kubenet")
+	if cidr := text(profile, "podCidr"); cidr != "" && !slices.Contains(list(profile, "podCidrs"), cidr) {
+		delete(profile, "podCidrs") // the one that was sent without the other counts
+	}
 	setDefault(profile, "loadBalancerSku", "standard")
 	setDefault(profile, "outboundType", "loadBalancer")
 	setDefault(profile, "serviceCidr", "10.0.0.0/16")

@@ -29,8 +29,7 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 	}
 	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
 	if remote == nil || !remote.id.Is(arm.TypeVNet) {
-		return fail(http.StatusBadRequest, "InvalidResourceReference",
-			"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", linkOf(r.body, "remoteVirtualNetwork"), r.id)
+		return invalidReference(linkOf(r.body, "remoteVirtualNetwork"), r.id)
 	}
 	properties["remoteVirtualNetwork"] = object{"id": string(remote.id)}
 	own := r.id.Parent()
@@ -153,6 +152,10 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 		return p == nil || r == nil || string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(encode(objectAt(r.body, "properties")["addressSpace"]))
 	}
 	local, other := inSync(e.reverse(r.id.Parent(), remote.id), r.id.Parent()), inSync(r, remote.id)
+	if text(properties, "peeringState") == peeringInitiated { // the other side has nothing to be in sync with
+		properties["peeringSyncLevel"] = "RemoteNotInSync"
+		return
+	}
 	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync", {true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false, false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
 }
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -186,6 +187,17 @@ func (e *Emulator) settleRoleDefinition(c *call, r, old *resource) *failure {
 	}
 	p := objectAt(r.body, "properties")
 	p["type"] = "CustomRole"
+	for _, q := range listAt(p, "permissions") {
+		for _, field := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
+			setDefault(q, field, []any{})
+		}
+	}
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
+	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, c.who.ObjectID, c.who.ObjectID
+	if old != nil {
+		was := objectAt(old.body, "properties")
+		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
+	}
 	name := text(p, "roleName")
 	if name == "" || len(listAt(p, "permissions")) == 0 || len(list(p, "assignableScopes")) == 0 {
 		return fail(http.StatusBadRequest, "InvalidRoleDefinition", "A custom role needs roleName, permissions and assignableScopes.")
