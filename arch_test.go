@@ -30,6 +30,7 @@ var arrows = map[string]map[string]string{
 	"internal/plan":            {"api/v1alpha1": "what is wanted", "internal/arm": "IDs", "internal/inventory": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade takes"},
 	"internal/trace":           {"internal/arm": "IDs", "internal/inventory": "the snapshot"},
 	"internal/capacity":        {},
+	"internal/topic":           {},
 	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
 	"internal/iac/generate":    {"internal/arm": "IDs of what is there"},
@@ -68,7 +69,7 @@ var arrows = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.

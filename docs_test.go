@@ -11,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/topic"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -30,6 +31,24 @@ func TestFindingsPage(t *testing.T) {
 	}
 	if strings.ReplaceAll(string(have), "\r\n", "\n") != want {
 		t.Errorf("%s is old: go test . -run FindingsPage -update", path)
+	}
+}
+
+// TestNetworkingPage: docs/networking.md is what explain prints. go test . -run NetworkingPage -update writes
+// it.
+func TestNetworkingPage(t *testing.T) {
+	const path = "docs/networking.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(topic.Page()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(have), "\r\n", "\n") != topic.Page() {
+		t.Errorf("%s is old: go test . -run NetworkingPage -update", path)
 	}
 }
 

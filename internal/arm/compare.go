@@ -1,13 +1,14 @@
 package arm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // volatile are the fields Azure sets on its own with every write: a difference there is none.
@@ -16,69 +17,69 @@ var volatile = map[string]bool{"etag": true, "provisioningState": true}
 // kept are the fields that Azure keeps itself: back references and the like.
 var kept = regexp.MustCompile(`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
-// Differences returns the paths of the fields in which two JSON documents differ, sorted, without the ones that change
-// with every write (etag, provisioningState). Elements of an array that have names are compared by name, as
-// routes[egress]; others in order.
+// Differences returns the paths of the fields in which two JSON documents differ, sorted, without the ones
+// that change with every write (etag, provisioningState). Elements of an array that have names are compared
+// by name, as routes[egress]; others in order.
 func Differences(a, b []byte) ([]string, error) {
 	found, err := differences(a, b)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Lost returns the paths of what was sent and is not in what was read back, sorted: fields that Azure dropped, or that
-// somebody changed in the same moment. What Azure adds is not lost, nor what it keeps itself.
+// Lost returns the paths of what was sent and is not in what was read back, sorted: fields that Azure
+// dropped, or that another writer changed at the same moment. What Azure adds is not lost, nor what it keeps
+// itself.
 func Lost(sent, readBack []byte) ([]string, error) {
 	found, err := differences(sent, readBack)
 	maps.DeleteFunc(found, func(path string, inSent bool) bool { return !inSent || kept.MatchString(path) })
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// differences maps the paths that differ to whether the first document has them.
+// differences maps the paths that differ to whether the first document has them. It walks the text of both,
+// and decodes nothing: a table of 400 routes is read back after each write.
 func differences(a, b []byte) (map[string]bool, error) {
-	var x, y any
-	for _, side := range []struct {
-		raw  []byte
-		into *any
-	}{{a, &x}, {b, &y}} {
-		d := json.NewDecoder(bytes.NewReader(side.raw))
-		d.UseNumber()
-		if err := d.Decode(side.into); err != nil {
-			return nil, DescribeJSON(side.raw, err)
+	for _, raw := range [][]byte{a, b} {
+		if !json.Valid(raw) {
+			return nil, DescribeJSON(raw, json.Unmarshal(raw, new(any)))
 		}
 	}
 	found := map[string]bool{}
-	compare("", x, y, found)
+	compare("", string(a), string(b), found)
 	return found, nil
 }
 
-func compare(path string, a, b any, found map[string]bool) {
-	switch x := a.(type) {
-	case map[string]any:
-		if y, ok := b.(map[string]any); ok {
-			compareObjects(path, x, y, found)
-			return
-		}
-	case []any:
-		if y, ok := b.([]any); ok {
-			compareLists(path, x, y, found)
-			return
-		}
-	default:
-		if a == b || sameID(a, b) {
-			return
-		}
+func compare(path, x, y string, found map[string]bool) {
+	if x == y {
+		return
 	}
-	found[path] = true
+	a, b := gjson.Parse(x), gjson.Parse(y)
+	switch {
+	case a.IsObject() && b.IsObject():
+		compareObjects(path, fields(a), fields(b), found)
+	case a.IsArray() && b.IsArray():
+		compareLists(path, a.Array(), b.Array(), found)
+	case a.Type != gjson.String || b.Type != gjson.String || a.Str != b.Str && !sameID(a.Str, b.Str):
+		found[path] = true
+	}
 }
 
-// sameID reports whether two values are the ID of one resource: Azure answers with the spelling that it
-// was created with.
-func sameID(a, b any) bool {
-	x, isText := a.(string)
-	y, bothText := b.(string)
-	return isText && bothText && strings.HasPrefix(strings.ToLower(x), "/subscriptions/") && strings.EqualFold(x, y)
+// fields are an object's fields by name: of a name that comes twice the last one counts, as in
+// encoding/json.
+func fields(object gjson.Result) map[string]string {
+	out := map[string]string{}
+	object.ForEach(func(name, value gjson.Result) bool {
+		out[name.Str] = value.Raw
+		return true
+	})
+	return out
 }
 
-func compareObjects(path string, x, y map[string]any, found map[string]bool) {
+// sameID reports whether two texts are the ID of one resource: Azure answers with the spelling that it was
+// created with.
+func sameID(x, y string) bool {
+	return strings.HasPrefix(strings.ToLower(x), "/subscriptions/") && strings.EqualFold(x, y)
+}
+
+func compareObjects(path string, x, y map[string]string, found map[string]bool) {
 	if path != "" {
 		path += "."
 	}
@@ -87,55 +88,53 @@ func compareObjects(path string, x, y map[string]any, found map[string]bool) {
 			found[path+k] = false
 		}
 	}
-	for k := range x {
-		if volatile[k] {
-			continue
-		}
-		if other, inY := y[k]; inY {
-			compare(path+k, x[k], other, found)
-		} else {
+	for k, value := range x {
+		other, inY := y[k]
+		switch {
+		case volatile[k]:
+		case !inY:
 			found[path+k] = true
+		case value != other:
+			compare(path+k, value, other, found)
 		}
 	}
 }
 
-func compareLists(path string, x, y []any, found map[string]bool) {
-	byNameX, namedX := byName(path, x)
-	byNameY, namedY := byName(path, y)
+func compareLists(path string, x, y []gjson.Result, found map[string]bool) {
+	byNameX, namedX := byName(x)
+	byNameY, namedY := byName(y)
 	switch {
 	case namedX && namedY:
-		for k := range byNameY {
-			if byNameX[k] == nil {
-				found[k] = false
+		for name := range byNameY {
+			if _, inX := byNameX[name]; !inX {
+				found[path+"["+name+"]"] = false
 			}
 		}
-		for k, element := range byNameX {
-			if byNameY[k] == nil {
-				found[k] = true
+		for name, element := range byNameX {
+			if other, inY := byNameY[name]; inY {
+				compare(path+"["+name+"]", element, other, found)
 			} else {
-				compare(k, element, byNameY[k], found)
+				found[path+"["+name+"]"] = true
 			}
 		}
 	case len(x) != len(y):
 		found[path] = true
 	default:
 		for i := range x {
-			compare(fmt.Sprintf("%s[%d]", path, i), x[i], y[i], found)
+			compare(fmt.Sprintf("%s[%d]", path, i), x[i].Raw, y[i].Raw, found)
 		}
 	}
 }
 
-// byName maps the elements of a list by their paths, if they all are objects with names of their own.
-func byName(path string, list []any) (map[string]any, bool) {
-	out := make(map[string]any, len(list))
+// byName maps the elements of a list by their names, if they all are objects with names of their own.
+func byName(list []gjson.Result) (map[string]string, bool) {
+	out := make(map[string]string, len(list))
 	for _, element := range list {
-		o, isObject := element.(map[string]any)
-		name, hasName := o["name"].(string)
-		key := path + "[" + name + "]"
-		if !isObject || !hasName || out[key] != nil {
+		name := element.Get("name")
+		if _, twice := out[name.Str]; twice || !element.IsObject() || name.Type != gjson.String {
 			return nil, false
 		}
-		out[key] = element
+		out[name.Str] = element.Raw
 	}
 	return out, true
 }

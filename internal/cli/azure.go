@@ -29,8 +29,18 @@ var (
 	clouds     = map[string]cloud.Configuration{"public": cloud.AzurePublic, "china": cloud.AzureChina, "usgov": cloud.AzureGovernment}
 )
 
-// checkCloud checks the flags that say which Azure is meant.
+// checkCloud checks the flags that say which Azure is meant, and takes from the environment what was not
+// given: ROUTEKEEPER_EMULATOR and ROUTEKEEPER_CLOUD. A flag wins.
 func (a *app) checkCloud(cmd *cobra.Command) error {
+	if dir := os.Getenv("ROUTEKEEPER_EMULATOR"); dir != "" && !cmd.Flags().Changed("emulator") && !cmd.Flags().Changed("cloud") {
+		a.emulatorDir = dir
+	}
+	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
+		if _, known := clouds[name]; !known {
+			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected %s", name, strings.Join(cloudNames, " or "))
+		}
+		a.cloudName = name
+	}
 	if _, known := clouds[a.cloudName]; !known {
 		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName, strings.Join(cloudNames, " or "))
 	}

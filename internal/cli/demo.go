@@ -35,7 +35,12 @@ Exit code 0 only if every scene is ok; otherwise 1.`,
   routekeeper demo --web=127.0.0.1:9000
   routekeeper demo -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDemo(cmd.Context(), web) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("emulator") {
+				return errors.New("--emulator: the demo starts an emulator of its own")
+			}
+			return a.runDemo(cmd.Context(), web)
+		},
 	}
 	cmd.Flags().StringVar(&web, "web", "", "show it on pages at this `address` of this machine")
 	cmd.Flags().Lookup("web").NoOptDefVal = "127.0.0.1:8080"
@@ -44,9 +49,6 @@ Exit code 0 only if every scene is ok; otherwise 1.`,
 }
 
 func (a *app) runDemo(ctx context.Context, web string) (err error) {
-	if a.emulatorDir != "" {
-		return errors.New("--emulator: the demo plays on a local Azure of its own")
-	}
 	w, format, style, err := a.stream()
 	if err != nil {
 		return err

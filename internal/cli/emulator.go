@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,9 @@ type emulatorOptions struct {
 	azure                   emulator.Options
 }
 
+// scenarios are what an emulator can start with.
+var scenarios = []string{"empty", "demo", "fleet"}
+
 func (a *app) newEmulator() *cobra.Command {
 	var o emulatorOptions
 	cmd := &cobra.Command{
@@ -29,9 +34,15 @@ func (a *app) newEmulator() *cobra.Command {
 /_emulator/ (scale a pool, read the request log, inject faults). Once both accept connections, DIR/emulator.json says
 where they are and how to log in; DIR/ca.pem is the certificate authority to trust.
 
-Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "empty" with subscriptions only.`,
+Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "fleet" with 30 clusters, one of
+50 and one of 390 nodes, four of them broken; "empty" with subscriptions only.
+
+The commands below it change an emulator that runs: they take its folder from --emulator.`,
 		Example: `  routekeeper emulator --dir .azure-local --scenario demo
-  routekeeper --emulator .azure-local sync -f routes.yaml --dry-run`,
+  export ROUTEKEEPER_EMULATOR=.azure-local
+  routekeeper sync -f routes.yaml --dry-run
+  routekeeper emulator scale shop 5
+  routekeeper emulator strip shop-vnet/nodes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runEmulator(cmd.Context(), o) },
 	}
@@ -39,7 +50,7 @@ Scenario "demo" starts with the network, cluster and tables of routekeeper demo 
 	f.StringVar(&o.dir, "dir", "", "folder for emulator.json and ca.pem (`DIR`)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` for HTTPS")
 	f.StringVar(&o.listenHTTP, "listen-http", "127.0.0.1:0", "`address` for plain HTTP and control calls")
-	f.StringVar(&o.scenario, "scenario", "empty", "what is there at the start: empty or demo")
+	f.StringVar(&o.scenario, "scenario", "empty", "what is there at the start: empty, demo or fleet")
 	f.StringVar(&o.faults, "faults", "", "what goes wrong from the start: a YAML or JSON list of faults (`FILE`)")
 	f.IntVar(&o.subscriptions, "subscriptions", 1, "how many subscriptions there are")
 	f.IntVar(&o.tenants, "tenants", 1, "how many tenants the subscriptions lie in, in turn")
@@ -52,13 +63,14 @@ Scenario "demo" starts with the network, cluster and tables of routekeeper demo 
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions([]string{"empty", "demo"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(scenarios, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(a.newEmulatorList(), a.newEmulatorScale(), a.newEmulatorStrip(), a.newEmulatorBreak())
 	return cmd
 }
 
 func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
-	if o.scenario != "empty" && o.scenario != "demo" {
-		return fmt.Errorf("--scenario: unknown scenario %q, expected empty or demo", o.scenario)
+	if !slices.Contains(scenarios, o.scenario) {
+		return fmt.Errorf("--scenario: unknown scenario %q, expected empty, demo or fleet", o.scenario)
 	}
 	if o.subscriptions < 1 || o.subscriptions > 1000 {
 		return fmt.Errorf("--subscriptions: %d is out of range, expected 1 to 1000", o.subscriptions)
@@ -98,6 +110,12 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 			return err
 		}
 		fmt.Fprintf(a.out, "cluster %s\n", d.Cluster)
+	} else if o.scenario == "fleet" {
+		broken, err := emulator.BuildFleet(e, demo.Operator)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {
 		faults, err := emulator.ReadFaults(o.faults)

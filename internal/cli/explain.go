@@ -2,50 +2,121 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/topic"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 func (a *app) newExplain() *cobra.Command {
-	var codes []string
-	for _, d := range finding.All() {
-		codes = append(codes, string(d.Code)+"\t"+d.Title)
+	var names []string
+	for _, t := range topic.All() {
+		names = append(names, t.Name+"\t"+t.Title)
 	}
-	return &cobra.Command{
-		Use:   "explain [CODE]",
-		Short: "Say what a finding means and what to do about it",
-		Long:  "Says what a finding means for traffic, and what to do about it; without a code it lists them all. The same is in docs/findings.md.",
+	for _, d := range finding.All() {
+		names = append(names, string(d.Code)+"\t"+d.Title)
+	}
+	cmd := &cobra.Command{
+		Use:   "explain [TOPIC|CODE]",
+		Short: "Explain a network plugin, route tables, gateways, or a finding",
+		Long: `Explains what a packet does with each network plugin of AKS, what it costs and what breaks it; or what
+a finding means and what to do about it. Without an argument it lists all topics and findings. The same
+is in docs/networking.md and docs/findings.md.`,
 		Example: `  routekeeper explain
+  routekeeper explain kubenet
   routekeeper explain association-lost`,
-		ValidArgs: codes,
+		ValidArgs: names,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("expected one code, found %d", len(args))
+				return fmt.Errorf("expected one topic or code, found %d", len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.listCodes()
+			w, format, style, err := a.output()
+			if err != nil {
+				return err
 			}
-			return a.explain(finding.Code(strings.ToLower(args[0])))
+			if len(args) == 0 {
+				return listTopics(w, format, style)
+			}
+			return explain(w, format, style, strings.ToLower(args[0]))
 		},
 	}
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
 }
 
-func (a *app) listCodes() error {
-	return report.WriteCodes(a.out, finding.All(), report.Style{Color: colour(a.out)})
+// explained is the JSON of a topic or a finding.
+type explained struct {
+	Name     string `json:"name"`
+	Title    string `json:"title"`
+	Severity string `json:"severity,omitempty"` // of a finding
+	Text     string `json:"text"`
+	Remedy   string `json:"remedy,omitempty"` // of a finding
 }
 
-func (a *app) explain(code finding.Code) error {
+func describe(d finding.Description) explained {
+	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy}
+}
+
+func listTopics(w io.Writer, format report.Format, style report.Style) error {
+	all := []explained{}
+	topics := report.Table{Header: []string{"topic", "what"}}
+	for _, t := range topic.All() {
+		all = append(all, explained{Name: t.Name, Title: t.Title, Text: t.Text})
+		topics.Rows = append(topics.Rows, []string{t.Name, t.Title})
+	}
 	for _, d := range finding.All() {
-		if d.Code == code {
-			return report.WriteCode(a.out, d, report.Style{Color: colour(a.out)})
+		all = append(all, describe(d))
+	}
+	if format == report.JSON {
+		return report.WriteJSON(w, map[string]any{"explained": all})
+	}
+	if err := topics.Write(w, format, style); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return report.WriteCodes(w, finding.All(), style)
+}
+
+func explain(w io.Writer, format report.Format, style report.Style, name string) error {
+	for _, t := range topic.All() {
+		switch {
+		case t.Name != name:
+		case format == report.JSON:
+			return report.WriteJSON(w, explained{Name: t.Name, Title: t.Title, Text: t.Text})
+		default:
+			_, err := fmt.Fprintf(w, "%s: %s\n\n%s", style.Bold(t.Name), t.Title, t.Plain())
+			return err
 		}
 	}
-	return fmt.Errorf("no finding has the code %q: routekeeper explain lists them", code)
+	for _, d := range finding.All() {
+		switch {
+		case string(d.Code) != name:
+		case format == report.JSON:
+			return report.WriteJSON(w, describe(d))
+		default:
+			return report.WriteCode(w, d, style)
+		}
+	}
+	if near := trace.Near(name, explainable()); near != "" {
+		return fmt.Errorf("no topic or finding is called %s%s", finding.Show(name), near)
+	}
+	return fmt.Errorf("no topic or finding is called %s: routekeeper explain lists them", finding.Show(name))
+}
+
+func explainable() (names []string) {
+	for _, t := range topic.All() {
+		names = append(names, t.Name)
+	}
+	for _, d := range finding.All() {
+		names = append(names, string(d.Code))
+	}
+	return names
 }

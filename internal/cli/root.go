@@ -139,12 +139,12 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.emulatorDir, "emulator", "", "use the local Azure whose `DIR` holds emulator.json")
-	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", "))
+	flags.StringVar(&a.emulatorDir, "emulator", "", "use the emulator whose `DIR` holds emulator.json (or ROUTEKEEPER_EMULATOR)")
+	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", ")+" (or ROUTEKEEPER_CLOUD)")
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.newPromote())
-	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newCluster(), a.newDemo(), a.newEmulator(), a.newVersion())
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newStatus(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newCluster(), a.newDemo(), a.newEmulator(), a.newVersion())
 	return root
 }
 

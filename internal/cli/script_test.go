@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
 }
 
-var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "s", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
+var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 
 // TestScripts drives the built binary. Beside testscript's own commands there are:
 //

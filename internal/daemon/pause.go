@@ -62,6 +62,11 @@ func newPauses(configs []string, log *slog.Logger) *pauses {
 	return p
 }
 
+// Paused says until when the keeper of these configs is paused, "" where it is not.
+func Paused(configs []string) string {
+	return newPauses(configs, slog.New(slog.DiscardHandler)).until()
+}
+
 // until says until when the keeper is paused, "" where it is not: while one of the files says so.
 func (p *pauses) until() string {
 	p.mu.Lock()

@@ -140,7 +140,7 @@ func TestCloudProvider(t *testing.T) {
 		if ok, stale := writes(); ok != 1 || stale == 0 {
 			t.Errorf("%d writes, %d of them stale", ok, stale)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(90 * time.Second)
 		want := []string{"000000____102440024 10.244.0.0/24 10.0.1.4", "outside 10.77.0.0/16 ", "000001____102441024 10.244.1.0/24 10.0.1.5"}
 		if got := b.podRoutes(rt); !slices.Equal(got, want) {
 			t.Errorf("routes\n%q\nwant\n%q", got, want)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// cloudProvider writes a kubenet cluster's routes as the cluster's own does (AZURE.md): the whole table at once, from a
-// copy it keeps for a while, in batches, with the ETag of that copy. It deletes every route inside the pod CIDR that no
-// node matches, whatever its name; it never repairs a wrong next hop, and never touches subnets.
+// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does, measured beside
+// the real one: the whole table at once, from a copy that it trusts for a while, in batches, with the ETag of
+// that copy. It deletes every route inside the pod CIDR that no node matches, whatever its name, and one batch
+// later every route whose name begins as the deleted one's node: a route named aks takes all routes of the
+// nodes aks-… with it for a moment, and so does a node's old pod CIDR with its new one. A write that fails
+// counts as done towards Kubernetes, and is tried again in each batch with the same copy, until that is too
+// old. It never repairs a wrong next hop, and never touches subnets.
+
 type cloudProvider struct {
 	e       *Emulator
 	cluster *cluster
@@ -28,17 +34,20 @@ type cloudProvider struct {
 	etag   string
 	// again are nodes that went and came back since the last write: their routes are deleted and added in one batch.
 	again map[*node]bool
+	// begun are the names of the nodes whose routes the last batch deleted: this one deletes all routes
+	// whose names begin so.
+	begun []string
 }
 
-// RouteBugs are known ways in which cloud providers differ from the usual one, which keeps its stale copy after a 412 and
-// so fails until that is too old.
+// RouteBugs are ways in which a cloud provider differs from the usual one.
 type RouteBugs struct {
-	// DropStaleCopy is the one without that bug: it reads the table anew after a 412.
+	// Polite is one without the known bugs: a failed write is no success (cloud-provider-azure#11003),
+	// and a delete takes the route of its own name only.
+	Polite bool `json:"polite,omitempty"`
+	// DropStaleCopy reads the table again after a 412, and so fails only once.
 	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
-	// SwallowErrors takes a write that failed for one that worked: routes are missing until its copy is too old
-	// (cloud-provider-azure#11003).
-	SwallowErrors bool `json:"swallowErrors,omitempty"`
-	// CaseSensitive compares node names with case: a route whose name is spelled differently is deleted and made anew.
+	// CaseSensitive compares node names with case: a route whose name is spelled differently is deleted
+	// and created again.
 	CaseSensitive bool `json:"caseSensitive,omitempty"`
 	// KeepUnmatched does not delete the routes inside the pod CIDR that no node matches.
 	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
@@ -100,8 +109,11 @@ func (p *cloudProvider) reconcile() {
 		p.noteRoutes(nil)
 		return
 	}
-	kept, changed := p.keep(listAt(objectAt(table, "properties"), "routes"))
+	before := p.begun
+	p.begun = nil
+	kept, changed := p.keep(listAt(objectAt(table, "properties"), "routes"), before)
 	routes := append([]any{}, kept...)
+	var believed []any // what Kubernetes is told of: also what only the next batch writes
 	have := map[string]bool{}
 	for _, r := range kept {
 		have[p.routeKey(r.(object))] = true
@@ -109,14 +121,19 @@ func (p *cloudProvider) reconcile() {
 	for _, n := range p.cluster.nodes() {
 		for _, prefix := range n.podCIDRs {
 			route := p.route(n, prefix)
-			if route != nil && !have[p.routeKey(route)] {
+			switch {
+			case route == nil || have[p.routeKey(route)]:
+			case beginsAs(before, p.spelled(n.name)):
+				believed = append(believed, route) // the next batch adds it
+			default:
 				routes = append(routes, route)
 				changed = true
 			}
 		}
 	}
+	believed = append(believed, routes...)
 	if !changed {
-		p.noteRoutes(routes)
+		p.noteRoutes(believed)
 		return
 	}
 	body := object{
@@ -134,15 +151,14 @@ func (p *cloudProvider) reconcile() {
 	answer, f := p.put(c)
 	p.e.requests.add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
-		switch {
-		case p.bugs.SwallowErrors:
-			p.copy, p.again = body, nil // as if the table were so now
-			p.noteRoutes(routes)
-			return
-		case p.bugs.DropStaleCopy && f.status == http.StatusPreconditionFailed:
+		if p.bugs.DropStaleCopy && f.status == http.StatusPreconditionFailed {
 			p.copy = nil
 		}
-		p.noteRoutes(kept)
+		if p.bugs.Polite {
+			p.noteRoutes(kept)
+		} else {
+			p.noteRoutes(believed) // the error is lost on its way: updateRoutes shadows it
+		}
 		// The copy stays what it is until it is too old: the next write fails in the same way until then.
 		level := slog.LevelDebug
 		if f.status == http.StatusForbidden || f.status == http.StatusUnauthorized {
@@ -155,7 +171,7 @@ func (p *cloudProvider) reconcile() {
 		return
 	}
 	p.copy, p.again = nil, nil
-	p.noteRoutes(routes)
+	p.noteRoutes(believed)
 }
 
 // routesSeen is what the cloud provider told of a node's routes: condition NetworkUnavailable.
@@ -224,7 +240,9 @@ func (p *cloudProvider) put(c *call) (reply, *failure) {
 
 // read returns the table from the copy, or anew when that is too old.
 func (p *cloudProvider) read() object {
-	if p.copy != nil && time.Since(p.copied) < p.e.opts.RouteCache {
+	// The real one reads between its batches, so that a copy is good for all batches of its time. Here it is
+	// read with a batch: the last one of its time comes in the moment in which it ends.
+	if p.copy != nil && time.Since(p.copied) < p.e.opts.RouteCache+p.e.opts.RouteBatch/20 {
 		return p.copy
 	}
 	r := p.e.store.get(p.cluster.table)
@@ -236,8 +254,9 @@ func (p *cloudProvider) read() object {
 	return p.copy
 }
 
-// keep returns the routes that stay: all outside the pod CIDRs, and those inside whose node has that very pod CIDR.
-func (p *cloudProvider) keep(routes []object) (kept []any, changed bool) {
+// keep returns the routes that stay: all outside the pod CIDRs, and inside those whose node has that very pod
+// CIDR and whose names do not begin as one that went in the batch before.
+func (p *cloudProvider) keep(routes []object, before []string) (kept []any, changed bool) {
 	byName := map[string]*node{}
 	for _, n := range p.cluster.nodes() {
 		byName[p.spelled(n.name)] = n
@@ -248,18 +267,23 @@ func (p *cloudProvider) keep(routes []object) (kept []any, changed bool) {
 			kept = append(kept, r)
 			continue
 		}
-		n := byName[p.spelled(inventory.RouteNode(text(r, "name")))]
-		if n == nil && p.bugs.KeepUnmatched {
+		name := p.spelled(inventory.RouteNode(text(r, "name")))
+		n := byName[name]
+		switch {
+		case beginsAs(before, name):
+		case n == nil && p.bugs.KeepUnmatched, n != nil && !p.again[n] && hasPrefix(n, prefix):
 			kept = append(kept, r)
 			continue
-		}
-		if n != nil && !p.again[n] && hasPrefix(n, prefix) {
-			kept = append(kept, r)
-			continue
+		case !p.bugs.Polite && p.e.opts.RouteBatch > 0: // without batches there is no second one
+			p.begun = append(p.begun, name)
 		}
 		changed = true
 	}
 	return kept, changed
+}
+
+func beginsAs(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n) })
 }
 
 func (p *cloudProvider) responsible(prefix netip.Prefix) bool {

@@ -52,7 +52,8 @@ func TestStaleCopy(t *testing.T) {
 			bugs RouteBugs
 			want []int
 		}{
-			{RouteBugs{}, []int{412, 412, 412, 200}}, // until its copy is two minutes old
+			{RouteBugs{}, []int{412, 412, 412, 412, 200}}, // until its copy is two minutes old
+			{RouteBugs{Polite: true}, []int{412, 412, 412, 412, 200}},
 			{RouteBugs{DropStaleCopy: true}, []int{412, 200}},
 		} {
 			b := provided(t, Options{RouteBugs: tt.bugs})
@@ -72,26 +73,34 @@ func TestStaleCopy(t *testing.T) {
 	})
 }
 
-// TestSwallowedErrors: a failed write counts as done, so that the route is missing until the copy is too old, and nobody
-// tries before.
-func TestSwallowedErrors(t *testing.T) {
+// TestPrefixDeletes: a route without a node whose name begins the nodes' names takes their routes with it, one
+// batch later; and a node that comes back with another pod CIDR loses its new route once. Both are written
+// again, and the polite provider does neither. Measured with the real one.
+func TestPrefixDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := provided(t, Options{})
-		since := b.e.LastRequest()
-		if !b.e.SetRouteBugs(aks, RouteBugs{SwallowErrors: true}) {
-			t.Fatal("no cluster")
-		}
-		b.inject(Fault{Method: "PUT", Path: "rt$", Principal: "c identity", Status: 500})
-		if err := b.e.Scale(aks, "np", 2); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(110 * time.Second)
-		if got := b.wrote(since); !slices.Equal(got, []int{500}) || len(b.podRoutes(rt)) != 1 {
-			t.Errorf("%v, %d routes", got, len(b.podRoutes(rt)))
-		}
-		time.Sleep(time.Minute)
-		if got := b.wrote(since); !slices.Equal(got, []int{500, 200}) || len(b.podRoutes(rt)) != 2 {
-			t.Errorf("%v, %d routes", got, len(b.podRoutes(rt)))
+		for _, polite := range []bool{false, true} {
+			b := provided(t, Options{RouteBugs: RouteBugs{Polite: polite}})
+			doc := b.get(rt)
+			p := objectAt(doc, "properties")
+			name := text(listAt(p, "routes")[0], "name")
+			p["routes"] = append(listAt(p, "routes"), object{"name": name[:3], "properties": object{
+				"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.4",
+			}})
+			b.put(rt, string(encode(doc)))
+			var counts []int
+			for range 20 {
+				time.Sleep(15 * time.Second)
+				if n := len(b.podRoutes(rt)); len(counts) == 0 || counts[len(counts)-1] != n {
+					counts = append(counts, n)
+				}
+			}
+			want := []int{2, 1, 0, 1} // both, the node's, none, the node's
+			if polite {
+				want = []int{2, 1}
+			}
+			if !slices.Equal(counts, want) {
+				t.Errorf("polite %v: %v routes, want %v", polite, counts, want)
+			}
 		}
 	})
 }

@@ -70,14 +70,15 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	return o, d.Decode(&o)
 }
 
-// Put writes a resource, trying again while another operation is running on it.
+// Put writes a resource, trying again while another operation is running on it, and while it is throttled.
 func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	for {
 		status, answer := c.Do(http.MethodPut, id, apiVersion, encode(body))
 		switch {
 		case status == http.StatusOK, status == http.StatusCreated:
 			return nil
-		case status != http.StatusConflict && status != http.StatusTooManyRequests || !strings.Contains(string(answer), "AnotherOperation"):
+		case status == http.StatusTooManyRequests:
+		case status != http.StatusConflict || !strings.Contains(string(answer), "AnotherOperation"):
 			return fmt.Errorf("PUT %s: %d %s", id, status, answer)
 		}
 		time.Sleep(c.e.opts.OperationTime/4 + time.Millisecond)

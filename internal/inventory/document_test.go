@@ -214,11 +214,15 @@ func TestDifferences(t *testing.T) {
 		`{"a":1.0,"b":{"c":[1,{"d":"y"}]},"e":null}`:                                          "[a b.c[1].d]",
 		`{"a":"1","b":{"c":[1]}}`:                                                             "[a b.c e]",
 		`{"a":1,"b":[],"e":{},"f":1}`:                                                         "[b e f]",
+		`{"a":2,"\u0061":1,"b":{"c":[1,{"d":"\u0078"}]},"e":null}`:                            "[]",
 	} {
 		got, err := arm.Differences([]byte(a), []byte(b))
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%s: %v, %v; want %s", b, got, err, want)
 		}
+	}
+	if _, err := arm.Differences([]byte(a), []byte("{\n\"a\":}")); err == nil || !strings.HasPrefix(err.Error(), "line 2: not JSON") {
+		t.Error(err)
 	}
 }
 

@@ -79,7 +79,7 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: without "+
 			"--cluster it is looked for everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
-		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, near(name, names))
+		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, Near(name, names))
 	case len(found) > 1:
 		var places []string
 		for _, n := range found {
@@ -266,8 +266,8 @@ func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	return n
 }
 
-// near lists the up to three names that come nearest to one that is not there, if they do.
-func near(name string, names []string) string {
+// Near lists up to three names that one that is not there may stand for: ": did you mean a, b?", or "".
+func Near(name string, names []string) string {
 	name = strings.ToLower(name)
 	far := func(other string) int {
 		other = strings.ToLower(other)

@@ -1,0 +1,366 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/demo"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// breaks are what emulator break can do to the calls that routekeeper's identity makes.
+var breaks = map[string]struct {
+	what  string
+	fault emulator.Fault
+}{
+	"outage":       {"every connection ends without an answer", emulator.Fault{Cut: "before"}},
+	"hang":         {"no call gets an answer", emulator.Fault{Hold: "before"}},
+	"throttle":     {"every call is answered with 429", emulator.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 5}},
+	"refuse":       {"every write is refused with 403", emulator.Fault{Method: "PUT", Status: 403, Code: "AuthorizationFailed"}},
+	"conflict":     {"every write is answered with 409", emulator.Fault{Method: "PUT", Status: 409, Code: "AnotherOperationInProgress"}},
+	"fail":         {"every write is accepted, and fails", emulator.Fault{Method: "PUT", Fail: true, Code: "InternalServerError"}},
+	"lost-answers": {"every write takes effect, and its answer is lost", emulator.Fault{Method: "PUT", Cut: "after"}},
+	"stale":        {"reads show what was before the last write", emulator.Fault{Stale: true}},
+}
+
+func (a *app) newEmulatorList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List clusters, subnets, route tables and faults of a running emulator",
+		Example: "  routekeeper --emulator .azure-local emulator list",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			running, err := a.runningEmulator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.listEmulator(cmd.Context(), running)
+		},
+	}
+	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
+	return cmd
+}
+
+func (a *app) newEmulatorScale() *cobra.Command {
+	pool := ""
+	cmd := &cobra.Command{
+		Use:   "scale CLUSTER COUNT",
+		Short: "Set the number of nodes of a cluster of a running emulator",
+		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud provider then
+writes the routes of new nodes into the cluster's table.`,
+		Example: "  routekeeper --emulator .azure-local emulator scale shop 5",
+		Args:    exactly("CLUSTER and COUNT", 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			count, err := strconv.Atoi(args[1])
+			if err != nil || count < 0 {
+				return fmt.Errorf("COUNT: %q is not a number of nodes", args[1])
+			}
+			running, err := a.runningEmulator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			cluster, err := running.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			if pool == "" && len(cluster.Pools) > 0 {
+				pool = cluster.Pools[0].Name
+			}
+			body := map[string]any{"cluster": cluster.ID, "pool": pool, "count": count}
+			if err := running.control(cmd.Context(), http.MethodPost, "scale", body); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "scaled pool %s of cluster %s to %d nodes\n", pool, cluster.ID.Name(), count)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&pool, "pool", "", "the `name` of the pool, the first one by default")
+	return cmd
+}
+
+func (a *app) newEmulatorStrip() *cobra.Command {
+	return &cobra.Command{
+		Use:   "strip VNET/SUBNET...",
+		Short: "Take the route table off subnets, as a redeploy does",
+		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure pipeline does:
+with another identity than routekeeper's.`,
+		Example: "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
+		Args:    atLeastOne("VNET/SUBNET"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			running, err := a.runningEmulator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var subnets []arm.ID
+			for _, name := range args {
+				subnet, err := running.subnet(name)
+				if err != nil {
+					return err
+				}
+				subnets = append(subnets, subnet.ID)
+			}
+			for _, id := range subnets {
+				written, err := running.others.Write(cmd.Context(), id, func(doc arm.Document) ([]byte, error) {
+					if !gjson.GetBytes(doc.Raw, "properties.routeTable.id").Exists() {
+						return nil, nil
+					}
+					return sjson.DeleteBytes(doc.Raw, "properties.routeTable")
+				}, nil)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "stripped %s\n", written.After.ID.Short())
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) newEmulatorBreak() *cobra.Command {
+	count, path := -1, ""
+	names := append(slices.Sorted(maps.Keys(breaks)), "none")
+	var long strings.Builder
+	long.WriteString("Injects a fault into the calls that routekeeper's identity makes, until break none:\n")
+	for _, name := range names[:len(breaks)] {
+		fmt.Fprintf(&long, "\n  %-14s %s", name, breaks[name].what)
+	}
+	cmd := &cobra.Command{
+		Use:   "break FAULT|none",
+		Short: "Let calls to a running emulator go wrong",
+		Long:  long.String(),
+		Example: `  routekeeper --emulator .azure-local emulator break throttle --count 20
+  routekeeper --emulator .azure-local emulator break none`,
+		Args:              exactly("FAULT", 1),
+		ValidArgsFunction: cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, known := breaks[args[0]]
+			if !known && args[0] != "none" {
+				return fmt.Errorf("FAULT: %q is not known, expected %s", args[0], strings.Join(names, ", "))
+			}
+			running, err := a.runningEmulator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !known {
+				if err := running.control(cmd.Context(), http.MethodDelete, "faults", nil); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.out, "no call goes wrong any more")
+				return nil
+			}
+			f := kind.fault
+			f.Principal, f.Count, f.Path = emulator.DefaultPrincipal.Name, count, path
+			if err := running.control(cmd.Context(), http.MethodPost, "faults", f); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s, until: routekeeper emulator break none\n", kind.what)
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", -1, "how many calls go wrong, -1 for all")
+	cmd.Flags().StringVar(&path, "path", "", "only calls whose path matches this regular `expression`")
+	return cmd
+}
+
+// exactly takes n arguments.
+func exactly(what string, n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("expected %s", what)
+		}
+		return nil
+	}
+}
+
+// atLeastOne takes one argument or more.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("expected %s", what)
+		}
+		return nil
+	}
+}
+
+// runningEmulator is an emulator that another process serves.
+type runningEmulator struct {
+	info   emulator.Info
+	seen   *inventory.Snapshot
+	others *azure.Client // in the name of an infrastructure pipeline
+}
+
+func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
+	if a.emulatorDir == "" {
+		return nil, errors.New("expected --emulator DIR, or the environment variable ROUTEKEEPER_EMULATOR")
+	}
+	info, err := findLocal(ctx, a.emulatorDir)
+	if err != nil {
+		return nil, fmt.Errorf("--emulator: %w", err)
+	}
+	r := &runningEmulator{info: info}
+	info.ClientID, info.ClientSecret = demo.Operator.ClientID, demo.Operator.Secret
+	if r.others, err = connectLocal(info, nil, nil); err != nil {
+		return nil, err
+	}
+	var scopes []arm.ID
+	for _, subscription := range info.Subscriptions {
+		if _, elsewhere := info.Tenants[subscription]; !elsewhere {
+			scopes = append(scopes, arm.ID("/subscriptions/"+subscription))
+		}
+	}
+	r.seen, err = r.others.Survey(ctx, scopes...)
+	return r, err
+}
+
+// cluster is the one of a name or ID.
+func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
+	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string { return []string{c.ID.Name(), string(c.ID)} }, name)
+	return one(all, "cluster", name, func(c *inventory.Cluster) string { return string(c.ID) })
+}
+
+// subnet is the one of a name, with its network's or alone, or an ID.
+func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
+	all := named(r.seen.Subnets, func(s *inventory.Subnet) []string {
+		return []string{s.ID.Short(), s.ID.Name(), string(s.ID)}
+	}, name)
+	return one(all, "subnet", name, func(s *inventory.Subnet) string { return s.ID.Short() })
+}
+
+// named are the resources one of whose names this is, in the order of their keys.
+func named[T any](all map[string]T, names func(T) []string, name string) (out []T) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if slices.ContainsFunc(names(all[key]), func(n string) bool { return strings.EqualFold(n, name) }) {
+			out = append(out, all[key])
+		}
+	}
+	return out
+}
+
+// one takes the only match.
+func one[T any](all []T, kind, name string, describe func(T) string) (none T, err error) {
+	switch len(all) {
+	case 1:
+		return all[0], nil
+	case 0:
+		return none, fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what it has", kind, name)
+	}
+	var which []string
+	for _, each := range all {
+		which = append(which, describe(each))
+	}
+	return none, fmt.Errorf("%s %q is ambiguous: %s", kind, name, strings.Join(which, ", "))
+}
+
+// control makes a control call.
+func (r *runningEmulator) control(ctx context.Context, method, name string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	_, err = r.controlAnswer(ctx, method, name, raw)
+	return err
+}
+
+func (r *runningEmulator) controlAnswer(ctx context.Context, method, name string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, r.info.HTTP+"/_emulator/"+name, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		var refusal struct{ Error string }
+		if json.Unmarshal(answer, &refusal) == nil && refusal.Error != "" {
+			return nil, errors.New(refusal.Error)
+		}
+		return nil, fmt.Errorf("the emulator answered %s", response.Status)
+	}
+	return answer, nil
+}
+
+// emulatorResource is a line of emulator list.
+type emulatorResource struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	What string `json:"what"`
+	ID   arm.ID `json:"id,omitempty"`
+}
+
+func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
+	list := []emulatorResource{}
+	for _, key := range slices.Sorted(maps.Keys(r.seen.Clusters)) {
+		c := r.seen.Clusters[key]
+		var pools []string
+		for _, p := range c.Pools {
+			pools = append(pools, fmt.Sprintf("%s %d", p.Name, p.Count))
+		}
+		list = append(list, emulatorResource{"cluster", c.ID.Name(), strings.Join(pools, ", "), c.ID})
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.seen.Subnets)) {
+		s := r.seen.Subnets[key]
+		what := "no route table"
+		if s.RouteTable != "" {
+			what = s.RouteTable.Name()
+		}
+		list = append(list, emulatorResource{"subnet", s.ID.Short(), what, s.ID})
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.seen.Tables)) {
+		t := r.seen.Tables[key]
+		list = append(list, emulatorResource{"route table", t.ID.Name(), report.Count(len(t.Routes), "route"), t.ID})
+	}
+	answer, err := r.controlAnswer(ctx, http.MethodGet, "faults", nil)
+	if err != nil {
+		return err
+	}
+	var faults []emulator.Fault
+	if err := json.Unmarshal(answer, &faults); err != nil {
+		return err
+	}
+	for _, f := range faults {
+		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f), What: report.Count(f.Fired, "call") + " so far"})
+	}
+	table := report.Table{Header: []string{"kind", "name", "what"}, Value: map[string]any{"resources": list}}
+	for _, l := range list {
+		table.Rows = append(table.Rows, []string{l.Kind, l.Name, l.What})
+	}
+	out, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	return table.Write(out, format, style)
+}
+
+// breakName is the name by which emulator break knows a fault.
+func breakName(f emulator.Fault) string {
+	for name, kind := range breaks {
+		k := kind.fault
+		if k.Method == f.Method && k.Status == f.Status && k.Cut == f.Cut && k.Hold == f.Hold && k.Fail == f.Fail && k.Stale == f.Stale {
+			return name
+		}
+	}
+	return "of another kind"
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/daemon"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+type statusOptions struct {
+	configs []string
+	url     string
+	watch   bool
+}
+
+func (a *app) newStatus() *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the clusters of a keeper are, a line each",
+		Long: `Says how the clusters of a keeper are: asks a keeper that runs with --listen (--url), or reads the
+history next to its config. It asks Azure nothing.
+
+Exit codes: 0 all is well; 1 the keeper or its history cannot be read; 2 something is broken or at risk.`,
+		Example: `  routekeeper status
+  routekeeper status -f routes.yaml
+  routekeeper status --url http://127.0.0.1:8080 --watch`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
+	}
+	keptFlag(cmd, &o.configs)
+	cmd.Flags().StringVar(&o.url, "url", "", "the `address` of the keeper's page, with name:password@ where it wants them")
+	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
+	cmd.MarkFlagsMutuallyExclusive("file", "url")
+	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
+	return cmd
+}
+
+// watchEach is how often status --watch asks.
+const watchEach = 2 * time.Second
+
+func (a *app) runStatus(ctx context.Context, o statusOptions) error {
+	read := func(ctx context.Context) (report.Status, error) { return statusByHistory(o.configs, a.readConfig) }
+	if o.url != "" {
+		at, err := url.Parse(o.url)
+		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+			return fmt.Errorf("--url: %q is not an address, expected http://HOST:PORT or https://HOST:PORT", report.Plain(o.url))
+		}
+		read = func(ctx context.Context) (report.Status, error) { return statusByPage(ctx, at) }
+	}
+	w, format, style, err := a.stream()
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		return a.watchStatus(ctx, read, w, format, style)
+	}
+	s, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Write(w, format, style); err != nil {
+		return err
+	}
+	if !s.Good() {
+		return attention
+	}
+	return nil
+}
+
+// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere whenever
+// something other than the time has changed.
+func (a *app) watchStatus(
+	ctx context.Context, read func(context.Context) (report.Status, error), w io.Writer, format report.Format, style report.Style,
+) error {
+	live := terminal(a.out) && a.outPath == "" && format == report.Text
+	last := ""
+	for {
+		s, err := read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && last == "" {
+			return err
+		}
+		var b strings.Builder
+		key := ""
+		if err != nil {
+			key = report.Plain(err.Error())
+			fmt.Fprintln(&b, key)
+		} else {
+			key = s.Key()
+			if err := s.Write(&b, format, style); err != nil {
+				return err
+			}
+		}
+		if live || key != last {
+			text := b.String()
+			switch {
+			case live:
+				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // what was shown before goes
+			case last != "" && format != report.JSON:
+				text = "\n" + text
+			}
+			if _, err := io.WriteString(w, text); err != nil {
+				return err
+			}
+			last = key
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchEach):
+		}
+	}
+}
+
+// statusByPage asks a keeper that listens.
+func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("index.json").String(), nil)
+	if err != nil {
+		return report.Status{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return report.Status{}, fmt.Errorf("no keeper answers at %s: %w", at.Redacted(), errors.Unwrap(err))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	if err != nil {
+		return report.Status{}, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return report.Status{}, fmt.Errorf("%s does not know this caller: expected --url with name:password@, as in its --auth-users-file", at.Redacted())
+	default:
+		return report.Status{}, fmt.Errorf("%s answers %s, expected a keeper's page", at.Redacted(), response.Status)
+	}
+	s := report.Status{Source: at.Redacted(), Live: true, Now: time.Now()}
+	if err := json.Unmarshal(body, &s); err != nil || s.Clusters == nil {
+		return report.Status{}, fmt.Errorf("%s does not answer as a keeper's page does", at.Redacted())
+	}
+	s.Findings = slices.DeleteFunc(s.Findings, func(f finding.Finding) bool { return f.Cluster != "" })
+	return s, nil
+}
+
+// statusByHistory reads the history and the pause next to a config.
+func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (report.Status, error) {
+	if len(configs) == 0 {
+		here, err := keptHere()
+		if err != nil {
+			return report.Status{}, err
+		}
+		configs = []string{here}
+	}
+	docs, err := read(configs)
+	if err != nil {
+		return report.Status{}, err
+	}
+	path := historyBeside(configs)
+	r, err := history.Read(path)
+	if err != nil {
+		return report.Status{}, fmt.Errorf("%w; a keeper that runs with this config writes it", err)
+	}
+	defer r.Close()
+	now, err := r.Now()
+	if err != nil {
+		return report.Status{}, err
+	}
+	s := report.Status{Source: path, Checked: now.Recorded, Now: time.Now()}
+	for _, doc := range docs {
+		c := report.ClusterStatus{Name: doc.Metadata.Name, State: "good", Sentence: "nothing is wrong", Findings: []finding.Finding{}}
+		worst := finding.Finding{}
+		for _, f := range now.Findings {
+			if f.Cluster != c.Name {
+				continue
+			}
+			if c.Findings = append(c.Findings, f); worst.Code == "" || f.Severity > worst.Severity {
+				worst = f
+			}
+		}
+		if worst.Code != "" {
+			c.State, c.Sentence = stateOf[worst.Severity], fmt.Sprintf("%s: %s", worst.Code, worst.Message)
+		}
+		s.Clusters = append(s.Clusters, c)
+	}
+	for _, f := range now.Findings {
+		if f.Cluster == "" {
+			s.Findings = append(s.Findings, f)
+		}
+	}
+	s.Paused = daemon.Paused(configs)
+	return s, nil
+}
+
+// stateOf is the state of a cluster by its worst finding.
+var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted", finding.Error: "bad"}

@@ -1,0 +1,221 @@
+package emulator
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as the demo
+// scenario makes one. Each has a group of its own with a network, a route table, and an Application Gateway
+// with a table that holds copies of the pod routes. Then it damages four of them, each in another way. What
+// is damaged stays so: the clusters' cloud providers stop where they would repair it.
+
+// fleetMember is a cluster of the fleet.
+type fleetMember struct {
+	name                     string
+	nodes                    int
+	cluster, table           arm.ID
+	nodeSubnet, gatewayTable arm.ID
+}
+
+// fleet names the clusters of the fleet scenario: 28 of 3 nodes, one of 50 and one of 390.
+func fleet(subscription string) []fleetMember {
+	var all []fleetMember
+	add := func(name string, nodes int) {
+		id := func(resourceType, suffix string) arm.ID {
+			return arm.ResourceID(subscription, name+"-rg", resourceType, name+suffix)
+		}
+		all = append(all, fleetMember{
+			name: name, nodes: nodes, cluster: id(arm.TypeCluster, ""), table: id(arm.TypeRouteTable, "-rt"),
+			nodeSubnet:   id(arm.TypeVNet, "-vnet").Child("subnets", "nodes"),
+			gatewayTable: id(arm.TypeRouteTable, "-appgw-rt"),
+		})
+	}
+	for i := 1; i <= 28; i++ {
+		add(fmt.Sprintf("shop-%02d", i), 3)
+	}
+	add("big-50", 50)
+	add("huge-390", 390)
+	return all
+}
+
+// BuildFleet builds the fleet scenario, and returns what is broken in it, a line each.
+func BuildFleet(e *Emulator, as Principal) ([]string, error) {
+	c, err := e.Client(as)
+	if err != nil {
+		return nil, err
+	}
+	members := fleet(e.opts.Subscriptions[0])
+	for i, m := range members {
+		if err := m.build(c, i); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range members {
+		if err := m.copyRoutes(e, c); err != nil {
+			return nil, err
+		}
+	}
+	return damage(e, c, members)
+}
+
+// build makes the cluster's group, network, tables, gateway and the cluster itself; number is its place in
+// the fleet, and in the address space.
+func (m fleetMember) build(c *Client, number int) error {
+	sub := m.cluster.Subscription()
+	link := func(id arm.ID) object { return object{"id": string(id)} }
+	at := func(properties object) object {
+		return object{"location": "westeurope", "properties": properties}
+	}
+	network := netip.AddrFrom4([4]byte{10, byte(64 + number), 0, 0})
+	inside := func(third byte, bits int) string {
+		a := network.As4()
+		a[2] = third
+		return netip.PrefixFrom(netip.AddrFrom4(a), bits).String()
+	}
+	vnet := m.nodeSubnet.Parent()
+	gateway := arm.ResourceID(sub, m.name+"-rg", arm.TypeGateway, m.name+"-appgw")
+	identity := arm.ResourceID(sub, m.name+"-rg", typeUserIdentity, m.name)
+	subnet := func(name, prefix string, table arm.ID) object {
+		return object{"name": name, "properties": object{"addressPrefix": prefix, "routeTable": link(table)}}
+	}
+	for _, step := range []struct {
+		id      arm.ID
+		version string
+		body    object
+	}{
+		{m.cluster.Group(), "2024-03-01", object{"location": "westeurope"}},
+		{m.table, demoNetwork, at(object{"routes": []any{}})},
+		{m.gatewayTable, demoNetwork, at(object{"routes": []any{}})},
+		{vnet, demoNetwork, at(object{
+			"addressSpace": object{"addressPrefixes": []any{inside(0, 16)}},
+			"subnets": []any{
+				subnet(m.nodeSubnet.Name(), inside(0, 20), m.table), subnet("appgw", inside(16, 24), m.gatewayTable),
+			},
+		})},
+		{gateway, demoNetwork, at(object{"gatewayIPConfigurations": []any{
+			object{"name": "subnet", "properties": object{"subnet": link(vnet.Child("subnets", "appgw"))}},
+		}})},
+		{identity, demoIdentity, object{"location": "westeurope"}},
+	} {
+		if err := c.Put(step.id, step.version, step.body); err != nil {
+			return err
+		}
+	}
+	if err := m.assign(c, identity, number); err != nil {
+		return err
+	}
+	body := at(object{
+		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
+		"agentPoolProfiles": []any{object{
+			"name": "nodepool1", "count": m.nodes, "mode": "System", "vnetSubnetID": string(m.nodeSubnet),
+		}},
+	})
+	body["identity"] = object{
+		"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}},
+	}
+	return c.Put(m.cluster, demoAKS, body)
+}
+
+// assign gives the cluster's identity its rights on the group.
+func (m fleetMember) assign(c *Client, identity arm.ID, number int) error {
+	who, err := c.Get(identity, demoIdentity)
+	if err != nil {
+		return err
+	}
+	id := m.cluster.Group() + arm.ID(fmt.Sprintf("/providers/%s/f1ee7000-0000-4000-8000-%012d",
+		typeRoleAssignment, number))
+	err = c.Put(id, demoRoles, object{"properties": object{
+		"roleDefinitionId": roleID(m.cluster.Subscription(), networkContributor),
+		"principalId":      objectAt(who, "properties")["principalId"], "principalType": "ServicePrincipal",
+	}})
+	c.e.DelayRole(id, 0)
+	return err
+}
+
+// copyRoutes waits for the cluster's routes and copies them to the gateway's table.
+func (m fleetMember) copyRoutes(e *Emulator, c *Client) error {
+	if err := e.waitForRoutes(c, m.table, m.nodes); err != nil {
+		return err
+	}
+	routes, err := m.routes(c, m.table)
+	if err != nil {
+		return err
+	}
+	return m.setRoutes(c, m.gatewayTable, routes)
+}
+
+// routes are a table's routes, as they can be sent again.
+func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
+	doc, err := c.Get(table, demoNetwork)
+	if err != nil {
+		return nil, err
+	}
+	out := []any{}
+	for _, route := range listAt(objectAt(doc, "properties"), "routes") {
+		p := objectAt(route, "properties")
+		out = append(out, object{"name": route["name"], "properties": object{
+			"addressPrefix": p["addressPrefix"], "nextHopType": p["nextHopType"],
+			"nextHopIpAddress": p["nextHopIpAddress"],
+		}})
+	}
+	return out, nil
+}
+
+func (m fleetMember) setRoutes(c *Client, table arm.ID, routes []any) error {
+	return c.Put(table, demoNetwork, object{"location": "westeurope", "properties": object{"routes": routes}})
+}
+
+// setTable changes the route table of the node subnet; "" takes it away.
+func (m fleetMember) setTable(c *Client, table arm.ID) error {
+	doc, err := c.Get(m.nodeSubnet, demoNetwork)
+	if err != nil {
+		return err
+	}
+	properties := object{"addressPrefix": objectAt(doc, "properties")["addressPrefix"]}
+	if table != "" {
+		properties["routeTable"] = object{"id": string(table)}
+	}
+	return c.Put(m.nodeSubnet, demoNetwork, object{"properties": properties})
+}
+
+// damage breaks four clusters.
+func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
+	by := map[string]fleetMember{}
+	for _, m := range members {
+		by[m.name] = m
+	}
+	stripped, other, shadowed, emptied := by["shop-05"], by["shop-09"], by["shop-06"], by["big-50"]
+	if err := stripped.setTable(c, ""); err != nil {
+		return nil, err
+	}
+	if err := other.setTable(c, other.gatewayTable); err != nil {
+		return nil, err
+	}
+	routes, err := shadowed.routes(c, shadowed.gatewayTable)
+	if err != nil {
+		return nil, err
+	}
+	first := text(objectAt(routes[0].(object), "properties"), "addressPrefix")
+	half := strings.TrimSuffix(first, "/24") + "/25"
+	routes = append(routes, object{"name": "blocked", "properties": object{
+		"addressPrefix": half, "nextHopType": inventory.HopNone,
+	}})
+	if err := shadowed.setRoutes(c, shadowed.gatewayTable, routes); err != nil {
+		return nil, err
+	}
+	e.PauseRoutes(emptied.cluster, true)
+	if err := emptied.setRoutes(c, emptied.table, []any{}); err != nil {
+		return nil, err
+	}
+	return []string{
+		stripped.name + ": its node subnet has no route table",
+		other.name + ": its node subnet has the gateway's table",
+		shadowed.name + ": an unmanaged route to nowhere hides " + half + " in the gateway's table",
+		emptied.name + ": its cluster table is empty, and its cloud provider is paused",
+	}, nil
+}

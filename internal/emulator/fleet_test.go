@@ -1,0 +1,47 @@
+package emulator
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFleet: the scenario has 30 clusters, four of them broken, and the others' copies are complete.
+func TestFleet(t *testing.T) {
+	e, err := New(Options{RouteBatch: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	broken, err := BuildFleet(e, DefaultPrincipal)
+	if err != nil || len(broken) != 4 {
+		t.Fatalf("%v, %v", broken, err)
+	}
+	c, err := e.Client(DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stripped, whole := 0, 0
+	for _, m := range fleet(e.opts.Subscriptions[0]) {
+		subnet, err := c.Get(m.nodeSubnet, demoNetwork)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text(objectAt(objectAt(subnet, "properties"), "routeTable"), "id") != string(m.table) {
+			stripped++
+		}
+		own, err := m.routes(c, m.table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies, err := m.routes(c, m.gatewayTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(own) == m.nodes && len(copies) == m.nodes {
+			whole++
+		}
+	}
+	if stripped != 2 || whole != 28 {
+		t.Errorf("%d stripped, %d with complete tables", stripped, whole)
+	}
+}

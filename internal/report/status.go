@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// Status is how a keeper's clusters are.
+type Status struct {
+	// Source is where it is from: an address, or the file of a history.
+	Source   string `json:"source"`
+	Sentence string `json:"sentence,omitempty"` // of the keeper; "" by a history
+	// Checked is the age of the oldest check; by a history, when it was last written to.
+	Checked  time.Time         `json:"checked,omitzero"`
+	Paused   string            `json:"paused,omitempty"` // until when it makes no changes
+	Clusters []ClusterStatus   `json:"clusters"`
+	Findings []finding.Finding `json:"findings"` // of no cluster in particular
+
+	Live bool      `json:"live"` // a running keeper was asked
+	Now  time.Time `json:"-"`
+}
+
+// ClusterStatus is how one is.
+type ClusterStatus struct {
+	Name string `json:"name"`
+	// State is good, noted, busy, unseen or bad, as on the pages.
+	State    string            `json:"state"`
+	Sentence string            `json:"sentence"`
+	Checked  time.Time         `json:"checked,omitzero"`
+	Findings []finding.Finding `json:"findings"`
+}
+
+// Good reports whether nothing is broken or at risk: no warning, no error, everything checked and seen.
+func (s Status) Good() bool {
+	if s.Checked.IsZero() {
+		return false
+	}
+	bad := func(f finding.Finding) bool { return f.Severity >= finding.Warning }
+	return !slices.ContainsFunc(s.Findings, bad) && !slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool {
+		return c.State == "bad" || c.State == "unseen" || slices.ContainsFunc(c.Findings, bad)
+	})
+}
+
+// Key differs where two statuses differ in more than time.
+func (s Status) Key() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, s.Sentence, s.Paused, s.Checked.IsZero())
+	for _, c := range s.Clusters {
+		fmt.Fprintln(&b, c.Name, c.State, c.Sentence)
+	}
+	for _, f := range s.Findings {
+		fmt.Fprintln(&b, f.Code, f.Resource, f.Message)
+	}
+	return b.String()
+}
+
+// symbols begin a cluster's line.
+var symbols = map[string]string{"good": "✓", "noted": "·", "busy": "~", "unseen": "?", "bad": "✗"}
+
+// Write writes the status in the given format.
+func (s Status) Write(w io.Writer, format Format, style Style) error {
+	if format == JSON {
+		return WriteJSON(w, s)
+	}
+	var rows [][]string
+	for _, c := range s.Clusters {
+		row := []string{c.Name, c.State, age(s.Now, c.Checked), c.Sentence}
+		if format == Text {
+			row = []string{symbols[c.State], c.Name, c.Sentence, age(s.Now, c.Checked)}
+		}
+		rows = append(rows, row)
+	}
+	switch format {
+	case Short:
+		return Table{Rows: rows}.Write(w, Short, style)
+	case Markdown:
+		return Table{Header: []string{"cluster", "state", "checked", "what"}, Rows: rows, Lines: s.lines()}.Write(w, Markdown, style)
+	}
+	var b strings.Builder
+	for i, line := range Columns(rows) {
+		switch s.Clusters[i].State {
+		case "bad":
+			line = style.Red(line)
+		case "unseen":
+			line = style.Yellow(line)
+		}
+		fmt.Fprintln(&b, strings.TrimRight(line, " "))
+	}
+	for _, line := range s.lines() {
+		fmt.Fprintln(&b, cell(line))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// lines are what there is to say of no cluster in particular.
+func (s Status) lines() []string {
+	var lines []string
+	for _, f := range s.Findings {
+		if f.Severity >= finding.Warning {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
+		}
+	}
+	if s.Live && s.Checked.IsZero() {
+		lines = append(lines, "The first check is under way.")
+	}
+	if s.Paused != "" {
+		lines = append(lines, "Paused "+s.Paused+": no changes are made.")
+	}
+	if !s.Live {
+		when := "nothing yet"
+		if !s.Checked.IsZero() {
+			when = "last written " + age(s.Now, s.Checked)
+		}
+		lines = append(lines, fmt.Sprintf("From the history %s (%s); with run --listen, --url asks the keeper itself.", s.Source, when))
+	}
+	return lines
+}
+
+// age says how long ago something was.
+func age(now, then time.Time) string {
+	if then.IsZero() {
+		return ""
+	}
+	d := max(now.Sub(then), 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
