@@ -35,7 +35,7 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 		}
 		setDefault(r.body, "identity", cloneValue(old.body["identity"]))
 	}
-	if f := settleNetworkProfile(properties, before, c.since(overlayByDefault)); f != nil {
+	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
 		return f
 	}
 	setDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s", r.id.ResourceGroup(), r.id.Name(), text(r.body, "location")))

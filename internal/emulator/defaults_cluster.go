@@ -16,6 +16,11 @@ const (
 	surgeByDefault     = "2024-08-01"
 )
 
+// overlayAt reports whether AKS makes a cluster overlay that names no plugin: first at preview versions, then at all.
+func overlayAt(c *call) bool {
+	return c.since(overlayByDefault) || strings.HasSuffix(c.version, "-preview") && c.since("2024-07-01")
+}
+
 // enabled is how AKS says of a feature whether it is on.
 func enabled(on bool) object { return object{"enabled": on} }
 
