@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// AsOfHeader says in a request as of which date Azure is to answer it: what some defaults are has changed over the years.
+// AsOfHeader says in a request as of which date Azure is to answer it: what some defaults are has
+// changed over the years.
 // Replays of recorded conversations give each request its own date.
 const AsOfHeader = "Routekeeper-As-Of"
 
-// asOfDate reads the header, a date or a time as HTTP writes it; what is neither is the date of the options.
+// asOfDate reads the header, a date or a time as HTTP writes it; what is neither is the date of the
+// options.
 func (e *Emulator) asOfDate(h http.Header) time.Time {
 	text := h.Get(AsOfHeader)
 	for _, layout := range []string{time.DateOnly, time.RFC3339, http.TimeFormat} {
@@ -25,7 +27,8 @@ func (c *call) since(date string) bool {
 	return sinceDate(c.asOf, date)
 }
 
-// sinceDate reports whether a time is on a date or later; the zero time is today, by whatever clock.
+// sinceDate reports whether a time is on a date or later; the zero time is today, by whatever
+// clock.
 func sinceDate(at time.Time, date string) bool {
 	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
 }

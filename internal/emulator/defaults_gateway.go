@@ -14,38 +14,82 @@ func gatewayV2(s sight) bool {
 
 func gatewayV1(s sight) bool { return !gatewayV2(s) }
 
-// gatewayFacts are of Application Gateways: lists that are there without items, some of them of one generation only, and
+// gatewayFacts are of Application Gateways: lists that are there without items, some of them of one
+// generation only, and
 // the defaults of their items.
 func gatewayFacts() []fact {
 	const p = "properties."
-	all := emptyLists(nil, p+"gatewayIPConfigurations", p+"sslCertificates", p+"frontendIPConfigurations", p+"frontendPorts",
-		p+"backendAddressPools", p+"backendHttpSettingsCollection", p+"httpListeners", p+"urlPathMaps", p+"requestRoutingRules",
-		p+"probes", p+"rewriteRuleSets", p+"redirectConfigurations")
+	all := emptyLists(
+		nil,
+		p+"gatewayIPConfigurations",
+		p+"sslCertificates",
+		p+"frontendIPConfigurations",
+		p+"frontendPorts",
+		p+"backendAddressPools",
+		p+"backendHttpSettingsCollection",
+		p+"httpListeners",
+		p+"urlPathMaps",
+		p+"requestRoutingRules",
+		p+"probes",
+		p+"rewriteRuleSets",
+		p+"redirectConfigurations",
+	)
 	all = append(all, emptyLists(gatewayV1, p+"authenticationCertificates")...)
-	all = append(all, emptyLists(gatewayV2, p+"trustedRootCertificates", p+"trustedClientCertificates", p+"sslProfiles",
-		p+"loadDistributionPolicies", p+"backendSettingsCollection", p+"listeners", p+"routingRules", p+"privateLinkConfigurations",
-		p+"privateEndpointConnections")...)
+	all = append(
+		all,
+		emptyLists(
+			gatewayV2,
+			p+"trustedRootCertificates",
+			p+"trustedClientCertificates",
+			p+"sslProfiles",
+			p+"loadDistributionPolicies",
+			p+"backendSettingsCollection",
+			p+"listeners",
+			p+"routingRules",
+			p+"privateLinkConfigurations",
+			p+"privateEndpointConnections",
+		)...)
 	const rule = p + "rewriteRuleSets[].properties.rewriteRules[]"
-	all = append(all, emptyLists(nil, p+"backendAddressPools[].properties.backendAddresses", p+"httpListeners[].properties.hostNames",
-		p+"listeners[].properties.hostNames", p+"rewriteRuleSets[].properties.rewriteRules", rule+".conditions",
-		rule+".actionSet.requestHeaderConfigurations", rule+".actionSet.responseHeaderConfigurations")...)
-	return append(all,
+	all = append(
+		all,
+		emptyLists(
+			nil,
+			p+"backendAddressPools[].properties.backendAddresses",
+			p+"httpListeners[].properties.hostNames",
+			p+"listeners[].properties.hostNames",
+			p+"rewriteRuleSets[].properties.rewriteRules",
+			rule+".conditions",
+			rule+".actionSet.requestHeaderConfigurations",
+			rule+".actionSet.responseHeaderConfigurations",
+		)...)
+	return append(
+		all,
 		fact{path: p + "sku.family", value: "Generation_1", since: "2022-07-01", when: gatewayV2},
-		fact{path: p + "frontendIPConfigurations[].properties.privateIPAllocationMethod", value: "Dynamic"},
+		fact{
+			path:  p + "frontendIPConfigurations[].properties.privateIPAllocationMethod",
+			value: "Dynamic",
+		},
 		fact{path: p + "httpListeners[].properties.requireServerNameIndication", value: false},
 		fact{path: p + "backendHttpSettingsCollection[].properties.requestTimeout", value: 30},
-		fact{path: p + "backendHttpSettingsCollection[].properties.pickHostNameFromBackendAddress", value: false},
+		fact{
+			path:  p + "backendHttpSettingsCollection[].properties.pickHostNameFromBackendAddress",
+			value: false,
+		},
 		fact{path: p + "backendSettingsCollection[].properties.timeout", value: 30},
 		fact{path: p + "probes[].properties.pickHostNameFromBackendHttpSettings", value: false},
 		fact{path: p + "webApplicationFirewallConfiguration.requestBodyCheck", value: true},
 		fact{path: p + "webApplicationFirewallConfiguration.maxRequestBodySizeInKb", value: 128},
 		fact{path: p + "webApplicationFirewallConfiguration.fileUploadLimitInMb", value: 100},
 		fact{path: rule + ".actionSet.urlConfiguration.reroute", value: false},
-		fact{path: p + "sslProfiles[].properties.clientAuthConfiguration.verifyClientRevocation", value: "None"},
+		fact{
+			path:  p + "sslProfiles[].properties.clientAuthConfiguration.verifyClientRevocation",
+			value: "None",
+		},
 	)
 }
 
-// gatewayBack is what a part that is referred to calls the list of the parts that refer to it, by the list of those.
+// gatewayBack is what a part that is referred to calls the list of the parts that refer to it, by
+// the list of those.
 var gatewayBack = map[string]string{
 	"httpListeners":                 "httpListeners",
 	"listeners":                     "listeners",
@@ -60,7 +104,10 @@ var gatewayBack = map[string]string{
 }
 
 // gatewaySub are lists in parts whose items are parts, too.
-var gatewaySub = map[string]string{"urlPathMaps": "pathRules", "privateLinkConfigurations": "ipConfigurations"}
+var gatewaySub = map[string]string{
+	"urlPathMaps":               "pathRules",
+	"privateLinkConfigurations": "ipConfigurations",
+}
 
 // showGateway gives the parts of an Application Gateway their IDs, and shows each who refers to it.
 func showGateway(e *Emulator, r *resource, doc object, version string) {
@@ -103,7 +150,8 @@ func showGateway(e *Emulator, r *resource, doc object, version string) {
 		name := gatewayBack[from.list]
 		for field, value := range from.properties {
 			for _, to := range referred(value) {
-				if target := parts[to.Key()]; target != nil && name != "" && field != gatewaySub[from.list] {
+				if target := parts[to.Key()]; target != nil && name != "" &&
+					field != gatewaySub[from.list] {
 					backs = append(backs, back{target, name, from.id})
 				}
 			}
@@ -119,7 +167,8 @@ func showGateway(e *Emulator, r *resource, doc object, version string) {
 	}
 }
 
-// camelCase spells the fields of an object as Azure does, which takes them in any case: az sends Name and Port.
+// camelCase spells the fields of an object as Azure does, which takes them in any case: az sends
+// Name and Port.
 func camelCase(value any) {
 	switch v := value.(type) {
 	case object:
@@ -138,7 +187,8 @@ func camelCase(value any) {
 	}
 }
 
-// gatewayParts are in the order in which they are gone through: who is referred to shows the first to refer first.
+// gatewayParts are in the order in which they are gone through: who is referred to shows the first
+// to refer first.
 var gatewayParts = []string{
 	"gatewayIPConfigurations", "sslCertificates", "trustedRootCertificates", "trustedClientCertificates", "sslProfiles",
 	"authenticationCertificates", "frontendIPConfigurations", "frontendPorts", "backendAddressPools", "loadDistributionPolicies",
@@ -172,7 +222,8 @@ func contains(references []any, id arm.ID) bool {
 	return false
 }
 
-// dropGatewayBack removes from a gateway that was sent what only Azure may say in its parts: clients send what they read.
+// dropGatewayBack removes from a gateway that was sent what only Azure may say in its parts:
+// clients send what they read.
 func dropGatewayBack(properties object) {
 	for _, list := range gatewayParts {
 		for _, item := range listAt(properties, list) {

@@ -27,9 +27,14 @@ var natFacts = []fact{
 
 var publicIPFacts = []fact{
 	{path: "sku.tier", value: "Regional", since: "2020-07-01"},
-	{path: "properties.ddosSettings", value: object{"protectionMode": "VirtualNetworkInherited"}, since: "2022-05-01", when: func(s sight) bool {
-		return text(objectAt(s.doc, "sku"), "name") == "Standard"
-	}},
+	{
+		path:  "properties.ddosSettings",
+		value: object{"protectionMode": "VirtualNetworkInherited"},
+		since: "2022-05-01",
+		when: func(s sight) bool {
+			return text(objectAt(s.doc, "sku"), "name") == "Standard"
+		},
+	},
 	{path: "properties.dnsSettings.fqdn", value: func(s sight) any {
 		if label := text(s.at, "domainNameLabel"); label != "" {
 			return label + "." + text(s.doc, "location") + ".cloudapp.azure.com"
@@ -40,11 +45,18 @@ var publicIPFacts = []fact{
 
 // ruleFacts are of the rules of a security group.
 func ruleFacts(list string) []fact {
-	return emptyLists(nil, list+"[].properties.sourcePortRanges", list+"[].properties.destinationPortRanges",
-		list+"[].properties.sourceAddressPrefixes", list+"[].properties.destinationAddressPrefixes")
+	return emptyLists(
+		nil,
+		list+"[].properties.sourcePortRanges",
+		list+"[].properties.destinationPortRanges",
+		list+"[].properties.sourceAddressPrefixes",
+		list+"[].properties.destinationAddressPrefixes",
+	)
 }
 
-var securityGroupFacts = append(ruleFacts("properties.securityRules"), ruleFacts("properties.defaultSecurityRules")...)
+var securityGroupFacts = append(
+	ruleFacts("properties.securityRules"),
+	ruleFacts("properties.defaultSecurityRules")...)
 
 var interfaceFacts = []fact{
 	{path: "kind", value: "Regular", since: "2021-05-01"},
@@ -54,9 +66,16 @@ var interfaceFacts = []fact{
 	{path: "properties.tapConfigurations", value: []any{}, since: "2019-01-01"},
 	{path: "properties.nicType", value: "Standard", since: "2019-01-01"},
 	{path: "properties.dnsSettings.appliedDnsServers", value: []any{}},
-	{path: "properties.dnsSettings.internalDomainNameSuffix", value: func(s sight) any { return internalSuffix(s.doc) }},
+	{
+		path:  "properties.dnsSettings.internalDomainNameSuffix",
+		value: func(s sight) any { return internalSuffix(s.doc) },
+	},
 	{path: "properties.primary", value: true, when: onMachine},
-	{path: "properties.macAddress", value: func(s sight) any { return hardwareAddress(s.r.id) }, when: onMachine},
+	{
+		path:  "properties.macAddress",
+		value: func(s sight) any { return hardwareAddress(s.r.id) },
+		when:  onMachine,
+	},
 }
 
 func onMachine(s sight) bool { return objectAt(s.doc, "properties", "virtualMachine") != nil }

@@ -6,7 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// policiesDisabledSince is the api-version from which on a subnet that does not say so has no network policies for private
+// policiesDisabledSince is the api-version from which on a subnet that does not say so has no
+// network policies for private
 // endpoints. Between 2019-09-01 and then it had.
 const policiesDisabledSince = "2020-06-01"
 
@@ -18,7 +19,8 @@ func endpointPolicies(version string) string {
 	return "Disabled"
 }
 
-// endpointLocations are where a service endpoint leads that does not say so: of SQL to the network's own region.
+// endpointLocations are where a service endpoint leads that does not say so: of SQL to the
+// network's own region.
 func endpointLocations(service, location string) []any {
 	if service == "Microsoft.Sql" {
 		return []any{location}
@@ -33,7 +35,11 @@ func delegationActions(service string) []any {
 	case "microsoft.web/serverfarms", "microsoft.web/hostingenvironments":
 		return []any{subnet + "action"}
 	case "microsoft.sql/managedinstances", "microsoft.databricks/workspaces":
-		return []any{subnet + "join/action", subnet + "prepareNetworkPolicies/action", subnet + "unprepareNetworkPolicies/action"}
+		return []any{
+			subnet + "join/action",
+			subnet + "prepareNetworkPolicies/action",
+			subnet + "unprepareNetworkPolicies/action",
+		}
 	case "microsoft.netapp/volumes":
 		return []any{"Microsoft.Network/networkinterfaces/*", subnet + "join/action"}
 	}
@@ -44,9 +50,13 @@ func delegationActions(service string) []any {
 const shoutedSince = "2022-01-01"
 
 // configurationTypes are what subnets call the IP configurations of some types.
-var configurationTypes = map[string]string{typeBastion: "bastionHostIpConfigurations", typeFirewall: "azureFirewallIpConfigurations"}
+var configurationTypes = map[string]string{
+	typeBastion:  "bastionHostIpConfigurations",
+	typeFirewall: "azureFirewallIpConfigurations",
+}
 
-// shownConfiguration is an IP configuration's ID as a subnet shows it: names in upper case, types as they are.
+// shownConfiguration is an IP configuration's ID as a subnet shows it: names in upper case, types
+// as they are.
 func shownConfiguration(id arm.ID, shout bool) string {
 	segments := strings.Split(string(id), "/")
 	for name, shown := range configurationTypes {

@@ -6,13 +6,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// A fact is something that Azure says in documents of a type although nobody wrote it: a default, or what Azure alone
-// knows. The defaults_*.go files hold them, a file for a resource type. Unless a file says otherwise, its facts were seen in
+// A fact is something that Azure says in documents of a type although nobody wrote it: a default,
+// or what Azure alone knows. The defaults_*.go files hold them, a file for a resource type. Unless
+// a file says otherwise, its facts were seen in
 // recorded answers of the real Azure.
 type fact struct {
 	// path is the field, from the document. A name with [] goes through a list.
 	path string
-	// value is what the field is where the document has none. A function computes it; its nil is no field.
+	// value is what the field is where the document has none. A function computes it; its nil is no
+	// field.
 	value any
 	// since and before are the api-versions between which the field is shown. "" is no limit.
 	since, before string
@@ -22,7 +24,8 @@ type fact struct {
 	when func(at sight) bool
 }
 
-// sight is what a fact may look at: the document, the object that holds the field, and the resource.
+// sight is what a fact may look at: the document, the object that holds the field, and the
+// resource.
 type sight struct {
 	e       *Emulator
 	r       *resource
@@ -59,7 +62,8 @@ func (e *Emulator) showFacts(r *resource, doc object, version string) {
 
 // show adds one fact to a document.
 func (f fact) show(s sight) {
-	if s.version < f.since || f.before != "" && s.version >= f.before || f.preview && !strings.HasSuffix(s.version, "-preview") {
+	if s.version < f.since || f.before != "" && s.version >= f.before ||
+		f.preview && !strings.HasSuffix(s.version, "-preview") {
 		return
 	}
 	f.showAt(s, f.path)

@@ -16,7 +16,11 @@ import (
 // putAsOf is a PUT as of a date, with all of its answer.
 func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header, object) {
 	b.t.Helper()
-	r := httptest.NewRequest(http.MethodPut, "http://h"+string(id)+"?api-version="+version, strings.NewReader(body))
+	r := httptest.NewRequest(
+		http.MethodPut,
+		"http://h"+string(id)+"?api-version="+version,
+		strings.NewReader(body),
+	)
 	r.Header.Set("Authorization", "Bearer "+b.c.token)
 	if asOf != "" {
 		r.Header.Set(AsOfHeader, asOf)
@@ -27,7 +31,8 @@ func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header
 	return w.Code, w.Header(), doc
 }
 
-// TestETagSettles: the ETag of a PUT's answer is not the one that the resource has once the operation has ended, so that who
+// TestETagSettles: the ETag of a PUT's answer is not the one that the resource has once the
+// operation has ended, so that who
 // keeps it is refused.
 func TestETagSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +50,13 @@ func TestETagSettles(t *testing.T) {
 			t.Error("the ETag did not change when the operation ended")
 		}
 		put := func(etag string) int {
-			r := httptest.NewRequest(http.MethodPut, "http://h"+string(rt)+"?api-version="+api, strings.NewReader(`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`))
+			r := httptest.NewRequest(
+				http.MethodPut,
+				"http://h"+string(rt)+"?api-version="+api,
+				strings.NewReader(
+					`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`,
+				),
+			)
 			r.Header.Set("Authorization", "Bearer "+b.c.token)
 			r.Header.Set("If-Match", etag)
 			w := httptest.NewRecorder()
@@ -60,12 +71,18 @@ func TestETagSettles(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		a, whole := b.get(vnet.Child("subnets", "a")), b.get(vnet)
 		if text(a, "etag") != text(whole, "etag") || text(whole, "etag") == text(network, "etag") {
-			t.Errorf("subnet %s, network %s, answered %s", text(a, "etag"), text(whole, "etag"), text(network, "etag"))
+			t.Errorf(
+				"subnet %s, network %s, answered %s",
+				text(a, "etag"),
+				text(whole, "etag"),
+				text(network, "etag"),
+			)
 		}
 	})
 }
 
-// TestNothingChanged: a PUT that changes nothing, or tags alone, is Succeeded at once, with a new ETag and an operation that
+// TestNothingChanged: a PUT that changes nothing, or tags alone, is Succeeded at once, with a new
+// ETag and an operation that
 // has ended.
 func TestNothingChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,9 +102,19 @@ func TestNothingChanged(t *testing.T) {
 			etag := text(b.get(tt.id), "etag")
 			status, header, doc := b.putAsOf(tt.id, api, "", tt.body)
 			still := tt.state == "Succeeded"
-			if got := text(objectAt(doc, "properties"), "provisioningState"); status != 200 || got != tt.state || text(doc, "etag") == etag ||
-				header.Get("Azure-AsyncOperation") == "" || (header.Get("Retry-After") == "") != still {
-				t.Errorf("PUT %s: %d %s %s, %v", tt.id.Short(), status, got, text(doc, "etag"), header)
+			if got := text(objectAt(doc, "properties"), "provisioningState"); status != 200 ||
+				got != tt.state ||
+				text(doc, "etag") == etag ||
+				header.Get("Azure-AsyncOperation") == "" ||
+				(header.Get("Retry-After") == "") != still {
+				t.Errorf(
+					"PUT %s: %d %s %s, %v",
+					tt.id.Short(),
+					status,
+					got,
+					text(doc, "etag"),
+					header,
+				)
 			}
 		}
 		if tags := b.get(rt)["tags"]; string(encode(tags)) != `{}` && tags != nil {
@@ -104,7 +131,12 @@ func TestAsOf(t *testing.T) {
 		if status, _, doc := b.putAsOf(id, version, asOf, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
 			t.Fatalf("%s: %d %s", id, status, encode(doc))
 		}
-		_, doc := b.request(http.MethodGet, string(id), map[string][]string{"api-version": {version}}, "")
+		_, doc := b.request(
+			http.MethodGet,
+			string(id),
+			map[string][]string{"api-version": {version}},
+			"",
+		)
 		return doc
 	}
 	for _, tt := range []struct{ asOf, version, plugin, mode, maxPods string }{
@@ -115,16 +147,25 @@ func TestAsOf(t *testing.T) {
 	} {
 		p := objectAt(cluster(tt.asOf, tt.version), "properties")
 		network, pool := objectAt(p, "networkProfile"), listAt(p, "agentPoolProfiles")[0]
-		if text(network, "networkPlugin") != tt.plugin || text(network, "networkPluginMode") != tt.mode || string(encode(pool["maxPods"])) != tt.maxPods {
+		if text(network, "networkPlugin") != tt.plugin ||
+			text(network, "networkPluginMode") != tt.mode ||
+			string(encode(pool["maxPods"])) != tt.maxPods {
 			t.Errorf("as of %s at %s: %s %s", tt.asOf, tt.version, encode(network), encode(pool))
 		}
 	}
 	old, recent := cluster("2023-06-01", "2021-05-01"), cluster("2025-04-01", "2024-04-02-preview")
-	if name := text(objectAt(old, "sku"), "name"); name != "Basic" || objectAt(old, "properties")["storageProfile"] != nil {
-		t.Errorf("at an old api-version: sku %s, %s", name, encode(objectAt(old, "properties")["storageProfile"]))
+	if name := text(objectAt(old, "sku"), "name"); name != "Basic" ||
+		objectAt(old, "properties")["storageProfile"] != nil {
+		t.Errorf(
+			"at an old api-version: sku %s, %s",
+			name,
+			encode(objectAt(old, "properties")["storageProfile"]),
+		)
 	}
 	pool := listAt(objectAt(recent, "properties"), "agentPoolProfiles")[0]
-	if text(recent, "kind") != "Base" || text(objectAt(pool, "upgradeSettings"), "maxSurge") != "10%" || text(recent, "eTag") == "" {
+	if text(recent, "kind") != "Base" ||
+		text(objectAt(pool, "upgradeSettings"), "maxSurge") != "10%" ||
+		text(recent, "eTag") == "" {
 		t.Errorf("at a preview version: %s", encode(recent))
 	}
 	b.put(rt, `{"location":"westeurope"}`)
@@ -133,8 +174,14 @@ func TestAsOf(t *testing.T) {
 	c.put(rt, `{"location":"westeurope"}`)
 	c.put(vnet, plainVNet)
 	for asOf, operation := range map[string]bool{"2023-05-01": true, "2024-08-02": false} {
-		_, header, doc := c.putAsOf(nic+arm.ID(asOf), api, asOf, nicBody(ipConfiguration("c", "a", "")))
-		if state := text(objectAt(doc, "properties"), "provisioningState"); state != "Succeeded" || (header.Get("Azure-AsyncOperation") != "") != operation {
+		_, header, doc := c.putAsOf(
+			nic+arm.ID(asOf),
+			api,
+			asOf,
+			nicBody(ipConfiguration("c", "a", "")),
+		)
+		if state := text(objectAt(doc, "properties"), "provisioningState"); state != "Succeeded" ||
+			(header.Get("Azure-AsyncOperation") != "") != operation {
 			t.Errorf("an interface as of %s is %s, %v", asOf, state, header)
 		}
 	}
@@ -156,13 +203,21 @@ func TestPanic(t *testing.T) {
 	}
 	defer func() { k.stored = show }()
 	b.refused(http.MethodPut, aks, clusterBody(``, `,"count":4`), 500, "InternalServerError")
-	b.refused(http.MethodPut, aks+"2", strings.Replace(clusterBody(``, ``), "subnets/a", "subnets/b", 1), 500, "InternalServerError")
+	b.refused(
+		http.MethodPut,
+		aks+"2",
+		strings.Replace(clusterBody(``, ``), "subnets/a", "subnets/b", 1),
+		500,
+		"InternalServerError",
+	)
 	k.stored = show
 	if after := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)})); after != before {
 		t.Errorf("left behind\n%s\nwas\n%s", after, before)
 	}
 	b.refused(http.MethodGet, aks+"2", "", 404, "ResourceNotFound")
-	if said := log.String(); !strings.Contains(said, "a bug in the local Azure") || !strings.Contains(said, "managedclusters/c") || !strings.Contains(said, "agentPoolProfiles") {
+	if said := log.String(); !strings.Contains(said, "a bug in the local Azure") ||
+		!strings.Contains(said, "managedclusters/c") ||
+		!strings.Contains(said, "agentPoolProfiles") {
 		t.Errorf("the log says %s", said)
 	}
 	b.put(aks, clusterBody(``, `,"count":4`)) // it works on
@@ -171,13 +226,24 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own goes to overlay, and names the pod CIDR alone.
+// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own goes to overlay, and names
+// the pod CIDR alone.
 func TestOverlayWithPodCIDRAlone(t *testing.T) {
 	b := newBench(t, Options{})
 	body := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"azure"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"maxPods":30}]}}`
 	b.put(aks, body)
-	b.put(aks, strings.Replace(body, `"azure"`, `"azure","networkPluginMode":"overlay","podCidr":"100.64.0.0/10"`, 1))
-	if p := objectAt(b.properties(aks), "networkProfile"); string(encode(p["podCidrs"])) != `["100.64.0.0/10"]` {
+	b.put(
+		aks,
+		strings.Replace(
+			body,
+			`"azure"`,
+			`"azure","networkPluginMode":"overlay","podCidr":"100.64.0.0/10"`,
+			1,
+		),
+	)
+	if p := objectAt(b.properties(aks), "networkProfile"); string(
+		encode(p["podCidrs"]),
+	) != `["100.64.0.0/10"]` {
 		t.Errorf("%s", encode(p))
 	}
 	for _, n := range b.nodes() {
@@ -195,21 +261,28 @@ func TestStoppedPool(t *testing.T) {
 	b.put(extra, `{"properties":{"count":3,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
 	nodes := func() int { return len(b.poolNodes("extra")) }
 	b.put(extra, `{"properties":{"count":3,"powerState":{"code":"Stopped"}}}`)
-	if p := b.properties(extra); nodes() != 0 || text(objectAt(p, "powerState"), "code") != "Stopped" || string(encode(p["count"])) != "0" {
+	if p := b.properties(extra); nodes() != 0 ||
+		text(objectAt(p, "powerState"), "code") != "Stopped" ||
+		string(encode(p["count"])) != "0" {
 		t.Errorf("stopped: %d nodes, %s", nodes(), encode(p))
 	}
 	b.put(extra, `{"properties":{"powerState":{"code":"Running"}}}`)
-	if p := b.properties(extra); nodes() != 3 || text(objectAt(p, "powerState"), "code") != "Running" || p[stoppedCount] != nil {
+	if p := b.properties(extra); nodes() != 3 ||
+		text(objectAt(p, "powerState"), "code") != "Running" ||
+		p[stoppedCount] != nil {
 		t.Errorf("started: %d nodes, %s", nodes(), encode(p))
 	}
 }
 
-// TestPublicAddresses: without a sku an address is Basic and dynamic, and has no address until something holds it.
+// TestPublicAddresses: without a sku an address is Basic and dynamic, and has no address until
+// something holds it.
 func TestPublicAddresses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"x"}}}`)
 	p := b.properties(pip)
-	if text(objectAt(b.get(pip), "sku"), "name") != "Basic" || text(p, "publicIPAllocationMethod") != "Dynamic" || p["ipAddress"] != nil ||
+	if text(objectAt(b.get(pip), "sku"), "name") != "Basic" ||
+		text(p, "publicIPAllocationMethod") != "Dynamic" ||
+		p["ipAddress"] != nil ||
 		text(objectAt(p, "dnsSettings"), "fqdn") != "x.westeurope.cloudapp.azure.com" {
 		t.Errorf("%s", encode(b.get(pip)))
 	}
@@ -221,15 +294,29 @@ func TestPublicAddresses(t *testing.T) {
 	if a := b.properties(pip)["ipAddress"]; a != nil {
 		t.Errorf("it still has %v", a)
 	}
-	b.refused(http.MethodPut, nat, `{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+string(pip)+`x"}]}}`, 404, "NotFound")
+	b.refused(
+		http.MethodPut,
+		nat,
+		`{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+string(pip)+`x"}]}}`,
+		404,
+		"NotFound",
+	)
 }
 
-// TestInstanceNumbers: a scale set that overprovisions has gaps in the numbers of its instances, and instances go by number.
+// TestInstanceNumbers: a scale set that overprovisions has gaps in the numbers of its instances,
+// and instances go by number.
 func TestInstanceNumbers(t *testing.T) {
 	b := withNetwork(t, Options{})
 	set := group + "/providers/" + arm.TypeScaleSet + "/set"
-	b.put(set, `{"location":"westeurope","sku":{"name":"S","capacity":8},"properties":{"virtualMachineProfile":{"networkProfile":{"networkInterfaceConfigurations":[
-		{"name":"eth0","properties":{"primary":true,"ipConfigurations":[`+ipConfiguration("c", "a", "")+`]}}]}}}}`)
+	b.put(
+		set,
+		`{"location":"westeurope","sku":{"name":"S","capacity":8},"properties":{"virtualMachineProfile":{"networkProfile":{"networkInterfaceConfigurations":[
+		{"name":"eth0","properties":{"primary":true,"ipConfigurations":[`+ipConfiguration(
+			"c",
+			"a",
+			"",
+		)+`]}}]}}}}`,
+	)
 	have := names(listAt(b.get(set+"/virtualMachines"), "value"))
 	if len(have) != 8 || have[7] == "set_7" {
 		t.Errorf("instances %v", have)
@@ -238,26 +325,51 @@ func TestInstanceNumbers(t *testing.T) {
 	if status, code := b.try(http.MethodPost, set+"/delete", api, `{"instanceIds":["`+number+`"]}`); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if left := names(listAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 || strings.Contains(strings.Join(left, " "), have[3]+" ") {
+	if left := names(listAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 ||
+		strings.Contains(strings.Join(left, " "), have[3]+" ") {
 		t.Errorf("left %v, deleted %s", left, have[3])
 	}
 }
 
-// TestGatewayParts: the parts of a gateway show who refers to them, and a gateway that was read can be sent back.
+// TestGatewayParts: the parts of a gateway show who refers to them, and a gateway that was read can
+// be sent back.
 func TestGatewayParts(t *testing.T) {
 	b := withNetwork(t, Options{})
 	gateway := group + "/providers/" + arm.TypeGateway + "/agw"
 	part := func(list, name string) string { return `{"id":"` + string(gateway.Child(list, name)) + `"}` }
-	b.put(gateway, `{"location":"westeurope","properties":{"sku":{"name":"Standard_v2","tier":"Standard_v2"},"gatewayIPConfigurations":[`+ipConfiguration("c", "b", "")+`],
+	b.put(
+		gateway,
+		`{"location":"westeurope","properties":{"sku":{"name":"Standard_v2","tier":"Standard_v2"},"gatewayIPConfigurations":[`+ipConfiguration(
+			"c",
+			"b",
+			"",
+		)+`],
 		"frontendPorts":[{"Name":"port","properties":{"Port":80}}],"backendAddressPools":[{"name":"pool"}],
-		"httpListeners":[{"name":"l","properties":{"frontendPort":`+part("frontendPorts", "port")+`}}],
-		"requestRoutingRules":[{"name":"r","properties":{"httpListener":`+part("httpListeners", "l")+`,"backendAddressPool":`+part("backendAddressPools", "pool")+`}}]}}`)
+		"httpListeners":[{"name":"l","properties":{"frontendPort":`+part(
+			"frontendPorts",
+			"port",
+		)+`}}],
+		"requestRoutingRules":[{"name":"r","properties":{"httpListener":`+part(
+			"httpListeners",
+			"l",
+		)+`,"backendAddressPool":`+part(
+			"backendAddressPools",
+			"pool",
+		)+`}}]}}`,
+	)
 	for range 2 {
 		p := b.properties(gateway)
 		port := objectAt(listAt(p, "frontendPorts")[0], "properties")
 		pool := objectAt(listAt(p, "backendAddressPools")[0], "properties")
-		if string(encode(port["httpListeners"])) != "["+part("httpListeners", "l")+"]" || string(encode(port["port"])) != "80" ||
-			string(encode(pool["requestRoutingRules"])) != "["+part("requestRoutingRules", "r")+"]" || string(encode(p["listeners"])) != "[]" {
+		if string(encode(port["httpListeners"])) != "["+part("httpListeners", "l")+"]" ||
+			string(encode(port["port"])) != "80" ||
+			string(
+				encode(pool["requestRoutingRules"]),
+			) != "["+part(
+				"requestRoutingRules",
+				"r",
+			)+"]" ||
+			string(encode(p["listeners"])) != "[]" {
 			t.Fatalf("%s", encode(p))
 		}
 		b.put(gateway, string(encode(b.get(gateway))))

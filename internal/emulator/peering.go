@@ -1,8 +1,10 @@
 package emulator
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -147,6 +149,9 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 	}
 	now := cloneValue(objectAt(remote.body, "properties")["addressSpace"])
 	properties["remoteVirtualNetworkAddressSpace"] = now
+	if gateways := e.gatewaysOf(remote.id); len(gateways) > 0 {
+		properties["remoteGateways"] = gateways
+	}
 	inSync := func(p *resource, vnet arm.ID) bool {
 		r := e.store.get(vnet)
 		return p == nil || r == nil || string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(encode(objectAt(r.body, "properties")["addressSpace"]))
@@ -157,6 +162,18 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 		return
 	}
 	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync", {true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false, false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
+}
+
+// gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
+func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
+	var out []any
+	for _, key := range slices.Sorted(maps.Keys(e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		if gateway := holder.Parent(); gateway.Is(typeVPNGateway) {
+			out = append(out, object{"id": string(gateway)})
+		}
+	}
+	return out
 }
 
 // settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay as they are

@@ -13,8 +13,9 @@ import (
 
 const typeScaleSetExtension = arm.TypeScaleSet + "/extensions"
 
-// nextNumber is the number of the next instance of a scale set. A set that overprovisions, as is the default, makes twice
-// as many as it needs and keeps some of them: the numbers have gaps (recorded: 0 and 2, 0 and 3, 2 and 3).
+// nextNumber is the number of the next instance of a scale set. A set that overprovisions, as is
+// the default, makes twice as many as it needs and keeps some of them: the numbers have gaps
+// (recorded: 0 and 2, 0 and 3, 2 and 3).
 func nextNumber(set *resource, numbers []int) int {
 	next := 0
 	if n := len(numbers); n > 0 {
@@ -29,7 +30,8 @@ func nextNumber(set *resource, numbers []int) int {
 	return max(next, 2*len(numbers)+int(h.Sum32()>>16&1))
 }
 
-// scaleSetActions are what can be asked of a scale set or of one of its instances. Nothing runs on the machines, so that
+// scaleSetActions are what can be asked of a scale set or of one of its instances. Nothing runs on
+// the machines, so that
 // most of them only take their time.
 var scaleSetActions = []string{
 	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall", "manualupgrade", "performmaintenance", "delete",
@@ -44,7 +46,11 @@ func (e *Emulator) scaleSetAction(c *call, set *resource, parts []string) (reply
 	case action == "simulateeviction" && spot:
 		return reply{status: http.StatusNoContent}, nil
 	case action == "simulateeviction":
-		return reply{}, fail(http.StatusConflict, "OperationNotAllowed", "Operation 'simulateEviction' is allowed only for Spot Virtual Machines")
+		return reply{}, fail(
+			http.StatusConflict,
+			"OperationNotAllowed",
+			"Operation 'simulateEviction' is allowed only for Spot Virtual Machines",
+		)
 	case !slices.Contains(scaleSetActions, action):
 		return reply{}, notFound(c)
 	}

@@ -7,7 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// tag is a resource's ETag now. It changes when a write begins and once more when the operation ends: in every recorded
+// tag is a resource's ETag now. It changes when a write begins and once more when the operation
+// ends: in every recorded
 // write the answer's ETag was not the one that the resource had afterwards.
 func (r *resource) tag() string {
 	if r.settled != "" && !r.settles.After(time.Now()) {
@@ -16,7 +17,8 @@ func (r *resource) tag() string {
 	return r.etag
 }
 
-// lastTag is the ETag that a resource has once the operation on it has ended, for who waits for that.
+// lastTag is the ETag that a resource has once the operation on it has ended, for who waits for
+// that.
 func (r *resource) lastTag() string {
 	if r.settled != "" {
 		return r.settled
@@ -45,7 +47,8 @@ func tagHeader(r *resource) map[string]string {
 	return map[string]string{"ETag": r.tag()}
 }
 
-// compared is what a PUT of a resource of the network has to change to count as a change; nil for other types.
+// compared is what a PUT of a resource of the network has to change to count as a change; nil for
+// other types.
 func (e *Emulator) compared(r *resource) []byte {
 	if r == nil || !ofNetwork(r.id) {
 		return nil
@@ -76,7 +79,8 @@ func dropStates(value any) {
 	}
 }
 
-// calm ends the operation of a write that changed nothing: it is Succeeded at once, with a new ETag all the same.
+// calm ends the operation of a write that changed nothing: it is Succeeded at once, with a new ETag
+// all the same.
 func (e *Emulator) calm(r *resource) {
 	all := []*resource{r}
 	if r.id.Is(arm.TypeSubnet) || r.id.Is(typePeering) {
@@ -98,7 +102,8 @@ func (e *Emulator) calm(r *resource) {
 // putHeader are the headers with which a write is answered, beside those of its operation.
 func (c *call) putHeader(r *resource, status int) map[string]string {
 	header := map[string]string{}
-	if status == http.StatusCreated && (r.id.Is(typeUserIdentity) || r.id.Is(typeFederatedCredential)) {
+	if status == http.StatusCreated &&
+		(r.id.Is(typeUserIdentity) || r.id.Is(typeFederatedCredential)) {
 		header["Location"] = c.base + string(r.id) + "?api-version=" + c.version
 	}
 	return header

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// undo remembers what there was before a write, of all that the write has looked at: one that ends in a panic leaves
+// undo remembers what there was before a write, of all that the write has looked at: one that ends
+// in a panic leaves
 // nothing half made.
 type undo struct {
 	resources map[string]*resource // copies, by ID.Key(); nil for nothing
@@ -86,13 +87,33 @@ func (e *Emulator) recovered(c *call, answer *reply, f **failure) {
 	if u != nil {
 		e.takeBack(u)
 	}
-	*answer, *f = reply{}, fail(http.StatusInternalServerError, "InternalServerError", "The local Azure failed at %s %s: %v. This is a bug in it; its log has more.", c.method, c.key(), reason)
+	*answer, *f = reply{}, fail(
+		http.StatusInternalServerError,
+		"InternalServerError",
+		"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+		c.method,
+		c.key(),
+		reason,
+	)
 }
 
 // panicked logs what a person needs to find the bug.
 func (e *Emulator) panicked(c *call, reason any) {
-	e.log.Error("a bug in the local Azure: a request made it panic; it was answered with 500 and undone",
-		"method", c.method, "path", c.key(), "apiVersion", c.version, "body", string(c.body), "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	e.log.Error(
+		"a bug in the local Azure: a request made it panic; it was answered with 500 and undone",
+		"method",
+		c.method,
+		"path",
+		c.key(),
+		"apiVersion",
+		c.version,
+		"body",
+		string(c.body),
+		"panic",
+		fmt.Sprint(reason),
+		"stack",
+		string(debug.Stack()),
+	)
 }
 
 // takeBack brings back what there was.
@@ -131,7 +152,13 @@ func (e *Emulator) takeBack(u *undo) {
 func (e *Emulator) guarded(what string, do func()) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			e.log.Error("a bug in the local Azure: "+what+" panicked", "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			e.log.Error(
+				"a bug in the local Azure: "+what+" panicked",
+				"panic",
+				fmt.Sprint(reason),
+				"stack",
+				string(debug.Stack()),
+			)
 		}
 	}()
 	do()

@@ -32,8 +32,9 @@ var waits = map[string][2]int{
 	arm.TypeScaleSet:                {10, 10},
 }
 
-// waitAfter is the Retry-After of an answer that begins an operation, "" for none: as Azure's, but not longer than
-// operations take here. AKS gives none, upon which clients ask every 30 seconds: it gives one here where that is much
+// waitAfter is the Retry-After of an answer that begins an operation, "" for none: as Azure's, but
+// not longer than operations take here. AKS gives none, upon which clients ask every 30 seconds: it
+// gives one here where that is much
 // longer than its operations take.
 func (e *Emulator) waitAfter(c *call, id arm.ID) int {
 	takes := max(1, int(math.Ceil(e.operationTime(c).Seconds())))
@@ -76,10 +77,13 @@ func (e *Emulator) wait(c *call, header map[string]string) {
 // locationOnly reports whether an operation is followed by its Location alone.
 func locationOnly(c *call, id arm.ID) bool {
 	action := strings.ToLower(id.Name())
-	return id.Is(arm.TypeResourceGroup) || c.method == http.MethodPost && (strings.HasPrefix(action, "effective") || action == "backendhealth")
+	return id.Is(arm.TypeResourceGroup) ||
+		c.method == http.MethodPost &&
+			(strings.HasPrefix(action, "effective") || action == "backendhealth")
 }
 
-// saysEnded reports whether the answer of a write that is done names an operation, which has ended: where nothing changed,
+// saysEnded reports whether the answer of a write that is done names an operation, which has ended:
+// where nothing changed,
 // and, until 2024, where the type's writes are synchronous.
 func (e *Emulator) saysEnded(c *call, r *resource, status int) bool {
 	switch {
@@ -91,14 +95,23 @@ func (e *Emulator) saysEnded(c *call, r *resource, status int) bool {
 	return status == http.StatusOK
 }
 
-// beingUpdated refuses a write to a resource on which an operation runs. The reason is in the details.
+// beingUpdated refuses a write to a resource on which an operation runs. The reason is in the
+// details.
 func beingUpdated(r *resource) *failure {
 	f := fail(http.StatusTooManyRequests, "RetryableError", "A retryable error occurred.")
 	f.retryAfter = min(14, max(1, int(math.Ceil(time.Until(r.busyUntil).Seconds()))))
 	f.details = []any{object{
 		"code": "RetryableErrorDueToAnotherOperation",
-		"message": fmt.Sprintf("Operation Put%sOperation (%s) is updating resource %s. The call can be retried in %d seconds.",
-			strings.TrimSuffix(strings.ToUpper(lastWord(r.id)[:1])+lastWord(r.id)[1:], "s"), uuid.NewString(), r.id, f.retryAfter),
+		"message": fmt.Sprintf(
+			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in %d seconds.",
+			strings.TrimSuffix(
+				strings.ToUpper(lastWord(r.id)[:1])+lastWord(r.id)[1:],
+				"s",
+			),
+			uuid.NewString(),
+			r.id,
+			f.retryAfter,
+		),
 	}}
 	return f
 }

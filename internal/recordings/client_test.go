@@ -12,7 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// How long operations take while conversations are replayed: nobody waits for it, the clock is a bubble's.
+// How long operations take while conversations are replayed: nobody waits for it, the clock is a
+// bubble's.
 const operationTime = 10 * time.Second
 
 // azure is a local Azure and a client of it.
@@ -48,8 +49,17 @@ func (a *azure) login() string {
 		return a.token
 	}
 	who := emulator.DefaultPrincipal
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {who.ClientID}, "client_secret": {who.Secret}, "scope": {"https://management.core.windows.net/.default"}}
-	r := httptest.NewRequest(http.MethodPost, "http://localhost/"+emulator.DefaultTenant+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
+	form := url.Values{
+		"grant_type":    {"client_credentials"},
+		"client_id":     {who.ClientID},
+		"client_secret": {who.Secret},
+		"scope":         {"https://management.core.windows.net/.default"},
+	}
+	r := httptest.NewRequest(
+		http.MethodPost,
+		"http://localhost/"+emulator.DefaultTenant+"/oauth2/v2.0/token",
+		strings.NewReader(form.Encode()),
+	)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	a.e.ServeHTTP(w, r)
@@ -104,7 +114,9 @@ func (a *azure) follow(began answer) *ending {
 				end.code, _ = errorOf(now.body)
 			}
 			return end
-		case operation != "" && now.status >= 400, textOf(doc["status"]) == "Failed", textOf(doc["status"]) == "Canceled":
+		case operation != "" && now.status >= 400,
+			textOf(doc["status"]) == "Failed",
+			textOf(doc["status"]) == "Canceled":
 			end.word = "Failed"
 			end.code, _ = errorOf(now.body)
 			return end

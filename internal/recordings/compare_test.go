@@ -18,7 +18,8 @@ func (d *differences) all() []difference {
 	return append(append(append([]difference(nil), d.missing...), d.value...), d.form...)
 }
 
-// pairing says how the items of a list are paired: list is set for a list of resources, page where either has only a part.
+// pairing says how the items of a list are paired: list is set for a list of resources, page where
+// either has only a part.
 type pairing struct{ list, page bool }
 
 // compare notes what a recorded value has that ours has not.
@@ -82,7 +83,8 @@ func (r *replay) compareTexts(d *differences, recorded, own, path string, reads 
 		return
 	}
 	r.learn(recorded, own)
-	redacted := slices.Contains([]string{"", "*****", "redacted", "{PASSWORD}"}, recorded) || strings.Contains(recorded, "{KEY}")
+	redacted := slices.Contains([]string{"", "*****", "redacted", "{PASSWORD}"}, recorded) ||
+		strings.Contains(recorded, "{KEY}")
 	want = r.ours(recorded)
 	switch {
 	case strings.EqualFold(want, own):
@@ -100,9 +102,19 @@ func (r *replay) compareTexts(d *differences, recorded, own, path string, reads 
 	}
 }
 
-// compareLists pairs the items of two lists: by ID, by another name, by an ID's form, and at last by their order.
-func (r *replay) compareLists(d *differences, recorded, own []any, path string, reads bool, how pairing) {
-	objects := slices.ContainsFunc(append(slices.Clone(recorded), own...), func(v any) bool { return object(v) != nil })
+// compareLists pairs the items of two lists: by ID, by another name, by an ID's form, and at last
+// by their order.
+func (r *replay) compareLists(
+	d *differences,
+	recorded, own []any,
+	path string,
+	reads bool,
+	how pairing,
+) {
+	objects := slices.ContainsFunc(
+		append(slices.Clone(recorded), own...),
+		func(v any) bool { return object(v) != nil },
+	)
 	if !objects {
 		if want, have := r.plain(recorded, true), r.plain(own, false); !slices.Equal(want, have) &&
 			!(anyAddress.MatchString(path+"[]") && len(want) == len(have)) {
@@ -143,7 +155,11 @@ func (r *replay) compareLists(d *differences, recorded, own []any, path string, 
 	for _, name := range []string{"id", "name", "resourceType", "namespace", "key", "subscriptionId"} {
 		match(field(name, translated), field(name, lower), all)
 	}
-	match(field("id", func(s string) string { return shape(r.ours(s), true) }), field("id", func(s string) string { return shape(s, true) }), mine)
+	match(
+		field("id", func(s string) string { return shape(r.ours(s), true) }),
+		field("id", func(s string) string { return shape(s, true) }),
+		mine,
+	)
 	routes := func(v any) string {
 		o := object(v)
 		if _, isRoute := o["addressPrefix"].([]any); !isRoute {
@@ -158,7 +174,8 @@ func (r *replay) compareLists(d *differences, recorded, own []any, path string, 
 	next := 0
 	for i, v := range recorded {
 		o := object(v)
-		if _, done := pair[i]; done || textOf(o["id"]) != "" || textOf(o["name"]) != "" || routes(v) != "" {
+		if _, done := pair[i]; done || textOf(o["id"]) != "" || textOf(o["name"]) != "" ||
+			routes(v) != "" {
 			continue
 		}
 		for next < len(own) && used[next] {
@@ -223,7 +240,8 @@ func (r *replay) ofGroups(id string) bool {
 // foreign reports whether an item of a list is of something else that was in the subscription.
 func (r *replay) foreign(v any) bool {
 	id := textOf(object(v)["id"])
-	return id != "" && (!r.ofGroups(id) || strings.Contains(id, "/providers/") && !r.there(r.ours(id)))
+	return id != "" &&
+		(!r.ofGroups(id) || strings.Contains(id, "/providers/") && !r.there(r.ours(id)))
 }
 
 // excused reports whether a recorded value only names resources that no replayed call made.
@@ -245,5 +263,6 @@ func (r *replay) excused(v any) bool {
 			named = []string{own}
 		}
 	}
-	return len(named) > 0 && !slices.ContainsFunc(named, func(id string) bool { return r.there(r.ours(id)) })
+	return len(named) > 0 &&
+		!slices.ContainsFunc(named, func(id string) bool { return r.there(r.ours(id)) })
 }

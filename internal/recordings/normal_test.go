@@ -10,22 +10,50 @@ import (
 
 // What nobody can know, and what is compared by its form alone.
 var (
-	guid         = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
-	subscription = regexp.MustCompile(`(?i)(/subscriptions/)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	date         = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d\d:\d\d( [AP]M)?)?`)
+	guid = regexp.MustCompile(
+		`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
+	)
+	subscription = regexp.MustCompile(
+		`(?i)(/subscriptions/)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+	)
+	date = regexp.MustCompile(
+		`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d\d:\d\d( [AP]M)?)?`,
+	)
 	address4     = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
 	nodeNames    = regexp.MustCompile(`(aks-[a-z0-9]+-)(\d{8})`)
 	instanceName = regexp.MustCompile(`vmss[0-9a-z]{6}\b`)
-	moving       = []string{"updating", "creating", "deleting", "upgrading", "scaling", "starting", "stopping", "running", "accepted", "inprogress",
-		"migrating", "canceling", "provisioning", "upgradingnodeimageversion"}
-	anything = regexp.MustCompile(`(?:^|\.)(fqdn|fqdnSubdomain|azurePortalFQDN|privateFQDN|portalFqdn|resourceGuid|clientId|principalId|objectId|tenantId|` +
-		`vmId|instanceId|macAddress|resourceUID|uniqueId|correlationId|operationId|eventDataId|issuerURL|issuerUrl|createdBy|updatedBy|createdByType|` +
-		`nodeImageVersion|createdTime|changedTime|createdOn|updatedOn|timeCreated|timeUpdated|createdAt|lastModifiedAt|lastModifiedBy|secret|keyData|` +
-		`value\[\]\.kubeconfig|kubeconfigs\[\]\.value|adminPassword|etag|sshrsa|internalDomainNameSuffix|nextLink|skiptoken|settings|creationTime|` +
-		`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller)$`)
-	versions    = regexp.MustCompile(`(?:^|\.)(kubernetesVersion|currentKubernetesVersion|orchestratorVersion|currentOrchestratorVersion)$`)
-	anyAddress  = regexp.MustCompile(`(?:^|\.)(ipAddress|privateIPAddress|privateIPAddresses\[\]|effectiveOutboundIPs.*|authorizedIPRanges\[\])$`)
-	anyVersion  = regexp.MustCompile(`(?i)"(?:current)?(?:kubernetes|orchestrator)Version":\s*"(\d+\.\d+\.\d+)"`)
+	moving       = []string{
+		"updating",
+		"creating",
+		"deleting",
+		"upgrading",
+		"scaling",
+		"starting",
+		"stopping",
+		"running",
+		"accepted",
+		"inprogress",
+		"migrating",
+		"canceling",
+		"provisioning",
+		"upgradingnodeimageversion",
+	}
+	anything = regexp.MustCompile(
+		`(?:^|\.)(fqdn|fqdnSubdomain|azurePortalFQDN|privateFQDN|portalFqdn|resourceGuid|clientId|principalId|objectId|tenantId|` +
+			`vmId|instanceId|macAddress|resourceUID|uniqueId|correlationId|operationId|eventDataId|issuerURL|issuerUrl|createdBy|updatedBy|createdByType|` +
+			`nodeImageVersion|createdTime|changedTime|createdOn|updatedOn|timeCreated|timeUpdated|createdAt|lastModifiedAt|lastModifiedBy|secret|keyData|` +
+			`value\[\]\.kubeconfig|kubeconfigs\[\]\.value|adminPassword|etag|sshrsa|internalDomainNameSuffix|nextLink|skiptoken|settings|creationTime|` +
+			`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller)$`,
+	)
+	versions = regexp.MustCompile(
+		`(?:^|\.)(kubernetesVersion|currentKubernetesVersion|orchestratorVersion|currentOrchestratorVersion)$`,
+	)
+	anyAddress = regexp.MustCompile(
+		`(?:^|\.)(ipAddress|privateIPAddress|privateIPAddresses\[\]|effectiveOutboundIPs.*|authorizedIPRanges\[\])$`,
+	)
+	anyVersion = regexp.MustCompile(
+		`(?i)"(?:current)?(?:kubernetes|orchestrator)Version":\s*"(\d+\.\d+\.\d+)"`,
+	)
 	ids         = regexp.MustCompile(`(?i)/subscriptions/[^\s"',?]+`)
 	groupInPath = regexp.MustCompile(`(?i)/resourcegroups/([^/]+)`)
 )
@@ -37,7 +65,9 @@ func shape(s string, addresses bool) string {
 	if addresses {
 		s = address4.ReplaceAllString(s, "<ip>")
 	}
-	return strings.ToLower(instanceName.ReplaceAllString(nodeNames.ReplaceAllString(s, "$1<n>"), "vmss<x>"))
+	return strings.ToLower(
+		instanceName.ReplaceAllString(nodeNames.ReplaceAllString(s, "$1<n>"), "vmss<x>"),
+	)
 }
 
 var (
@@ -56,13 +86,15 @@ func sentence(s string, names []string) string {
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
 	for _, n := range names {
 		if len(n) > 2 {
-			s = regexp.MustCompile(`(?i)(^|[^\w-])`+regexp.QuoteMeta(n)+`($|[^\w-])`).ReplaceAllString(s, "$1*$2")
+			s = regexp.MustCompile(`(?i)(^|[^\w-])`+regexp.QuoteMeta(n)+`($|[^\w-])`).
+				ReplaceAllString(s, "$1*$2")
 		}
 	}
 	return strings.ToLower(strings.Join(strings.Fields(tracing.ReplaceAllString(s, "")), " "))
 }
 
-// mapVersions moves the Kubernetes versions of a recording, which go out of support, onto those that there are, in order.
+// mapVersions moves the Kubernetes versions of a recording, which go out of support, onto those
+// that there are, in order.
 func (r *replay) mapVersions() {
 	var seen []string
 	for _, c := range r.of.calls {
@@ -79,7 +111,16 @@ func (r *replay) mapVersions() {
 		return
 	}
 	var have []string
-	offered := object(decoded(r.azure.do("GET", "/subscriptions/"+r.subscription+"/providers/Microsoft.ContainerService/locations/westus/kubernetesVersions?api-version=2024-01-01", "", nil).body))
+	offered := object(
+		decoded(
+			r.azure.do(
+				"GET",
+				"/subscriptions/"+r.subscription+"/providers/Microsoft.ContainerService/locations/westus/kubernetesVersions?api-version=2024-01-01",
+				"",
+				nil,
+			).body,
+		),
+	)
 	minors, _ := offered["values"].([]any)
 	for _, minor := range minors {
 		for v := range object(object(minor)["patchVersions"]) {

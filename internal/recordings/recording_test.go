@@ -49,8 +49,23 @@ func load(t *testing.T, from string) []recording {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := recording{name: filepath.Base(filepath.Dir(name)) + "/" + strings.TrimSuffix(filepath.Base(name), ".jsonl")}
-		lines := bufio.NewScanner(bytes.NewReader(bytes.ReplaceAll(raw, []byte("<AZURE_SUBSCRIPTION_ID>"), []byte("00000000-0000-0000-0000-000000000000"))))
+		r := recording{
+			name: filepath.Base(
+				filepath.Dir(name),
+			) + "/" + strings.TrimSuffix(
+				filepath.Base(name),
+				".jsonl",
+			),
+		}
+		lines := bufio.NewScanner(
+			bytes.NewReader(
+				bytes.ReplaceAll(
+					raw,
+					[]byte("<AZURE_SUBSCRIPTION_ID>"),
+					[]byte("00000000-0000-0000-0000-000000000000"),
+				),
+			),
+		)
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
 			c := &call{}
@@ -101,11 +116,14 @@ func load(t *testing.T, from string) []recording {
 	return out
 }
 
-// relevant reports whether a recording has calls that are measured, beyond those of groups and subscriptions that every
+// relevant reports whether a recording has calls that are measured, beyond those of groups and
+// subscriptions that every
 // one has.
 func (r recording) relevant() bool {
 	name := filepath.Base(r.name)
-	whole := strings.HasPrefix(name, "resource__") || strings.HasPrefix(name, "role__") || strings.Contains(name, "Resources") || strings.Contains(name, "ResourceGroup")
+	whole := strings.HasPrefix(name, "resource__") || strings.HasPrefix(name, "role__") ||
+		strings.Contains(name, "Resources") ||
+		strings.Contains(name, "ResourceGroup")
 	return slices.ContainsFunc(r.calls, func(c *call) bool {
 		plain := c.request.namespace == "" || c.request.namespace == "providers"
 		return c.request.measured() && (whole || !plain)

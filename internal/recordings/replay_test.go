@@ -75,7 +75,9 @@ func (r *replay) learn(recorded, own string) {
 	if len(a) == len(b) {
 		for i := range a {
 			key := strings.ToLower(a[i])
-			if !strings.EqualFold(a[i], b[i]) && strings.Trim(a[i], "0-") != "" && r.guids[key] == "" && !r.sent[key] {
+			if !strings.EqualFold(a[i], b[i]) && strings.Trim(a[i], "0-") != "" &&
+				r.guids[key] == "" &&
+				!r.sent[key] {
 				r.guids[key] = b[i]
 			}
 		}
@@ -110,8 +112,10 @@ func (r *replay) prepare() {
 		}
 		key, own := strings.ToLower(m[1]), len(c.request.parts) == 4
 		if _, known := wanted[key]; !known {
-			begins := own && (c.Method == http.MethodPut && c.Status == http.StatusCreated || c.Method != http.MethodPut && c.Status == http.StatusNotFound)
-			wanted[key] = !begins && !(c.Status == http.StatusNotFound && strings.Contains(c.Answer, "ResourceGroupNotFound"))
+			begins := own &&
+				(c.Method == http.MethodPut && c.Status != http.StatusOK || c.Method != http.MethodPut && c.Status == http.StatusNotFound)
+			wanted[key] = !begins &&
+				!(c.Status == http.StatusNotFound && strings.Contains(c.Answer, "ResourceGroupNotFound"))
 			spelled[key], order = m[1], append(order, key)
 		}
 		if own && c.Status < 300 && location[key] == nil {
@@ -132,14 +136,26 @@ func (r *replay) prepare() {
 			}
 		}
 		path := "/subscriptions/" + r.subscription + "/resourceGroups/" + spelled[key]
-		if r.azure.do(http.MethodPut, path+"?api-version=2021-04-01", encoded(body), nil).status < 300 {
+		if r.azure.do(
+			http.MethodPut,
+			path+"?api-version=2021-04-01",
+			encoded(body),
+			nil,
+		).status < 300 {
 			r.made[strings.ToLower(path)] = true
 		}
 	}
 }
 
 // keptHeaders are the headers of a recorded request that matter.
-var keptHeaders = []string{"accept", "content-type", "if-match", "if-none-match", "x-ms-authorization-auxiliary", "aks-custom-headers"}
+var keptHeaders = []string{
+	"accept",
+	"content-type",
+	"if-match",
+	"if-none-match",
+	"x-ms-authorization-auxiliary",
+	"aks-custom-headers",
+}
 
 // send makes a recorded call, as of its date.
 func (r *replay) send(c *call) answer {
@@ -203,8 +219,10 @@ func (r *replay) context(c *call) {
 		}
 		return
 	}
-	writes := c.Method == http.MethodPut || c.Method == http.MethodPatch || c.Method == http.MethodDelete
-	if c.request.kind != "arm" || !writes || c.Status >= 300 || strings.Contains(low, "/microsoft.resources/") {
+	writes := c.Method == http.MethodPut || c.Method == http.MethodPatch ||
+		c.Method == http.MethodDelete
+	if c.request.kind != "arm" || !writes || c.Status >= 300 ||
+		strings.Contains(low, "/microsoft.resources/") {
 		return
 	}
 	now := r.send(c)
@@ -274,7 +292,8 @@ func (r *replay) deploy(c *call) {
 	all := slices.Clone(result.Resources)
 	slices.SortStableFunc(all, func(a, b *armtemplate.Resource) int { return place(a) - place(b) })
 	for _, m := range all {
-		if m.ID == "" || m.Existing || strings.HasPrefix(strings.ToLower(m.Type), "microsoft.resources/") {
+		if m.ID == "" || m.Existing ||
+			strings.HasPrefix(strings.ToLower(m.Type), "microsoft.resources/") {
 			continue
 		}
 		whole, _ := armtemplate.Plain(m.Body).(map[string]any)
@@ -284,7 +303,12 @@ func (r *replay) deploy(c *call) {
 				body[field] = whole[field]
 			}
 		}
-		now := r.azure.do(http.MethodPut, m.ID+"?api-version="+m.APIVersion, encoded(body), map[string]string{emulator.AsOfHeader: r.dateOf(c)})
+		now := r.azure.do(
+			http.MethodPut,
+			m.ID+"?api-version="+m.APIVersion,
+			encoded(body),
+			map[string]string{emulator.AsOfHeader: r.dateOf(c)},
+		)
 		if now.status < 300 {
 			r.azure.follow(now)
 			r.made[strings.ToLower(m.ID)], r.deployed[strings.ToLower(m.ID)] = true, true

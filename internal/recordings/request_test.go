@@ -13,7 +13,8 @@ type request struct {
 	parts []string // of the path
 	query url.Values
 	raw   string // the query as it was sent
-	// about is the type of the resource, or the word for what is no resource; list says that no single one was named.
+	// about is the type of the resource, or the word for what is no resource; list says that no
+	// single one was named.
 	about, namespace string
 	list             bool
 	words            []string // what follows the last "providers"
@@ -21,13 +22,29 @@ type request struct {
 
 // inScope are the types that are measured, by namespace; nil is all of it.
 var inScope = map[string][]string{
-	"microsoft.network":          {"virtualnetworks", "routetables", "networksecuritygroups", "publicipaddresses", "networkinterfaces", "applicationgateways", "natgateways"},
+	"microsoft.network": {
+		"virtualnetworks",
+		"routetables",
+		"networksecuritygroups",
+		"publicipaddresses",
+		"networkinterfaces",
+		"applicationgateways",
+		"natgateways",
+	},
 	"microsoft.containerservice": {"managedclusters"},
 	"microsoft.compute":          {"virtualmachinescalesets"},
 	"microsoft.managedidentity":  nil,
-	"microsoft.authorization":    {"roleassignments", "roledefinitions", "locks", "policyassignments", "policydefinitions", "permissions", "denyassignments"},
-	"microsoft.insights":         {"activitylogalerts", "actiongroups", "eventtypes"},
-	"microsoft.resources":        {"tags", "resourcegroups", "subscriptions"},
+	"microsoft.authorization": {
+		"roleassignments",
+		"roledefinitions",
+		"locks",
+		"policyassignments",
+		"policydefinitions",
+		"permissions",
+		"denyassignments",
+	},
+	"microsoft.insights":  {"activitylogalerts", "actiongroups", "eventtypes"},
+	"microsoft.resources": {"tags", "resourcegroups", "subscriptions"},
 }
 
 func parseRequest(address string) request {
@@ -62,7 +79,9 @@ func parseRequest(address string) request {
 	r.words = r.parts[last+1:]
 	n := len(r.words)
 	switch {
-	case n == 0, n == 1, n == 2 && slices.Contains([]string{"register", "unregister"}, low[len(low)-1]):
+	case n == 0,
+		n == 1,
+		n == 2 && slices.Contains([]string{"register", "unregister"}, low[len(low)-1]):
 		r.about, r.namespace, r.list = "providers", "providers", n == 0
 		return r
 	}
@@ -77,8 +96,15 @@ func parseRequest(address string) request {
 
 func isPoll(low []string) bool {
 	for i, word := range low {
-		if word == "providers" && i+2 < len(low) && slices.Contains([]string{"locations", "operationresults", "operationstatuses"}, low[i+2]) &&
-			slices.ContainsFunc(low[i+2:], func(s string) bool { return strings.Contains(s, "operation") }) {
+		if word == "providers" && i+2 < len(low) &&
+			slices.Contains(
+				[]string{"locations", "operationresults", "operationstatuses"},
+				low[i+2],
+			) &&
+			slices.ContainsFunc(
+				low[i+2:],
+				func(s string) bool { return strings.Contains(s, "operation") },
+			) {
 			return true
 		}
 	}
@@ -111,7 +137,8 @@ func (r request) measured() bool {
 		return true
 	case r.namespace == "":
 		return (strings.HasPrefix(r.about, "subscriptions") || strings.HasPrefix(r.about, "resourcegroups") || strings.HasPrefix(r.about, "/tenants")) &&
-			!strings.Contains(r.about, "exporttemplate") && !strings.Contains(r.about, "moveresources")
+			!strings.Contains(r.about, "exporttemplate") &&
+			!strings.Contains(r.about, "moveresources")
 	}
 	types, known := inScope[r.namespace]
 	if !known {
@@ -122,20 +149,62 @@ func (r request) measured() bool {
 
 // kinds name the rows of the table, by how a type begins; the first that fits counts.
 var kinds = [][2]string{
-	{"microsoft.network/virtualnetworks/virtualnetworkpeerings", "peerings"}, {"microsoft.network/virtualnetworks/subnets", "subnets"},
-	{"microsoft.network/virtualnetworks", "virtual networks"}, {"microsoft.network/routetables/routes", "routes"},
-	{"microsoft.network/routetables", "route tables"}, {"microsoft.network/networksecuritygroups/", "security rules"},
-	{"microsoft.network/networksecuritygroups", "network security groups"}, {"microsoft.network/networkinterfaces/effective", "NIC effective*"},
-	{"microsoft.network/networkinterfaces", "network interfaces"}, {"microsoft.network/publicip", "public IP addresses"},
-	{"microsoft.network/natgateways", "NAT gateways"}, {"microsoft.network/applicationgateways", "application gateways"},
-	{"microsoft.containerservice/managedclusters/agentpools", "AKS agent pools"}, {"microsoft.containerservice/managedclusters/listcluster", "AKS credentials"},
-	{"microsoft.containerservice/managedclusters/", "AKS other children and actions"}, {"microsoft.containerservice/managedclusters", "AKS clusters"},
-	{"microsoft.compute/virtualmachinescalesets/virtualmachines", "scale set instances"}, {"microsoft.compute/virtualmachinescalesets/", "scale set actions, extensions"},
-	{"microsoft.compute/virtualmachinescalesets", "scale sets"}, {"microsoft.managedidentity", "managed identities"},
-	{"microsoft.authorization/roleassign", "role assignments"}, {"microsoft.authorization/roledef", "role definitions"},
-	{"microsoft.authorization/locks", "locks"}, {"microsoft.authorization/polic", "policies"}, {"microsoft.insights/activitylogalerts", "activity log alerts"},
-	{"microsoft.insights/actiongroups/", "action group tests"}, {"microsoft.insights/actiongroups", "action groups"},
-	{"microsoft.insights/eventtypes", "activity log"}, {"microsoft.resources/tags", "tags"}, {"providers", "providers"},
+	{
+		"microsoft.network/virtualnetworks/virtualnetworkpeerings",
+		"peerings",
+	}, {"microsoft.network/virtualnetworks/subnets", "subnets"},
+	{
+		"microsoft.network/virtualnetworks",
+		"virtual networks",
+	}, {"microsoft.network/routetables/routes", "routes"},
+	{
+		"microsoft.network/routetables",
+		"route tables",
+	}, {"microsoft.network/networksecuritygroups/", "security rules"},
+	{
+		"microsoft.network/networksecuritygroups",
+		"network security groups",
+	}, {"microsoft.network/networkinterfaces/effective", "NIC effective*"},
+	{
+		"microsoft.network/networkinterfaces",
+		"network interfaces",
+	}, {"microsoft.network/publicip", "public IP addresses"},
+	{
+		"microsoft.network/natgateways",
+		"NAT gateways",
+	}, {"microsoft.network/applicationgateways", "application gateways"},
+	{
+		"microsoft.containerservice/managedclusters/agentpools",
+		"AKS agent pools",
+	}, {"microsoft.containerservice/managedclusters/listcluster", "AKS credentials"},
+	{
+		"microsoft.containerservice/managedclusters/",
+		"AKS other children and actions",
+	}, {"microsoft.containerservice/managedclusters", "AKS clusters"},
+	{
+		"microsoft.compute/virtualmachinescalesets/virtualmachines",
+		"scale set instances",
+	}, {"microsoft.compute/virtualmachinescalesets/", "scale set actions, extensions"},
+	{
+		"microsoft.compute/virtualmachinescalesets",
+		"scale sets",
+	}, {"microsoft.managedidentity", "managed identities"},
+	{
+		"microsoft.authorization/roleassign",
+		"role assignments",
+	}, {"microsoft.authorization/roledef", "role definitions"},
+	{
+		"microsoft.authorization/locks",
+		"locks",
+	}, {"microsoft.authorization/polic", "policies"}, {"microsoft.insights/activitylogalerts", "activity log alerts"},
+	{
+		"microsoft.insights/actiongroups/",
+		"action group tests",
+	}, {"microsoft.insights/actiongroups", "action groups"},
+	{
+		"microsoft.insights/eventtypes",
+		"activity log",
+	}, {"microsoft.resources/tags", "tags"}, {"providers", "providers"},
 	{"subscriptions", "subscriptions, resources"}, {"resourcegroups", "resource groups"},
 }
 

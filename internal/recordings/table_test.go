@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// core are the fields that clients of routes, networks and clusters act on, by row; of a row that is not here, all are.
+// core are the fields that clients of routes, networks and clusters act on, by row; of a row that
+// is not here, all are.
 var core = map[string]*regexp.Regexp{}
 
 func init() {

@@ -10,19 +10,34 @@ import (
 
 // momentary are refusals about the moment, not about the request: they are not replayed.
 var (
-	momentary = []string{"AnotherOperationInProgress", "ReferencedResourceNotProvisioned", "PrincipalNotFound", "ServicePrincipalNotFound", "PreconditionFailedEtagMismatch"}
-	inTheWay  = regexp.MustCompile(`(?i)in progress|another operation|is not in Succeeded|being updated|preempt|concurrent|please wait`)
+	momentary = []string{
+		"AnotherOperationInProgress",
+		"ReferencedResourceNotProvisioned",
+		"PrincipalNotFound",
+		"ServicePrincipalNotFound",
+		"PreconditionFailedEtagMismatch",
+	}
+	inTheWay = regexp.MustCompile(
+		`(?i)in progress|another operation|is not in Succeeded|being updated|preempt|concurrent|please wait`,
+	)
 )
 
 // measure makes one call and compares its answer with the recorded one.
 func (r *replay) measure(i int, c *call) *result {
 	key := r.key(c)
 	reads := c.Method == http.MethodGet || c.Method == http.MethodHead
-	out := &result{call: c, row: c.request.row(), name: r.of.name, good: map[string]bool{}, status: [2]int{c.Status, 0}}
+	out := &result{
+		call:   c,
+		row:    c.request.row(),
+		name:   r.of.name,
+		good:   map[string]bool{},
+		status: [2]int{c.Status, 0},
+	}
 	wantCode, wantMessage := "", ""
 	if c.Status >= 400 {
 		wantCode, wantMessage = errorOf(c.Answer)
-		if c.Status == http.StatusTooManyRequests || c.Status >= 500 || slices.Contains(momentary, wantCode) ||
+		if c.Status == http.StatusTooManyRequests || c.Status >= 500 ||
+			slices.Contains(momentary, wantCode) ||
 			c.Status == http.StatusConflict && inTheWay.MatchString(wantMessage) {
 			out.verdict = "timing"
 			return out
@@ -45,7 +60,13 @@ func (r *replay) measure(i int, c *call) *result {
 	if c.Status >= 400 {
 		out.good["code"] = c.Status == now.status && strings.EqualFold(wantCode, code)
 		if now.status >= 400 {
-			out.good["message"] = sentence(wantMessage, c.request.parts) == sentence(message, c.request.parts)
+			out.good["message"] = sentence(
+				wantMessage,
+				c.request.parts,
+			) == sentence(
+				message,
+				c.request.parts,
+			)
 		}
 	}
 	for _, name := range []string{"azure-asyncoperation", "location"} {
@@ -57,7 +78,8 @@ func (r *replay) measure(i int, c *call) *result {
 		}
 	}
 	if theirEnd != nil && end != nil {
-		out.good["end"] = strings.EqualFold(theirEnd.word, end.word) && (end.word == "Succeeded" || theirEnd.code == end.code)
+		out.good["end"] = strings.EqualFold(theirEnd.word, end.word) &&
+			(end.word == "Succeeded" || theirEnd.code == end.code)
 	}
 	r.compareAnswers(out, c, now, reads)
 	r.note(c, key, now, end, theirEnd, reads)
@@ -117,7 +139,9 @@ func (r *replay) note(c *call, key string, now answer, end, theirEnd *ending, re
 	theirs := c.Status < 300 && (theirEnd == nil || strings.EqualFold(theirEnd.word, "Succeeded"))
 	own := now.status < 300 && (end == nil || end.word == "Succeeded")
 	switch {
-	case c.Method == http.MethodPut && own, c.Method == http.MethodPatch && own, c.Method == http.MethodDelete && now.status < 300:
+	case c.Method == http.MethodPut && own,
+		c.Method == http.MethodPatch && own,
+		c.Method == http.MethodDelete && now.status < 300:
 		r.noteMade(c.Method, key)
 	}
 	if reads {
@@ -154,9 +178,11 @@ func (r *replay) judge(out *result, c *call, now answer, key string, existed, re
 
 func (r *replay) excuse(out *result, c *call, now answer, key string, existed, reads bool) string {
 	text := key + " " + strings.ToLower(r.ours(c.Body)) + " " + c.Header["if-match"]
-	bodyOnly := out.good["status"] && (c.Status < 400 || out.good["code"]) && out.diff.none() && out.good["end"]
+	bodyOnly := out.good["status"] && (c.Status < 400 || out.good["code"]) && out.diff.none() &&
+		out.good["end"]
 	for at, why := range r.tainted {
-		if !bodyOnly && (strings.Contains(text, at) || strings.HasPrefix(key, at+"/") || strings.HasPrefix(at, key+"/") && (c.Method == http.MethodGet || c.Method == http.MethodDelete)) {
+		if !bodyOnly &&
+			(strings.Contains(text, at) || strings.HasPrefix(key, at+"/") || strings.HasPrefix(at, key+"/") && (c.Method == http.MethodGet || c.Method == http.MethodDelete)) {
 			return "after: " + why
 		}
 	}
@@ -189,7 +215,10 @@ func (r *replay) excuse(out *result, c *call, now answer, key string, existed, r
 	case reads && c.Status == http.StatusOK && now.status == http.StatusNotFound && state == "deleting":
 		return "being deleted"
 	case same && id != "" && name != "" && !c.request.list && strings.HasPrefix(c.request.about, "microsoft.") &&
-		!strings.EqualFold(last(r.ours(id)), last(key)) && strings.Count(id, "/") != strings.Count(key, "/"):
+		!strings.EqualFold(
+			last(r.ours(id)),
+			last(key),
+		) && strings.Count(id, "/") != strings.Count(key, "/"):
 		return "the recording was edited: another resource answers"
 	case same && state == "updating" && onlyPower(out):
 		return "a gateway is stopped until the operation that made it has ended, which a replay does not leave running"
@@ -201,7 +230,8 @@ func (r *replay) excuse(out *result, c *call, now answer, key string, existed, r
 func onlyPower(out *result) bool {
 	all := out.diff.all()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(d difference) bool {
-		return !strings.HasSuffix(d.path, "properties.operationalState") || !strings.EqualFold(d.recorded, "Stopped")
+		return !strings.HasSuffix(d.path, "properties.operationalState") ||
+			!strings.EqualFold(d.recorded, "Stopped")
 	})
 }
 
@@ -210,10 +240,17 @@ func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 // unreplayed is why something is refused here that Azure did: it needs what nobody made here.
 func (r *replay) unreplayed(c *call, now answer, key string) string {
 	for _, id := range ids.FindAllString(strings.ToLower(r.ours(c.Body)), -1) {
-		if !strings.Contains(id, "/providers/") || strings.Contains(id, "/resourcegroups/mc_") || strings.Contains(id, "/roledefinitions/") || r.there(id) {
+		if !strings.Contains(id, "/providers/") || strings.Contains(id, "/resourcegroups/mc_") ||
+			strings.Contains(id, "/roledefinitions/") ||
+			r.there(id) {
 			continue
 		}
-		if r.azure.do(http.MethodGet, id+"?api-version=2021-04-01", "", nil).status == http.StatusNotFound {
+		if r.azure.do(
+			http.MethodGet,
+			id+"?api-version=2021-04-01",
+			"",
+			nil,
+		).status == http.StatusNotFound {
 			return "names what was not replayed"
 		}
 	}
@@ -221,10 +258,10 @@ func (r *replay) unreplayed(c *call, now answer, key string) string {
 	case code == "PrincipalNotFound":
 		return "a principal of the directory"
 	case now.status != http.StatusNotFound:
-	case strings.Contains(key, "/providers/") && !r.there(key):
-		return "was not made by a replayed call"
 	case r.begunUnreplayed(c):
 		return "was begun by a call that was not replayed"
+	case strings.Contains(key, "/providers/") && !r.there(key):
+		return "was not made by a replayed call"
 	case !strings.Contains(key, "/providers/") && !r.made[key]:
 		return "group was not made by a replayed call"
 	}
@@ -243,11 +280,14 @@ func (r *replay) namesUnreplayed(c *call, key string) bool {
 	})
 }
 
-// begunUnreplayed reports whether a call asks for what an unmeasured one before it has begun.
+// begunUnreplayed reports whether a call asks for something by the number that Azure gave it when
+// it began, which is another
+// one here.
 func (r *replay) begunUnreplayed(c *call) bool {
-	return slices.ContainsFunc(r.of.calls, func(other *call) bool {
+	return c.Method == http.MethodGet && slices.ContainsFunc(r.of.calls, func(other *call) bool {
 		u, err := url.Parse(other.AnswerHeader["location"])
-		return err == nil && !other.request.measured() && u.Path != "" && strings.EqualFold(u.Path, c.request.path)
+		return err == nil && other.Method == http.MethodPost && u.Path != "" &&
+			strings.EqualFold(last(u.Path), last(c.request.path))
 	})
 }
 
@@ -281,8 +321,14 @@ func (r *replay) recordedEnd(i int, c *call) *ending {
 		switch {
 		case operation != "" && at == operation:
 			doc := object(decoded(later.Answer))
-			if word := textOf(doc["status"]); slices.Contains([]string{"succeeded", "failed", "canceled"}, strings.ToLower(word)) {
-				return &ending{word: strings.ReplaceAll(word, "Canceled", "Failed"), code: textOf(object(doc["error"])["code"])}
+			if word := textOf(doc["status"]); slices.Contains(
+				[]string{"succeeded", "failed", "canceled"},
+				strings.ToLower(word),
+			) {
+				return &ending{
+					word: strings.ReplaceAll(word, "Canceled", "Failed"),
+					code: textOf(object(doc["error"])["code"]),
+				}
 			}
 		case operation == "" && at == location && later.Status != http.StatusAccepted:
 			end := &ending{word: "Succeeded"}
