@@ -171,15 +171,20 @@ func (s *store) touchAround(id arm.ID) {
 // list returns the resources of a type whose ID starts with the scope, sorted by key.
 func (s *store) list(resourceType string, scope arm.ID) []*resource {
 	prefix := scope.Key() + "/"
-	var out []*resource
 	all := s.byType[strings.ToLower(resourceType)]
-	for _, key := range slices.Sorted(maps.Keys(all)) {
+	var keys []string
+	for key := range all {
 		if strings.HasPrefix(key, prefix) {
-			if s.undo != nil && len(all) < manyResources {
-				s.undo.noted(key, all[key])
-			}
-			out = append(out, all[key])
+			keys = append(keys, key)
 		}
+	}
+	slices.Sort(keys)
+	var out []*resource
+	for _, key := range keys {
+		if s.undo != nil && len(keys) < manyResources {
+			s.undo.noted(key, all[key])
+		}
+		out = append(out, all[key])
 	}
 	return out
 }
