@@ -10,7 +10,7 @@ const (
 	DefaultGatewayCapacity = 10
 )
 
-// Cluster describes an AKS cluster with a network of its own, to be built.
+// Cluster describes an AKS cluster to be built, with a network of its own or in an existing one.
 type Cluster struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
@@ -34,6 +34,11 @@ type ClusterSpec struct {
 	NodeSubnet    string   `json:"nodeSubnet,omitempty"`
 	PodSubnet     string   `json:"podSubnet,omitempty"`
 	GatewaySubnet string   `json:"gatewaySubnet,omitempty"`
+	// VNetSubnetID is the node subnet in an existing network. PodSubnetID and AppGwSubnetID are
+	// subnets in the same network; left out, they are made there.
+	VNetSubnetID  string `json:"vnetSubnetID,omitempty"`
+	PodSubnetID   string `json:"podSubnetID,omitempty"`
+	AppGwSubnetID string `json:"appgwSubnetID,omitempty"`
 	// PodCIDR is where pods of kubenet and overlay get addresses.
 	PodCIDR     string `json:"podCIDR,omitempty"`
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
@@ -46,6 +51,8 @@ type ClusterSpec struct {
 	// Private keeps the API server off the internet.
 	Private            bool                `json:"private,omitempty"`
 	ApplicationGateway *ApplicationGateway `json:"applicationGateway,omitempty"`
+	// BuiltInRoles takes Network Contributor in place of a custom role.
+	BuiltInRoles bool `json:"builtInRoles,omitempty"`
 }
 
 // Pool is a node pool.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,6 +32,9 @@ type Error struct {
 
 // Error returns one line: what was called and what ARM said.
 func (e *Error) Error() string {
+	if e.Status == 0 && e.login() { // it is the same for each call
+		return e.Message
+	}
 	return fmt.Sprintf("%s %s: %s", e.Method, e.ID, e.Reason())
 }
 
@@ -198,8 +202,30 @@ var ErrUndone = errors.New("written and accepted, but gone when read back: someb
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// gist returns what an error is about, on one line: the cause of a failed connection without the address that was called, and
-// the reasons of every way to log in that was tried.
+// notLoggedIn is what to do without a login.
+const notLoggedIn = "not logged in to Azure: run az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and " +
+	"AZURE_CLIENT_SECRET (AZURE_SDK_GO_LOGGING=all shows each way that was tried)"
+
+// refusals are what Entra ID's refusals of a login mean ("Microsoft Entra authentication and authorization
+// error codes").
+var refusals = map[string]string{
+	"AADSTS7000215": "the client secret is wrong; check AZURE_CLIENT_SECRET",
+	"AADSTS7000222": "the client secret has expired; make a new one and set AZURE_CLIENT_SECRET",
+	"AADSTS700016":  "the tenant has no such application; check AZURE_CLIENT_ID and AZURE_TENANT_ID",
+	"AADSTS90002":   "there is no such tenant; check AZURE_TENANT_ID",
+	"AADSTS700024":  "the client assertion has expired; check the token file of the workload identity",
+	"AADSTS70043":   "the login has expired; run az login",
+	"AADSTS70021":   "no federated credential of the identity matches the token's issuer and subject",
+	"AADSTS700213":  "no federated credential of the identity matches the token's subject",
+}
+
+// entraLookup is a failed search for the address of Entra ID.
+var entraLookup = regexp.MustCompile(`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
+
+var aadCode = regexp.MustCompile(`AADSTS\d+`)
+
+// gist returns what an error is about, on one line: the cause of a failed connection without the address
+// that was called, and what to do about a login that failed. The log has each way to log in that was tried.
 func gist(err error) string {
 	var call *url.Error
 	if errors.As(err, &call) {
@@ -207,8 +233,15 @@ func gist(err error) string {
 	}
 	const most = 600
 	text := oneLine(err.Error())
-	if strings.Contains(text, "DefaultAzureCredential") {
-		text = "not logged in to Azure (az login, or the AZURE_ variables of a service principal): " + text
+	if code := aadCode.FindString(text); code != "" {
+		if means := refusals[code]; means != "" {
+			return "Entra ID refused the login (" + code + "): " + means
+		}
+		text = "Entra ID refused the login: " + text[strings.Index(text, code):]
+	} else if m := entraLookup.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("Entra ID cannot be reached: %s: %s; check the network and its DNS", m[1], m[2])
+	} else if strings.Contains(text, "DefaultAzureCredential") {
+		return notLoggedIn
 	}
 	if len(text) > most {
 		text = text[:most] + " …"

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -231,6 +233,24 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who st
 		}
 	}
 	return rights
+}
+
+// Assignments are the role assignments of a principal, by its object ID, in a subscription.
+func (c *Client) Assignments(
+	ctx context.Context, subscription, principal string,
+) ([]arm.ID, error) {
+	address := c.address(arm.ID("/subscriptions/"+subscription), "/providers/"+arm.TypeRoleAssignment,
+		authorizationVersion)
+	filter := "principalId eq '" + strings.ReplaceAll(principal, "'", "''") + "'"
+	address += "&$filter=" + url.QueryEscape(filter)
+	var found []arm.ID
+	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
+		if id, err := arm.ParseID(gjson.GetBytes(raw, "id").String()); err == nil {
+			found = append(found, id)
+		}
+		return true
+	})
+	return found, err
 }
 
 // caller is the object ID of who is logged in, "" where the token does not say.

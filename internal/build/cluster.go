@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Cluster says what to build: an AKS cluster with a network of its own.
+// Cluster says what to build: an AKS cluster with a network of its own, or in an existing one.
 type Cluster struct {
 	// Name is the cluster's, and the beginning of all other names. Group is the resource group, by
 	// default Name-rg; Subscription is a GUID.
@@ -34,7 +34,10 @@ type Cluster struct {
 	// PodCIDR is where pods of kubenet and overlay get addresses, Services those of services.
 	PodCIDR  netip.Prefix `json:"podCIDR,omitzero"`
 	Services netip.Prefix `json:"serviceCIDR"`
-	Pools    []Pool       `json:"pools"`
+	// Existing is nil where the network is made. Otherwise Space and the prefixes of its subnets
+	// come from that network, by Use.
+	Existing *Existing `json:"existing,omitempty"`
+	Pools    []Pool    `json:"pools"`
 	// NetworkPolicy is azure, calico, cilium or "" for none.
 	NetworkPolicy string `json:"networkPolicy,omitempty"`
 	// Egress is the firewall that 0.0.0.0/0 leads to; zero: the cluster's load balancer.
@@ -43,6 +46,9 @@ type Cluster struct {
 	Private bool `json:"private,omitempty"`
 	// ApplicationGateway is nil for none.
 	ApplicationGateway *Gateway `json:"applicationGateway,omitempty"`
+	// BuiltInRoles gives the cluster's identity Network Contributor in place of a custom role,
+	// which not everyone may define.
+	BuiltInRoles bool `json:"builtInRoles,omitempty"`
 }
 
 // Pool is a node pool. The first is the system pool.
@@ -80,7 +86,8 @@ var (
 // mostGateway is how many instances an Application Gateway v2 can have (application-gateway-autoscaling).
 const mostGateway = 125
 
-// Complete fills in what is not said, and refuses what cannot be built. The error is an *Error.
+// Complete fills in what is not said, and refuses what cannot be built. Of an existing network that
+// takes what is in it: Use does the rest. The error is an *Error.
 func (c Cluster) Complete() (Cluster, error) {
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
@@ -90,7 +97,10 @@ func (c Cluster) Complete() (Cluster, error) {
 			return c, err
 		}
 	}
-	if err := c.lay(); err != nil {
+	if c.Existing != nil {
+		return c, c.checkExisting()
+	}
+	if err := c.lay(nil, nil); err != nil {
 		return c, err
 	}
 	return c, c.fits()
@@ -113,7 +123,7 @@ func (c *Cluster) checkNames() error {
 func (c *Cluster) checkPlace() error {
 	switch {
 	case !locationShape.MatchString(c.Location):
-		return wrong("location", "%q is no location, expected one such as westeurope", c.Location)
+		return wrong(fieldLocation, "%q is no location, expected one such as westeurope", c.Location)
 	case c.Version != "" && !versionShape.MatchString(c.Version):
 		return wrong("kubernetesVersion", "%q is no version, expected one such as 1.33", c.Version)
 	}
@@ -214,16 +224,62 @@ func (c Cluster) ClusterID() arm.ID { return c.id(arm.TypeCluster, "") }
 func (c Cluster) GroupID() arm.ID { return arm.GroupID(c.Subscription, c.Group) }
 
 // NodeTableID and GatewayTableID are the route tables.
-func (c Cluster) NodeTableID() arm.ID    { return c.id(arm.TypeRouteTable, "-nodes-rt") }
-func (c Cluster) GatewayTableID() arm.ID { return c.id(arm.TypeRouteTable, "-gateway-rt") }
+func (c Cluster) NodeTableID() arm.ID {
+	if c.Existing != nil && c.Existing.NodeTable != "" {
+		return c.Existing.NodeTable
+	}
+	return c.ownNodeTable()
+}
+
+func (c Cluster) GatewayTableID() arm.ID {
+	if c.Existing != nil && c.Existing.GatewayTable != "" {
+		return c.Existing.GatewayTable
+	}
+	return c.ownGatewayTable()
+}
+
+// ownNodeTable and ownGatewayTable are the tables that are made where no other is there.
+func (c Cluster) ownNodeTable() arm.ID    { return c.id(arm.TypeRouteTable, "-nodes-rt") }
+func (c Cluster) ownGatewayTable() arm.ID { return c.id(arm.TypeRouteTable, "-gateway-rt") }
 
 // VNetID is the virtual network.
-func (c Cluster) VNetID() arm.ID { return c.id(arm.TypeVNet, "-vnet") }
+func (c Cluster) VNetID() arm.ID {
+	if c.Existing != nil {
+		return c.Existing.Nodes.Parent()
+	}
+	return c.id(arm.TypeVNet, "-vnet")
+}
 
 // NodeSubnetID, PodSubnetID and GatewaySubnetID are its subnets.
-func (c Cluster) NodeSubnetID() arm.ID    { return c.VNetID().Child("subnets", "nodes") }
-func (c Cluster) PodSubnetID() arm.ID     { return c.VNetID().Child("subnets", "pods") }
-func (c Cluster) GatewaySubnetID() arm.ID { return c.VNetID().Child("subnets", "gateway") }
+func (c Cluster) NodeSubnetID() arm.ID {
+	if c.Existing != nil {
+		return c.Existing.Nodes
+	}
+	return c.madeSubnet("nodes")
+}
+
+func (c Cluster) PodSubnetID() arm.ID {
+	if c.Existing != nil && c.Existing.Pods != "" {
+		return c.Existing.Pods
+	}
+	return c.madeSubnet("pods")
+}
+
+func (c Cluster) GatewaySubnetID() arm.ID {
+	if c.Existing != nil && c.Existing.Gateway != "" {
+		return c.Existing.Gateway
+	}
+	return c.madeSubnet("gateway")
+}
+
+// madeSubnet is a subnet that is made. A subnet carries no tag: in a network of others its name
+// says whose it is, and no other gives it.
+func (c Cluster) madeSubnet(name string) arm.ID {
+	if c.Existing != nil {
+		name = c.Name + "-" + name + "-" + c.guid("subnet " + name)[:8]
+	}
+	return c.VNetID().Child("subnets", name)
+}
 
 // IdentityID is the cluster's user-assigned identity.
 func (c Cluster) IdentityID() arm.ID { return c.id(arm.TypeIdentity, "-cluster") }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -67,12 +68,24 @@ func (d Decision) Wrong() string {
 
 // Decide compares a step with what is there; nil is nothing. Adopt lets it change what is not tagged.
 func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decision {
-	if have == nil {
+	switch {
+	case have == nil && s.Found:
+		return Decision{Verb: Refuse, Why: "it is not there any more"}
+	case have == nil && s.Guest && !adopt:
+		return Decision{Verb: Refuse, Why: "it would be made in the network " + s.ID.Parent().Name() +
+			", which was not made for this cluster; --adopt allows that"}
+	case have == nil:
 		return Decision{Verb: Create}
 	}
 	want := s.body(made)
 	if s.Later != nil {
 		want = s.Later()
+	}
+	if s.tune != nil {
+		s.tune(gjson.ParseBytes(have.Raw), want)
+	}
+	if s.Found {
+		return s.decideFound(have.Raw, want, adopt)
 	}
 	owner := gjson.GetBytes(have.Raw, "tags."+OwnerTag).String()
 	ours := !s.Tagged || strings.EqualFold(owner, c.Owner())
@@ -80,7 +93,9 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		return Decision{Verb: Keep}
 	}
 	if !ours { // it stays when the cluster goes
-		want["tags"] = object{OwnerTag: c.Owner(), AdoptedTag: "true"}
+		tags := maps.Clone(want["tags"].(object))
+		tags[AdoptedTag] = "true"
+		want["tags"] = tags
 	}
 	d := Decision{Verb: Keep, Differences: differences(have.Raw, want, s.Fixed)}
 	switch {
@@ -100,6 +115,24 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	}
 	if len(fixed) > 0 {
 		d.Verb, d.Why = Refuse, "it would have to be made again: Azure does not change "+strings.Join(fixed, ", ")
+	}
+	return d
+}
+
+// decideFound compares what others made. The only thing that it can lack is a route table.
+func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
+	d := Decision{Verb: Keep, Differences: differences(have, want, nil)}
+	table := arm.ID(gjson.GetBytes(have, "properties.routeTable.id").String())
+	switch {
+	case len(d.Differences) == 0:
+		return d
+	case table != "":
+		d.Verb, d.Why = Refuse, "it got the route table "+table.Short()+" meanwhile"
+	case !adopt:
+		d.Verb = Refuse
+		d.Why = "it has no route table, and was not made for this cluster; --adopt associates one"
+	default:
+		d.Verb = Change
 	}
 	return d
 }

@@ -18,6 +18,12 @@ const (
 	fieldPodCIDR  Field = "podCIDR"
 	fieldServices Field = "serviceCIDR"
 	fieldEgress   Field = "egress"
+	fieldLocation Field = "location"
+
+	fieldVNetSubnet  Field = "vnetSubnetID"
+	fieldPodSubnetID Field = "podSubnetID"
+	fieldGatewayID   Field = "appgwSubnetID"
+	fieldAppGateway  Field = "applicationGateway"
 )
 
 func poolField(i int, name string) Field { return Field(fmt.Sprintf("pools[%d].%s", i, name)) }

@@ -20,7 +20,34 @@ func dnsOf(services netip.Prefix) string {
 const (
 	contributor = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 	reader      = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
+
+	networkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 )
+
+// GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group
+// of its network. The gateway is for a cluster that is there; of that cluster only name, group and
+// location count.
+func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
+	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"
+	if len(name) > mostTableName {
+		name = name[:mostTableName-9] + "-" + c.guid(name)[:8]
+	}
+	table := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable, name)
+	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
+	return []Step{
+		c.step(table, "route table", "for the gateway's copies of the pod routes", nil, "location"),
+		found(subnet, "subnet", "of others, of the Application Gateway", body),
+	}
+}
+
+// mostTableName is how long the name of a route table can be (resource-name-rules).
+const mostTableName = 80
+
+// builtIn is a built-in role, as the subscription of a scope shows it.
+func builtIn(guid string, scope arm.ID) arm.ID {
+	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" + arm.TypeRoleDefinition +
+		"/" + guid)
+}
 
 // addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the gateway,
 // reads its resource group, and joins its subnet (application-gateway-kubernetes-ingress#1463).
@@ -28,18 +55,15 @@ func (c Cluster) addonSteps() []Step {
 	if c.ApplicationGateway == nil {
 		return nil
 	}
-	builtIn := func(guid string) arm.ID {
-		return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + guid)
-	}
 	const principal = "properties.addonProfiles.ingressApplicationGateway.identity.objectId"
 	var steps []Step
 	for i, a := range []struct {
 		role arm.ID
 		why  string
 	}{
-		{builtIn(contributor), "of the add-on on the gateway"},
-		{builtIn(reader), "of the add-on on the resource group"},
-		{c.RoleID(), "of the add-on on the gateway's subnet"},
+		{builtIn(contributor, c.GroupID()), "of the add-on on the gateway"},
+		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
+		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
 		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(), principal))
 	}

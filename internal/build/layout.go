@@ -1,6 +1,7 @@
 package build
 
 import (
+	"fmt"
 	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -21,13 +22,24 @@ const (
 	usualGatewayBits = 24 // of an Application Gateway v2 (configuration-infrastructure)
 )
 
-// lay lays out what is not given, and refuses what overlaps.
-func (c *Cluster) lay() error {
+// lay lays out what is not given, and refuses what overlaps. Taken are subnets of others in the
+// network, and peers the address spaces of the networks that it is peered with.
+func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 	if len(c.Space) == 0 {
 		c.Space = []netip.Prefix{usualSpace}
 	}
+	for i, p := range c.Space {
+		for _, q := range c.Space[:i] {
+			if c.Existing == nil && p.Overlaps(q) {
+				return wrong(Field(fmt.Sprintf("%s[%d]", fieldSpace, i)), "%s overlaps %s", p, q)
+			}
+		}
+	}
 	need := c.sizes()
 	free := c.Space
+	for _, other := range taken {
+		free = without(free, other)
+	}
 	for _, given := range []netip.Prefix{c.Nodes, c.Pods, c.Gateway} {
 		free = without(free, given)
 	}
@@ -41,6 +53,10 @@ func (c *Cluster) lay() error {
 		{&c.Pods, c.HasPodSubnet(), need.podBits, fieldPods},
 		{&c.Gateway, c.ApplicationGateway != nil, usualGatewayBits, fieldGateway},
 	} {
+		what, where := any(s.field), fieldSpace
+		if c.Existing != nil {
+			what, where = "the subnet", s.field
+		}
 		switch {
 		case !s.wanted && s.prefix.IsValid():
 			return wrong(s.field, "the blueprint %s has no such subnet", c.Blueprint)
@@ -48,21 +64,24 @@ func (c *Cluster) lay() error {
 		case !s.prefix.IsValid():
 			p, found := first(free, s.bits)
 			if !found {
-				return wrong(fieldSpace, "%s has no /%d left for %s", list(c.Space), s.bits, s.field)
+				return wrong(where, "%s has no /%d left for %s", list(c.Space), s.bits, what)
 			}
 			*s.prefix, free = p, without(free, p)
 		case !within(c.Space, *s.prefix):
 			return wrong(s.field, "%s is not in the address space %s", *s.prefix, list(c.Space))
+		case overlap(taken, *s.prefix):
+			return wrong(s.field, "%s overlaps another subnet of the network %s", *s.prefix,
+				c.VNetID().Name())
 		}
 	}
-	if err := c.layOutside(need); err != nil {
+	if err := c.layOutside(need, peers); err != nil {
 		return err
 	}
-	return c.overlaps()
+	return c.overlaps(peers)
 }
 
 // layOutside fills in the ranges that are not in the network.
-func (c *Cluster) layOutside(need needs) error {
+func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
 	switch {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
 		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(), min(usualPodCIDR.Bits(), need.podCIDRBits)).Masked()
@@ -73,7 +92,7 @@ func (c *Cluster) layOutside(need needs) error {
 		return nil
 	}
 	for _, p := range usualServices {
-		if !p.Overlaps(c.PodCIDR) && !overlap(c.Space, p) {
+		if !p.Overlaps(c.PodCIDR) && !overlap(c.Space, p) && !overlap(peers, p) {
 			c.Services = p
 			return nil
 		}
@@ -81,12 +100,13 @@ func (c *Cluster) layOutside(need needs) error {
 	return wrong(fieldServices, "%s overlap the address space or the pod CIDR, expected another", list(usualServices))
 }
 
-func (c *Cluster) overlaps() error {
+func (c *Cluster) overlaps(peers []netip.Prefix) error {
 	type named struct {
 		field  Field
 		prefix netip.Prefix
 	}
-	all := []named{{fieldNodes, c.Nodes}, {fieldPods, c.Pods}, {fieldGateway, c.Gateway},
+	all := []named{{c.fieldOf(fieldNodes), c.Nodes}, {c.fieldOf(fieldPods), c.Pods},
+		{c.fieldOf(fieldGateway), c.Gateway},
 		{fieldPodCIDR, c.PodCIDR}, {fieldServices, c.Services}}
 	for i, a := range all {
 		if !a.prefix.IsValid() {
@@ -106,6 +126,9 @@ func (c *Cluster) overlaps() error {
 		if outside.prefix.IsValid() && overlap(c.Space, outside.prefix) {
 			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix, list(c.Space))
 		}
+		if outside.prefix.IsValid() && overlap(peers, outside.prefix) {
+			return wrong(outside.field, "%s overlaps a peered network: %s", outside.prefix, list(peers))
+		}
 		if c.Egress.IsValid() && outside.prefix.IsValid() && outside.prefix.Contains(c.Egress) {
 			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s",
 				c.Egress, outside.field, outside.prefix)
@@ -123,12 +146,17 @@ type needs struct {
 	nodes, surge                   int
 	nodeAddresses, podAddresses    int
 	nodeBits, podBits, podCIDRBits int
-	tooMuch                        string
+	// what others have in the subnets of an existing network
+	nodesUsed, podsUsed, gatewayUsed int
+	tooMuch                          string
 }
 
 // sizes adds up what the pools need at their largest, while each upgrades.
 func (c *Cluster) sizes() needs {
 	var n needs
+	if e := c.Existing; e != nil {
+		n.nodesUsed, n.podsUsed, n.gatewayUsed = e.nodesUsed, e.podsUsed, e.gatewayUsed
+	}
 	for _, p := range c.Pools {
 		setup := capacity.Setup{
 			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""), RouteLimit: routeLimit,
@@ -158,13 +186,16 @@ func (c *Cluster) fits() error {
 	case n.tooMuch != "":
 		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s",
 			n.nodes, n.surge, n.tooMuch)
-	case capacity.Usable(c.Nodes) < n.nodeAddresses:
-		return wrong(fieldNodes,
-			"%s has %d addresses; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
-			c.Nodes, capacity.Usable(c.Nodes), n.nodes, n.surge, n.nodeAddresses, n.nodeBits)
-	case c.HasPodSubnet() && capacity.Usable(c.Pods) < n.podAddresses:
-		return wrong(fieldPods, "%s has %d addresses; full nodes take %d, expected /%d or wider",
-			c.Pods, capacity.Usable(c.Pods), n.podAddresses, n.podBits)
+	case capacity.Usable(c.Nodes)-n.nodesUsed < n.nodeAddresses:
+		return wrong(c.fieldOf(fieldNodes),
+			"%s has %d addresses%s; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
+			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
+			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
+	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
+		return wrong(c.fieldOf(fieldPods),
+			"%s has %d addresses%s; full nodes take %d, expected /%d or wider", c.Pods,
+			capacity.Usable(c.Pods), ofOthers(n.podsUsed), n.podAddresses,
+			capacity.SubnetFor(n.podAddresses+n.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
 		return wrong(fieldPodCIDR,
 			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
@@ -172,11 +203,37 @@ func (c *Cluster) fits() error {
 	case c.Blueprint == capacity.Kubenet && total+c.ownRoutes() > routeLimit:
 		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a route table holds %d",
 			n.nodes, n.surge, routeLimit)
-	case c.ApplicationGateway != nil && capacity.Usable(c.Gateway) < c.ApplicationGateway.Most+1:
-		return wrong(fieldGateway, "%s has %d addresses; %d instances and a private frontend take %d",
-			c.Gateway, capacity.Usable(c.Gateway), c.ApplicationGateway.Most, c.ApplicationGateway.Most+1)
+	case c.ApplicationGateway != nil &&
+		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
+		return wrong(c.fieldOf(fieldGateway),
+			"%s has %d addresses%s; %d instances and a private frontend take %d", c.Gateway,
+			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
+			c.ApplicationGateway.Most+1)
 	}
 	return nil
+}
+
+// fieldOf is the field that a subnet's prefix comes from.
+func (c *Cluster) fieldOf(prefix Field) Field {
+	e := c.Existing
+	switch {
+	case e == nil:
+	case prefix == fieldNodes:
+		return fieldVNetSubnet
+	case prefix == fieldPods && e.Pods != "":
+		return fieldPodSubnetID
+	case prefix == fieldGateway && e.Gateway != "":
+		return fieldGatewayID
+	}
+	return prefix
+}
+
+// ofOthers says how many addresses of a subnet others have.
+func ofOthers(used int) string {
+	if used == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", of which others have %d", used)
 }
 
 // mostNodes is the field that says how many nodes there can be.
@@ -195,6 +252,9 @@ const routeLimit = 400
 
 // ownRoutes are the routes of the node table that are no node's.
 func (c *Cluster) ownRoutes() int {
+	if c.Existing != nil && c.Existing.NodeTable != "" {
+		return c.Existing.routes
+	}
 	if c.Egress.IsValid() {
 		return 1
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
@@ -58,6 +59,7 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 		c.Pools = append(c.Pools, Pool{Name: p.Name, VMSize: p.VMSize, Count: p.Count,
 			Least: p.MinCount, Most: p.MaxCount, MaxPods: p.MaxPods, Zones: p.Zones})
 	}
+	c.BuiltInRoles = s.BuiltInRoles
 	return c.Complete()
 }
 
@@ -66,8 +68,39 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 func Named(d v1alpha1.Cluster) (Cluster, error) {
 	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
 		Group: d.Spec.ResourceGroup}
+	if err := c.readExisting(d.Spec); err != nil {
+		return c, err
+	}
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
 	}
 	return c, c.checkNames()
+}
+
+// readExisting reads the IDs of subnets that are there.
+func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
+	var e Existing
+	for _, one := range []struct {
+		field Field
+		text  string
+		to    *arm.ID
+	}{
+		{fieldVNetSubnet, s.VNetSubnetID, &e.Nodes}, {fieldPodSubnetID, s.PodSubnetID, &e.Pods},
+		{fieldGatewayID, s.AppGwSubnetID, &e.Gateway},
+	} {
+		switch id, err := arm.ParseID(one.text); {
+		case one.text == "":
+			continue
+		case err != nil:
+			return wrong(one.field, "%q is no resource ID: %v", one.text, err)
+		case e.Nodes == "" && one.to != &e.Nodes:
+			return wrong(one.field, "it takes %s, the node subnet in the same network", fieldVNetSubnet)
+		default:
+			*one.to = id
+		}
+	}
+	if e.Nodes != "" {
+		c.Existing = &e
+	}
+	return nil
 }

@@ -13,10 +13,11 @@ import (
 const AdoptedTag = "routekeeper-adopted"
 
 // removalOrder is the order in which types go: each before what it uses, and an assignment before the
-// resource it is on. Subnets go with their network, routes with their table.
+// resource it is on. Subnets go with their network, but those in a network of others by themselves,
+// and before the identity, whose tags name that network. Routes go with their table.
 var removalOrder = []string{
 	arm.TypeCluster, arm.TypeRoleAssignment, arm.TypeRoleDefinition, arm.TypeGateway, arm.TypePublicIP,
-	arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
+	arm.TypeSubnet, arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
 // words name what is built, by type, as the steps do.
@@ -41,16 +42,34 @@ func Word(id arm.ID) string {
 // options were, in the order in which they go.
 func (c Cluster) Leftovers() []arm.ID {
 	ids := []arm.ID{
-		c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(), c.VNetID(),
-		c.NodeTableID(), c.GatewayTableID(), c.GroupID(),
+		c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(),
+		c.ownNodeTable(), c.ownGatewayTable(), c.GroupID(),
 	}
-	for _, scope := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.NodeTableID()} {
+	if c.Existing == nil {
+		ids = append(ids, c.VNetID())
+	} else {
+		ids = append(ids, c.guests()...)
+	}
+	for _, scope := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.ownNodeTable()} {
 		ids = append(ids, c.AssignmentID(scope))
 	}
+	if table := c.NodeTableID(); !table.Equal(c.ownNodeTable()) {
+		ids = append(ids, c.AssignmentID(table))
+	}
 	ids = append(ids, c.addonAssignments()...)
-	rank := func(id arm.ID) int { return slices.IndexFunc(removalOrder, id.Is) }
-	slices.SortStableFunc(ids, func(a, b arm.ID) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(ids, RemovalOrder)
 	return ids
+}
+
+// RemovalOrder compares two resources by what goes first.
+func RemovalOrder(a, b arm.ID) int {
+	rank := func(id arm.ID) int { return slices.IndexFunc(removalOrder, id.Is) }
+	return rank(a) - rank(b)
+}
+
+// guests are the subnets that are made in a network of others.
+func (c Cluster) guests() []arm.ID {
+	return []arm.ID{c.madeSubnet("pods"), c.madeSubnet("gateway")}
 }
 
 // Removal says whether a resource goes with its cluster: Delete, or Keep and why. What carries no tag has
@@ -58,6 +77,12 @@ func (c Cluster) Leftovers() []arm.ID {
 func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	if id := have.ID; id.Is(arm.TypeRoleAssignment) || id.Is(arm.TypeRoleDefinition) {
 		return Delete, ""
+	}
+	if id := have.ID; c.Existing != nil && id.Is(arm.TypeSubnet) {
+		if slices.ContainsFunc(c.guests(), id.Equal) {
+			return Delete, ""
+		}
+		return Keep, "it was there before the cluster"
 	}
 	tag := func(name string) string { return gjson.GetBytes(have.Raw, "tags."+name).String() }
 	switch owner := tag(OwnerTag); {
@@ -70,3 +95,11 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	}
 	return Delete, ""
 }
+
+// Owns reports whether a resource carries the cluster's tag.
+func (c Cluster) Owns(have arm.Document) bool {
+	return strings.EqualFold(gjson.GetBytes(have.Raw, "tags."+OwnerTag).String(), c.Owner())
+}
+
+// LocationOf is the region of a resource.
+func LocationOf(doc arm.Document) string { return gjson.GetBytes(doc.Raw, "location").String() }

@@ -1,9 +1,11 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -26,6 +28,9 @@ type Step struct {
 	What string
 	// Why says what it is for, in a few words; it can be "".
 	Why string
+	// Found is set for what others made, and the cluster uses: it is never made, and changed only
+	// with --adopt. Guest is set for a subnet that is made in a network of others, with --adopt.
+	Found, Guest bool
 	// Tagged reports whether the resource carries the owner's tag. What cannot carry one is owned with
 	// what it stands in, or by a name that only this program gives.
 	Tagged bool
@@ -35,8 +40,9 @@ type Step struct {
 	RolesCount bool
 	// Later is what the resource should say once it is there, where others write the rest of it. Nil: all.
 	Later func() map[string]any
-
-	body func(Made) object
+	body  func(Made) object
+	// tune completes what the resource should say by what it says; nil where there is nothing to.
+	tune func(have gjson.Result, want object)
 }
 
 type object = map[string]any
@@ -69,9 +75,14 @@ func (c Cluster) at(body object) object {
 
 // Steps are what a complete cluster takes, in order.
 func (c Cluster) Steps() []Step {
-	steps := []Step{c.step(c.GroupID(), "resource group", "for all that is built", nil, "location")}
+	tags := object{"tags": c.anchor()}
+	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
+	steps := []Step{
+		c.step(c.GroupID(), "resource group", "for all that is built", nil, "location"),
+		identity, // first of all: its tags say which network is used
+	}
 	steps = append(steps, c.networkSteps()...)
-	steps = append(steps, c.identitySteps()...)
+	steps = append(steps, c.roleSteps()...)
 	steps = append(steps, c.gatewaySteps()...)
 	return append(append(steps, c.clusterStep()), c.addonSteps()...)
 }
@@ -88,9 +99,10 @@ func (c Cluster) networkSteps() []Step {
 		if c.Blueprint != capacity.Kubenet {
 			why = "for the way to the firewall"
 		}
-		steps = append(steps, c.step(c.NodeTableID(), "route table", why, nil, "location"))
+		steps = append(steps, c.tableStep(c.NodeTableID(), c.ownNodeTable(), why))
 	}
-	if c.Egress.IsValid() { // by itself: a table is written whole, and would lose the pod routes
+	// By itself: a table is written whole, and would lose the pod routes.
+	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) {
 		egress := object{
 			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String(),
 		}
@@ -101,42 +113,80 @@ func (c Cluster) networkSteps() []Step {
 	}
 	if c.GatewayTable() {
 		why := "for the gateway's copies of the pod routes"
-		steps = append(steps, c.step(c.GatewayTableID(), "route table", why, nil, "location"))
+		if !c.GatewayTableID().Equal(c.NodeTableID()) {
+			steps = append(steps, c.tableStep(c.GatewayTableID(), c.ownGatewayTable(), why))
+		}
+	}
+	return append(append(steps, c.vnetStep()), c.subnetSteps()...)
+}
+
+// tableStep is a route table: the cluster's own, or one that is there.
+func (c Cluster) tableStep(id, own arm.ID, why string) Step {
+	if !id.Equal(own) {
+		return found(id, "route table", "of others, "+why, nil)
+	}
+	return c.step(id, "route table", why, nil, "location")
+}
+
+// found is a resource of others, with what it should say.
+func found(id arm.ID, what, why string, body object) Step {
+	return Step{ID: id, What: what, Why: why, Found: true, body: func(Made) object { return body }}
+}
+
+func (c Cluster) vnetStep() Step {
+	if c.Existing != nil {
+		return found(c.VNetID(), "virtual network", "of others, "+list(c.Space), nil)
 	}
 	var space []any
 	for _, p := range c.Space {
 		space = append(space, p.String())
 	}
 	network := object{"properties": object{"addressSpace": object{"addressPrefixes": space}}}
-	steps = append(steps, c.step(c.VNetID(), "virtual network", list(c.Space), network, "location"))
-	subnet := func(id arm.ID, prefix fmt.Stringer, why string, table arm.ID) {
-		properties := object{"addressPrefix": prefix.String()}
+	return c.step(c.VNetID(), "virtual network", list(c.Space), network, "location")
+}
+
+// subnetSteps are the subnets with their tables. One that is there says only which table it is to
+// have.
+func (c Cluster) subnetSteps() (steps []Step) {
+	e := Existing{}
+	if c.Existing != nil {
+		e = *c.Existing
+	}
+	subnet := func(there, id arm.ID, prefix fmt.Stringer, why string, table arm.ID) {
+		properties := object{}
 		if table != "" {
 			properties["routeTable"] = object{"id": string(table)}
 		}
+		if there != "" {
+			body := object{"properties": properties}
+			steps = append(steps, found(id, "subnet", prefix.String()+" of others, "+why, body))
+			return
+		}
+		properties["addressPrefix"] = prefix.String()
 		steps = append(steps, Step{
 			ID: id, What: "subnet", Why: prefix.String() + " " + why, Fixed: []string{"properties.addressPrefix"},
-			body: func(Made) object { return object{"properties": properties} },
+			Guest: c.Existing != nil,
+			body:  func(Made) object { return object{"properties": properties} },
 		})
 	}
 	table := arm.ID("")
 	if c.HasTable() {
 		table = c.NodeTableID()
 	}
-	subnet(c.NodeSubnetID(), c.Nodes, "for nodes", table)
+	subnet(e.Nodes, c.NodeSubnetID(), c.Nodes, "for nodes", table)
 	if c.HasPodSubnet() {
 		table := arm.ID("")
 		if c.Egress.IsValid() { // pods leave with their own addresses
-			table = c.NodeTableID()
+			table = cmp.Or(e.PodTable, c.NodeTableID())
 		}
-		subnet(c.PodSubnetID(), c.Pods, "for pods", table)
+		subnet(e.Pods, c.PodSubnetID(), c.Pods, "for pods", table)
 	}
 	if c.ApplicationGateway != nil {
 		table := arm.ID("")
 		if c.GatewayTable() {
 			table = c.GatewayTableID()
 		}
-		subnet(c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table)
+		subnet(e.Gateway, c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table)
 	}
 	return steps
 }
@@ -171,6 +221,14 @@ func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment "+scope.Key()))
 }
 
+// roleID is the role that the cluster's identity gets.
+func (c Cluster) roleID(scope arm.ID) arm.ID {
+	if c.BuiltInRoles {
+		return builtIn(networkContributor, scope)
+	}
+	return c.RoleID()
+}
+
 // scopes are where the cluster's identity needs its role.
 func (c Cluster) scopes() []arm.ID {
 	scopes := []arm.ID{c.NodeSubnetID()}
@@ -183,28 +241,45 @@ func (c Cluster) scopes() []arm.ID {
 	return scopes
 }
 
-func (c Cluster) identitySteps() []Step {
+// groups are the resource groups in which the cluster's role is assigned.
+func (c Cluster) groups() []any {
+	groups := []any{string(c.GroupID())}
+	scopes := c.scopes()
+	if c.ApplicationGateway != nil {
+		scopes = append(scopes, c.GatewaySubnetID())
+	}
+	for _, scope := range scopes {
+		known := func(g any) bool { return strings.EqualFold(g.(string), string(scope.Group())) }
+		if !slices.ContainsFunc(groups, known) {
+			groups = append(groups, string(scope.Group()))
+		}
+	}
+	return groups
+}
+
+func (c Cluster) roleSteps() []Step {
 	actions := make([]any, 0, 8)
 	for _, a := range c.ClusterActions() {
 		actions = append(actions, a)
 	}
-	steps := []Step{
-		c.step(c.IdentityID(), "identity", "of the cluster", nil, "location"),
-		{
+	var steps []Step
+	if !c.BuiltInRoles {
+		steps = append(steps, Step{
 			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more",
 			body: func(Made) object {
 				return object{"properties": object{
 					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
 					"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
 					"permissions":      []any{object{"actions": actions}},
-					"assignableScopes": []any{string(c.GroupID())},
+					"assignableScopes": c.groups(),
 				}}
 			},
-		},
+		})
 	}
 	for _, scope := range c.scopes() {
 		id, why := c.AssignmentID(scope), "on "+scope.Name()
-		steps = append(steps, c.assignment(id, c.RoleID(), why, c.IdentityID(), "properties.principalId"))
+		steps = append(steps,
+			c.assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }
@@ -234,6 +309,7 @@ func (c Cluster) clusterStep() Step {
 			"properties.agentPoolProfiles.mode",
 		},
 		Later: func() object { return c.clusterBody(false) },
+		tune:  c.tunePools,
 		body:  func(Made) object { return c.clusterBody(true) },
 	}
 }
@@ -262,6 +338,24 @@ func (c Cluster) clusterBody(first bool) object {
 		},
 		"properties": properties,
 	})
+}
+
+// tunePools counts the nodes of pools that Azure would refuse without: an autoscaled pool that is
+// new, and one that has fewer or more nodes than its limits allow.
+func (c Cluster) tunePools(have gjson.Result, want object) {
+	pools := want["properties"].(object)["agentPoolProfiles"].([]any)
+	for i, p := range c.Pools {
+		if p.Most == 0 {
+			continue
+		}
+		count := p.Count
+		for _, there := range have.Get("properties.agentPoolProfiles").Array() {
+			if strings.EqualFold(there.Get("name").String(), p.Name) {
+				count = min(max(int(there.Get("count").Int()), p.Least), p.Most)
+			}
+		}
+		pools[i].(object)["count"] = count
+	}
 }
 
 func (c Cluster) networkProfile() object {

@@ -27,6 +27,7 @@ const (
 	plantTarget   = plantGroup + "/providers/Microsoft.Network/routeTables/appgw-rt"
 	plantGateway  = plantGroup + "/providers/Microsoft.Network/applicationGateways/agw"
 	plantWho      = "99999999-0000-0000-0000-000000000001"
+	plantAddon    = "99999999-0000-0000-0000-000000000002"
 )
 
 type (
@@ -70,7 +71,8 @@ func newPlant(t *testing.T) *plant {
 			"networkProfile":    doc{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16", "outboundType": "loadBalancer"},
 			"agentPoolProfiles": docs{doc{"name": "np", "count": 2, "vnetSubnetID": string(plantSubnet), "maxPods": 110}},
 			"addonProfiles": doc{"ingressApplicationGateway": doc{"enabled": true,
-				"config": doc{"applicationGatewayId": string(plantGateway)}}},
+				"identity": doc{"objectId": plantAddon},
+				"config":   doc{"applicationGatewayId": string(plantGateway)}}},
 		},
 		plantVNet: {"addressSpace": doc{"addressPrefixes": docs{"10.42.0.0/16"}}, "subnets": docs{
 			doc{"id": string(plantSubnet), "name": "nodes", "properties": doc{"addressPrefix": "10.42.1.0/24", "routeTable": ref(plantTable)}},
@@ -154,6 +156,8 @@ func (p *plant) read() diagnose.Case {
 	}
 	all := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Roles: []string{"Network Contributor"}}
 	s.Rights[plantWho] = map[string]inventory.Rights{plantSubnet.Key(): all, plantTable.Key(): all}
+	s.Rights[plantAddon] = map[string]inventory.Rights{plantGateway.Key(): all,
+		plantGateway.Group().Key(): all, plantGateways.Key(): all}
 	s.Own[plantTarget.Key()] = all
 	known := s.Learn(plantCluster)
 	known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{plantTable}
@@ -183,7 +187,7 @@ func TestAllRight(t *testing.T) {
 		topics = append(topics, c.Topic)
 	}
 	want := []string{topicNodes, topicNodeSubnet, topicPods, topicAddresses, topicRoom, topicAssociation, topicRoutes,
-		topicTarget, topicPaths, topicRoles, topicRoles, topicKeeper, topicEgress, topicGateway, topicOther}
+		topicTarget, topicPaths, topicRoles, topicRoles, topicRoles, topicRoles, topicRoles, topicKeeper, topicEgress, topicGateway, topicOther}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}
@@ -242,7 +246,8 @@ func TestNearMisses(t *testing.T) {
 			"routes: not-checked: the table was not read: AuthorizationFailed", "target: not-checked: ", "paths: not-checked: ",
 			"egress: not-checked: shop-rt was not read: AuthorizationFailed", "other: not-checked: "}, nil},
 		"roles not read": {func(p *plant) { p.change = func(s *inventory.Snapshot) { clear(s.Rights) } },
-			[]string{"roles: not-checked: the role assignments were not read", "roles: not-checked: "}, nil},
+			[]string{"roles: not-checked: the role assignments were not read", "roles: not-checked: ",
+				"roles: not-checked: ", "roles: not-checked: ", "roles: not-checked: "}, nil},
 		"roles not read in full": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) {
 				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
@@ -251,6 +256,18 @@ func TestNearMisses(t *testing.T) {
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) { s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{} }
 		}, []string{"roles: wrong: the identity of cluster shop may not do"}, []finding.Code{finding.IdentityLacks}},
+		"no role of the add-on": {func(p *plant) {
+			p.change = func(s *inventory.Snapshot) { s.Rights[plantAddon][plantGateway.Key()] = inventory.Rights{} }
+		}, []string{"roles: wrong: the identity of the ingress add-on of cluster shop may not do"},
+			[]finding.Code{finding.AddonLacks}},
+		"no identity of the add-on": {func(p *plant) { delete(addon(p), "identity") },
+			[]string{"roles: not-checked: the cluster's document does not name the identity of the add-on",
+				"roles: not-checked: ", "roles: not-checked: "}, nil},
+		"another gateway than asked": {func(p *plant) {
+			addon(p)["config"] = doc{"applicationGatewayId": string(plantGateway) + "2",
+				"effectiveApplicationGatewayId": string(plantGateway)}
+		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application Gateway agw, "},
+			[]finding.Code{finding.GatewayDiffers}},
 		"egress by a firewall": {func(p *plant) { egress(p, "VirtualAppliance", "10.42.3.4") },
 			[]string{"egress: wrong: cluster shop has outboundType loadBalancer, but the route egress"}, []finding.Code{finding.EgressDiffers}},
 		"egress by a firewall, as meant": {func(p *plant) {
@@ -368,4 +385,8 @@ func TestProposed(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+}
+
+func addon(p *plant) doc {
+	return p.docs[plantCluster]["addonProfiles"].(doc)["ingressApplicationGateway"].(doc)
 }

@@ -21,20 +21,35 @@ func (v *verifier) roles() {
 	for _, scope := range v.Scopes {
 		c := v.about(topicRoles, "role of the cluster's identity on "+scope.Short(), scope,
 			v.against(scope, finding.IdentityLacks))
-		if rights, why := v.rightsAt(scope); why != "" {
-			c.unchecked("%s", why)
-		} else {
-			c.right("%s", strings.Join(rights.Roles, ", "))
+		if len(v.Cluster.PrincipalIDs) == 0 {
+			c.unchecked("the cluster has a service principal, whose object ID its document does not name")
+			continue
 		}
+		v.role(c, scope, v.Cluster.PrincipalIDs)
+	}
+	for _, scope := range v.AddonScopes {
+		c := v.about(topicRoles, "role of the ingress add-on on "+scope.Short(), scope,
+			v.against(scope, finding.AddonLacks))
+		if v.Cluster.IngressPrincipal == "" {
+			c.unchecked("the cluster's document does not name the identity of the add-on")
+			continue
+		}
+		v.role(c, scope, []string{v.Cluster.IngressPrincipal})
 	}
 }
 
-// rightsAt are the rights of the cluster's identity at a scope, or why they are not known.
-func (v *verifier) rightsAt(scope arm.ID) (inventory.Rights, string) {
-	if len(v.Cluster.PrincipalIDs) == 0 {
-		return inventory.Rights{}, "the cluster has a service principal, whose object ID its document does not name"
+// role ends a claim about the roles of a principal, whose object ID is one of several.
+func (v *verifier) role(c draft, scope arm.ID, principals []string) {
+	if rights, why := v.rightsAt(scope, principals); why != "" {
+		c.unchecked("%s", why)
+	} else {
+		c.right("%s", strings.Join(rights.Roles, ", "))
 	}
-	for _, id := range v.Cluster.PrincipalIDs {
+}
+
+// rightsAt are the rights of a principal at a scope, or why they are not known.
+func (v *verifier) rightsAt(scope arm.ID, principals []string) (inventory.Rights, string) {
+	for _, id := range principals {
 		r, read := v.s.Rights[id][scope.Key()]
 		switch why := strings.TrimSpace(r.Failed + " " + r.Undenied); {
 		case !read:
@@ -44,7 +59,7 @@ func (v *verifier) rightsAt(scope arm.ID) (inventory.Rights, string) {
 			return r, ""
 		}
 	}
-	for _, id := range v.Cluster.PrincipalIDs {
+	for _, id := range principals {
 		if r, read := v.s.Rights[id][scope.Key()]; read {
 			return r, ""
 		}
@@ -169,7 +184,8 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 // againstGateway are the findings about a gateway, its subnet and its table.
 func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.Finding) {
 	if place.Drives {
-		wrong = v.against("", finding.GatewayMissing, finding.GatewayNotV2, finding.GatewayStopped)
+		wrong = v.against("", finding.GatewayMissing, finding.GatewayDiffers,
+			finding.GatewayNotV2, finding.GatewayStopped)
 	}
 	if place.Subnet != "" {
 		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)...)

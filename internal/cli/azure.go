@@ -96,7 +96,7 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 		return info, err
 	}
 	if !info.Answers(ctx) {
-		return info, fmt.Errorf("the local Azure of %s, at %s, does not answer", dir, info.HTTPS)
+		return info, fmt.Errorf("the emulator of %s, at %s, does not answer", dir, info.HTTPS)
 	}
 	return info, nil
 }

@@ -7,12 +7,13 @@ func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Build, verify and delete AKS clusters with their network",
-		Long:  `Builds AKS clusters with a network of their own, from nothing to clean-up.`,
+		Long: `Builds AKS clusters, with a network of their own or in an existing one, from
+nothing to clean-up.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
   routekeeper cluster verify shop
   routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: needsCommand,
 	}
 	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterDelete())
 	return cmd

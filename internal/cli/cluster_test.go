@@ -34,14 +34,18 @@ func TestClusterKilled(t *testing.T) {
 			t.Fatalf("ROUTEKEEPER_KILLS: %v", err)
 		}
 	}
-	want := documentsOf(t, builtCluster(t, 0, ""))
+	t.Run("existing network", func(t *testing.T) {
+		t.Parallel()
+		killedInNetwork(t)
+	})
+	want := documentsOf(t, builtCluster(t, 0, "", nil))
 	first := rand.IntN(createSteps) // another one each time; all in their turn
 	for i := range kills / 2 {
 		n, m := (first+i*5)%createSteps+1, (first+i*5)%deleteSteps+1
 		when := []string{"before", "after"}[i%2]
 		t.Run(fmt.Sprintf("%s write %d and delete %d", when, n, m), func(t *testing.T) {
 			t.Parallel()
-			b := builtCluster(t, n, when)
+			b := builtCluster(t, n, when, nil)
 			got := documentsOf(t, b)
 			for id, doc := range want {
 				differs := map[string]string{}
@@ -62,6 +66,65 @@ func TestClusterKilled(t *testing.T) {
 	}
 }
 
+// adoptedWrites is how many writes it takes in an existing network, and adoptedDeletes how many
+// deletes its removal: there is one write as well.
+const adoptedWrites, adoptedDeletes = 15, 14
+
+// killedInNetwork does the same in a network of others, where a run makes the gateway's subnet and
+// associates a table with the node subnet. In the end the network is as it was.
+func killedInNetwork(t *testing.T) {
+	n, m := rand.IntN(adoptedWrites)+1, rand.IntN(adoptedDeletes)+1
+	when := []string{"before", "after"}[rand.IntN(2)]
+	t.Logf("killed %s write %d, and %s delete %d", when, n, when, m)
+	nodes := hubVNet.Child("subnets", "nodes")
+	var before [2]string
+	b := builtCluster(t, n, when, func(b *builtOne) {
+		b.create = append(b.create, "--vnet-subnet-id", string(nodes), "--adopt")
+		for _, put := range []struct{ id, body string }{
+			{string(hubVNet.Group()), `{"location":"westeurope"}`},
+			{string(hubVNet), `{"location":"westeurope","properties":{
+				"addressSpace":{"addressPrefixes":["10.10.0.0/16"]},"subnets":[{"name":"nodes","properties":{
+				"addressPrefix":"10.10.0.0/22","serviceEndpoints":[{"service":"Microsoft.Sql"}],"x":{"y":1.50}}}]}}`},
+		} {
+			status, answer := b.a.op.Do(http.MethodPut, arm.ID(put.id), verifyNetwork, []byte(put.body))
+			if status/100 != 2 {
+				t.Fatalf("%d %s", status, answer)
+			}
+		}
+		before = [2]string{b.plain(nodes), b.plain(hubVNet)}
+	})
+	if subnet := b.plain(nodes); !strings.Contains(subnet, `"y":1.50`) || !strings.Contains(subnet, "shop-nodes-rt") {
+		t.Errorf("the node subnet is %s", subnet)
+	}
+	b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
+	if m < 10 { // the association is left
+		b.kill(1, when, http.MethodPut, "delete", "--yes", "shop")
+	}
+	b.run("delete", "--yes", "shop")
+	if after := [2]string{b.plain(nodes), b.plain(hubVNet)}; after != before {
+		t.Errorf("the network was\n%s\nand is\n%s", before, after)
+	}
+	status, body := b.a.op.Do(http.MethodDelete, hubVNet.Group(), "2024-11-01", nil)
+	if status/100 != 2 {
+		t.Fatalf("%d %s", status, body)
+	}
+	for deadline := time.Now().Add(10 * time.Second); b.plain(hubVNet) != "" && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	b.gone()
+}
+
+var hubVNet = arm.ResourceID(emulator.DefaultSubscription, "net", arm.TypeVNet, "hub")
+
+// plain is a resource without what changes with every write, "" where there is none.
+func (b *builtOne) plain(id arm.ID) string {
+	status, body := b.a.op.Do(http.MethodGet, id, verifyNetwork, nil)
+	if status != http.StatusOK {
+		return ""
+	}
+	return volatileBytes.ReplaceAllString(string(body), "")
+}
+
 // unlike reports whether a field differs from one run to the next by itself.
 func unlike(path string) bool {
 	for _, p := range []string{"etag", "resourceGuid", "principalId", "clientId", "objectId", "createdOn", "updatedOn", "createdBy", "updatedBy", "uid", "ipAddress", "issuerURL", "fqdn", "portalFQDN"} {
@@ -74,13 +137,15 @@ func unlike(path string) bool {
 
 // builtOne is a cluster under way.
 type builtOne struct {
-	t  *testing.T
-	a  *azureOf
-	az string
+	t      *testing.T
+	a      *azureOf
+	az     string
+	create []string
 }
 
-// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run.
-func builtCluster(t *testing.T, n int, when string) *builtOne {
+// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run. Prepare
+// can be nil.
+func builtCluster(t *testing.T, n int, when string, prepare func(*builtOne)) *builtOne {
 	t.Helper()
 	az := filepath.Join(t.TempDir(), "az")
 	a, server, err := startAzure(az, false, emulator.Options{OperationTime: 200 * time.Millisecond})
@@ -92,13 +157,16 @@ func builtCluster(t *testing.T, n int, when string) *builtOne {
 		a.e.Close()
 	})
 	b := &builtOne{t: t, a: a, az: az}
-	create := []string{"--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes"}
-	if n > 0 {
-		b.kill(n, when, http.MethodPut, "create", create...)
+	b.create = []string{"--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes"}
+	if prepare != nil {
+		prepare(b)
 	}
-	b.run("create", create...)
+	if n > 0 {
+		b.kill(n, when, http.MethodPut, "create", b.create...)
+	}
+	b.run("create", b.create...)
 	var again report.Building
-	if err := json.Unmarshal(b.run("create", append(create, "-o", "json")...), &again); err != nil || again.Pending() || len(again.Steps) != createSteps {
+	if err := json.Unmarshal(b.run("create", append(b.create, "-o", "json")...), &again); err != nil || again.Pending() || len(again.Steps) != createSteps {
 		t.Fatalf("another run finds something to do: %+v %v", again, err)
 	}
 	return b

@@ -39,10 +39,14 @@ func (a *app) newClusterCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
 		Short: "Build a cluster with its network, and keep its routes",
-		Long: `Builds an AKS cluster with a network of its own: resource group, route tables,
-network and subnets, identity, role, role assignments, Application Gateway and
+		Long: `Builds an AKS cluster with a network of its own: resource group, identity, route
+tables, network and subnets, role, role assignments, Application Gateway and
 cluster, in the order that Azure demands. Sizes are checked first: what cannot
 hold the nodes and pods is refused before anything is made.
+
+With --vnet-subnet-id it builds into an existing network. The subnets for pods
+and for the gateway are named too, or are made in that network. A route table
+that a subnet has is used as it is.
 
 It shows the plan and asks. Run it again at any time, also after it was
 killed: what is right is left alone, the rest is done, and a second run changes
@@ -85,6 +89,12 @@ something to do, or the answer was no.`,
 	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default laid out)")
 	f.StringVar(&c.GatewaySubnet, "gateway-subnet", "",
 		"Application Gateway's subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.VNetSubnetID, "vnet-subnet-id", "",
+		"existing subnet for the nodes (resource `ID`); its network is used")
+	f.StringVar(&c.PodSubnetID, "pod-subnet-id", "",
+		"existing subnet for pods, in the same network (resource `ID`)")
+	f.StringVar(&c.AppGwSubnetID, "appgw-subnet-id", "",
+		"existing subnet for the Application Gateway, in the same network (resource `ID`)")
 	f.StringVar(&c.PodCIDR, "pod-cidr", "",
 		"pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)")
 	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "service addresses (`CIDR`; default 10.0.0.0/16)")
@@ -102,6 +112,8 @@ something to do, or the answer was no.`,
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
 	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all that leaves the network")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
+	f.BoolVar(&c.BuiltInRoles, "built-in-roles", false,
+		"Network Contributor in place of a custom role, which takes a right to define")
 	f.BoolVar(&o.gateway, "application-gateway", false,
 		"build an Application Gateway, with AKS's add-on for it")
 	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "least `number` of gateway instances")
@@ -130,7 +142,7 @@ func pluginNames() []string {
 func plugins() string { return strings.Join(pluginNames(), ", ") }
 
 // readCluster reads the options, or the file, as a cluster.
-func (a *app) readCluster(o createOptions) (build.Cluster, error) {
+func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 	s := &o.source
 	if len(s.files) == 0 {
 		o.first.Name = "system"
@@ -182,7 +194,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 }
 
 func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
-	c, err := a.readCluster(o)
+	c, err := a.readCluster(&o)
 	if err != nil {
 		return err
 	}
@@ -199,6 +211,9 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
+	if c, err = provision.Look(ctx, client, c); err != nil {
+		return o.source.explain(err)
+	}
 	planned, err := provision.Preview(ctx, client, c, o.adopt)
 	if err != nil {
 		return err
@@ -210,10 +225,11 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			return err
 		}
 	}
-	for _, s := range planned {
-		if s.Verb == build.Refuse {
-			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
-		}
+	if err := refused(planned); err != nil {
+		return err
+	}
+	if err := a.mayBuild(ctx, client, c, planned); err != nil {
+		return err
 	}
 	if told.Pending() {
 		yes := o.yes
@@ -248,6 +264,16 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	}
 	for _, line := range told.Next {
 		fmt.Fprintln(a.err, line)
+	}
+	return nil
+}
+
+// refused is the first step that a plan refuses.
+func refused(planned []provision.Outcome) error {
+	for _, s := range planned {
+		if s.Verb == build.Refuse {
+			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
+		}
 	}
 	return nil
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
 type deleteOptions struct {
 	source      clusterSource
+	configs     []string
 	clusterOnly bool
 	yes         string
 	dryRun      bool
@@ -34,16 +36,19 @@ tables, and the resource group where nothing else is in it. It shows what goes
 and what stays, and asks for the cluster's name. What carries another owner's
 tag or none, and what create adopted, stays.
 
-Run it again after a failure: what is gone is no error. After a create that did
-not end it takes away what there is. Routes that were copied to other teams'
-tables are not among it: set onRemoval: Prune in the config of the running
-keeper, or run prune-orphans.
+Copies of its pod routes go too: from the targets of the config that --config
+names, and from the gateway's table. Each is proven first: the cluster does not
+exist, and no network interface has the next hop.
 
-Exit code 0: deleted, or nothing is left; 1: an error; 2: with --dry-run there
-is something to delete, or the answer was another name.`,
+Run it again after a failure: what is gone is no error. After a create that did
+not end it takes away what there is. In the end it looks for what is left:
+resources, associations, role assignments, alert rules and copied routes.
+
+Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
+with --dry-run there is something to delete, or the answer was another name.`,
 		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
   routekeeper cluster delete shop --subscription <id> --yes shop
-  routekeeper cluster delete shop --subscription <id> --cluster-only
+  routekeeper cluster delete shop --subscription <id> --cluster-only --config routes.yaml
   routekeeper cluster delete -f cluster.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterDelete(cmd.Context(), o)
@@ -54,6 +59,9 @@ is something to delete, or the answer was another name.`,
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
 	a.clusterSource(cmd, &o.source, "subscription")
+	f.StringArrayVar(&o.configs, "config", nil,
+		"delete its routes from the targets of this config too (`FILE` or folder, repeatable)")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete the cluster only, and keep network, identity and gateway")
 	f.StringVar(&o.yes, "yes", "", "do it without asking; `NAME` is the cluster's")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show it and delete nothing")
@@ -83,14 +91,23 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
+	routes, err := a.copiesOf(ctx, client, c, o.configs, planned)
+	if err != nil {
+		return err
+	}
+	traces, err := provision.Trace(ctx, client, c, planned)
+	if err != nil {
+		return err
+	}
 	progress.stop()
-	told := removing(c, planned)
-	if format == report.Text || o.dryRun || !told.Pending() {
+	told := removing(c, planned, routes, false)
+	idle := !told.Pending() && routes.idle()
+	if format == report.Text || o.dryRun || idle {
 		if err := told.Write(w, format, style); err != nil {
 			return err
 		}
 	}
-	if !told.Pending() {
+	if idle {
 		return nil
 	}
 	if o.dryRun {
@@ -110,15 +127,47 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 			progress.say(fmt.Sprintf("[%d/%d] %s %sd (%s)", n, of, r.ID.Short(), r.Verb, took))
 		}
 	}
-	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, tell)
-	progress.stop()
-	if format == report.JSON {
-		err = removing(c, removed).Write(w, format, style)
+	prune := func(ctx context.Context) error {
+		progress.now("deleting the copies of its routes")
+		return routes.prune(ctx, client, o.configs, progress.logger())
 	}
+	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, prune, tell)
+	told = removing(c, removed, routes, failed == nil)
 	if failed != nil {
 		failed = fmt.Errorf("%w; the same command goes on from there", failed)
+	} else {
+		progress.now("looking for what is left")
+		told.Left, told.Unchecked, failed = provision.Left(ctx, client, c, o.clusterOnly, traces)
+		failed = errors.Join(failed, routes.check(ctx, client))
+		told.Left = append(told.Left, routes.left...)
+		told.Unchecked = append(told.Unchecked, routes.unread...)
 	}
-	return errors.Join(failed, err)
+	progress.stop()
+	if format == report.JSON {
+		err = told.Write(w, format, style)
+	}
+	if err := errors.Join(failed, err); err != nil {
+		return err
+	}
+	return a.tellLeft(told)
+}
+
+// tellLeft says what a removal left behind, and what could not be looked at.
+func (a *app) tellLeft(told report.Building) error {
+	for _, what := range told.Left {
+		fmt.Fprintf(a.err, "left: %s\n", finding.Show(what))
+	}
+	for _, what := range told.Unchecked {
+		fmt.Fprintf(a.err, "not checked: %s\n", finding.Show(what))
+	}
+	switch {
+	case len(told.Left) > 0:
+		return attention
+	case len(told.Unchecked) == 0:
+		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert rule "+
+			"or copied route")
+	}
+	return nil
 }
 
 // confirmName asks for the name of what is about to be deleted.
@@ -139,7 +188,9 @@ func (a *app) confirmName(name string) error {
 }
 
 // removing is what a report says of a removal.
-func removing(c build.Cluster, all []provision.Removal) report.Building {
+func removing(
+	c build.Cluster, all []provision.Removal, routes *copies, executed bool,
+) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
 		s := report.BuildStep{
@@ -155,5 +206,6 @@ func removing(c build.Cluster, all []provision.Removal) report.Building {
 		}
 		b.Steps = append(b.Steps, s)
 	}
+	b.Steps = append(b.Steps, routes.steps(executed)...)
 	return b
 }

@@ -19,6 +19,8 @@ import (
 type clusterSource struct {
 	described v1alpha1.Cluster // by NAME and flags
 	files     []string         // that -f names: one or none
+
+	read *config.Cluster // the file, once it is read
 }
 
 // clusterSource adds -f and NAME to a command. The flags that it has so far describe the cluster,
@@ -63,10 +65,7 @@ func (a *app) readSource(s *clusterSource,
 	read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
 	if len(s.files) == 0 {
 		c, err := read(s.described)
-		if e := (*build.Error)(nil); errors.As(err, &e) {
-			err = fmt.Errorf("%s: %s", flagOf(e.Field), e.Problem(flagOf))
-		}
-		return c, err
+		return c, s.explain(err)
 	}
 	file, err := a.clusterFile(s.files[0])
 	if err != nil {
@@ -80,11 +79,21 @@ func (a *app) readSource(s *clusterSource,
 		return build.Cluster{}, fmt.Errorf("NAME: %q is not the name in the file; %w", name,
 			in.Fault("metadata.name", fmt.Sprintf("it is %q", in.Metadata.Name)))
 	}
+	s.read = in
 	c, err := read(in.Cluster)
-	if e := (*build.Error)(nil); errors.As(err, &e) {
-		err = in.Fault(pathOf(e.Field), e.Problem(pathOf))
+	return c, s.explain(err)
+}
+
+// explain names the flag of a mistake, or its place in the file.
+func (s *clusterSource) explain(err error) error {
+	var e *build.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case s.read == nil:
+		return fmt.Errorf("%s: %s", flagOf(e.Field), e.Problem(flagOf))
 	}
-	return c, err
+	return s.read.Fault(pathOf(e.Field), e.Problem(pathOf))
 }
 
 // clusterFile reads a file that describes a cluster, and no more of it than config takes.
@@ -120,6 +129,8 @@ func pathOf(f build.Field) string {
 var otherFlags = map[string]string{
 	"name": "NAME", "podCIDR": "--pod-cidr", "serviceCIDR": "--service-cidr",
 	"private": "--enable-private-cluster", "pools": "--nodepool",
+	"vnetSubnetID": "--vnet-subnet-id", "podSubnetID": "--pod-subnet-id",
+	"appgwSubnetID": "--appgw-subnet-id",
 	"pools[0].name": "--nodepool", "pools[0].vmSize": "--node-vm-size",
 	"pools[0].count": "--node-count", "pools[0].minCount": "--min-count",
 	"pools[0].maxCount": "--max-count", "pools[0].maxPods": "--max-pods",

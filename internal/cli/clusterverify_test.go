@@ -3,12 +3,14 @@ package cli
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +25,8 @@ import (
 //	cluster PLUGIN      build a cluster named c1 with its network, gateway and ingress add-on
 //	arm DELETE ID       delete a resource as the operator, and wait until it is gone
 //	arm STRIP ID        write a subnet without its route table
+//	arm PUT ID FILE     write a resource as the operator
+//	arm GET ID          print a resource, without what changes with every write
 //	saved NODES PODS    write what kubectl get -o json prints for c1 into files
 
 const (
@@ -38,8 +42,9 @@ func built(name string) arm.ID {
 		"C1": arm.ResourceID(sub, "c1-rg", arm.TypeCluster, "c1"), "VNET": vnet,
 		"C1NODES": vnet.Child("subnets", "nodes"), "C1PODS": vnet.Child("subnets", "pods"), "C1GW": vnet.Child("subnets", "appgw"),
 		"C1TABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "nodes-rt"), "C1GWTABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "appgw-rt"),
-		"AGW":  arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
-		"ROLE": arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
+		"ADDONROLE": arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c2",
+		"AGW":       arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
+		"ROLE":      arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
 	}[name]
 }
 
@@ -48,7 +53,7 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: cluster PLUGIN")
 	}
 	ts.Check(running.get(ts.Getenv("WORK")).build(args[0]))
-	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE", "AGW", "ROLE"} {
+	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE", "AGW", "ROLE", "ADDONROLE"} {
 		ts.Setenv(name, string(built(name)))
 	}
 }
@@ -121,7 +126,22 @@ func (a *azureOf) build(plugin string) error {
 	}); err != nil {
 		return err
 	}
-	return a.settled(plugin)
+	if err := a.settled(plugin); err != nil {
+		return err
+	}
+	cluster, err := a.op.Get(built("C1"), verifyAKS)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(cluster)
+	if err != nil {
+		return err
+	}
+	addon := gjson.GetBytes(text, "properties.addonProfiles.ingressApplicationGateway.identity.objectId").String()
+	return a.op.Put(built("ADDONROLE"), "2022-04-01", object{"properties": object{
+		"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/b24988ac-6180-42a0-ab88-20f7382dd24c",
+		"principalId":      addon, "principalType": "ServicePrincipal",
+	}})
 }
 
 // settled waits until the cluster is made, and has its routes.
@@ -144,12 +164,26 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(running.get(ts.Getenv("WORK")).strip(arm.ID(args[1])))
 		return
 	}
-	if len(args) != 2 || args[0] != "DELETE" {
-		ts.Fatalf("usage: arm DELETE|STRIP ID")
+	if len(args) < 2 || len(args) != 2 && args[0] != "PUT" {
+		ts.Fatalf("usage: arm DELETE|STRIP|GET ID, arm PUT ID FILE")
 	}
 	op, id, version := running.get(ts.Getenv("WORK")).op, arm.ID(args[1]), verifyNetwork
-	if !id.Is(arm.TypeGateway) {
+	switch {
+	case id.Is(arm.TypeCluster):
+		version = verifyAKS
+	case !strings.HasPrefix(id.Type(), "Microsoft.Network/"):
 		version = "2022-04-01"
+	}
+	switch args[0] {
+	case "PUT":
+		if status, body := op.Do("PUT", id, version, []byte(ts.ReadFile(args[2]))); status/100 != 2 {
+			ts.Fatalf("%d %s", status, body)
+		}
+		return
+	case "GET":
+		status, body := op.Do("GET", id, version, nil)
+		fmt.Fprintln(ts.Stdout(), status, volatileBytes.ReplaceAllString(string(body), ""))
+		return
 	}
 	if status, body := op.Do("DELETE", id, version, nil); status/100 != 2 {
 		ts.Fatalf("%d %s", status, body)

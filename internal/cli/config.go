@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +36,9 @@ func (a *app) readFiles(paths []string) ([]config.File, error) {
 	var files []config.File
 	for _, path := range paths {
 		found, err := a.configFiles(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("-f: %s does not exist (routekeeper init --out %s writes one)", path, path)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("-f: %w", err)
 		}

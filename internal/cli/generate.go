@@ -39,7 +39,7 @@ With --from-config it is routekeeper's identity and rights only, for the cluster
   routekeeper iac generate terraform --from-config routes.yaml --out keeper
   routekeeper iac generate bicep --name shop --egress 10.100.0.4 --out shop`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: needsCommand,
 	}
 	cmd.AddCommand(a.newGenerateTerraform(), a.newGenerateBicep())
 	return cmd

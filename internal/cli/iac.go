@@ -30,7 +30,7 @@ func (a *app) newIaC() *cobra.Command {
   routekeeper iac fix infra/
   routekeeper iac generate terraform --name shop --out shop`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: needsCommand,
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newGenerate())

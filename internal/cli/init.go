@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,7 @@ import (
 type initOptions struct {
 	subscription, cluster string
 	force                 bool
+	gatewayTable, yes     bool
 }
 
 func (a *app) newInit() *cobra.Command {
@@ -31,7 +33,9 @@ func (a *app) newInit() *cobra.Command {
 		Short: "Look at a subscription or a cluster and propose a config for it",
 		Long: `Looks at a subscription, or at one cluster and the network around it, and writes a commented config: every kubenet
 cluster with its own route table, and as targets the tables of Application Gateway subnets and all other tables that hold
-its pod routes already. Nothing in Azure is changed.
+its pod routes already. Nothing in Azure is changed, but with --gateway-table: this
+gives each Application Gateway's subnet that has no route table one of its own, after a plan
+and a confirmation, and the config names it.
 
 The config says Observe everywhere: sync and run then show and record what
 they would do, and change nothing. "routekeeper promote" goes on from there.
@@ -39,7 +43,8 @@ they would do, and change nothing. "routekeeper promote" goes on from there.
 After the config it says on standard error which rights of this login are missing for sync and run, once the config is
 promoted, and what to assign; nothing where all are there.`,
 		Example: `  routekeeper init --subscription 11111111-1111-1111-1111-111111111111 --out routes.yaml
-  routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml`,
+  routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml
+  routekeeper init --cluster /subscriptions/…/managedClusters/shop --gateway-table --out shop.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd.Context(), o) },
 	}
@@ -48,6 +53,9 @@ promoted, and what to assign; nothing where all are there.`,
 	f.StringVar(&o.cluster, "cluster", "", "look at this cluster only (resource `ID`)")
 	a.outFlag(cmd)
 	f.BoolVar(&o.force, "force", false, "overwrite the file if it exists")
+	f.BoolVar(&o.gatewayTable, "gateway-table", false,
+		"make a route table for each Application Gateway's subnet that has none")
+	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do it without asking")
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	return cmd
@@ -59,6 +67,9 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 		if info, err := os.Stat(a.outPath); err == nil && info.Mode().IsRegular() {
 			return fmt.Errorf("--out: %s exists; --force overwrites it", a.outPath)
 		}
+	}
+	if o.yes && !o.gatewayTable {
+		return errors.New("--yes: there is nothing to confirm, expected --gateway-table with it")
 	}
 	scope, one, err := o.scope()
 	if err != nil {
@@ -81,6 +92,18 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	proposals, err := proposals(ctx, client, s, only(one))
 	if err != nil {
 		return err
+	}
+	if o.gatewayTable {
+		progress.stop()
+		made, err := a.makeGatewayTables(ctx, client, s, proposals, o.yes)
+		if err != nil {
+			return err
+		}
+		if made { // and is to be in the config
+			if s, proposals, err = proposeAgain(ctx, client, scope, one); err != nil {
+				return err
+			}
+		}
 	}
 	rights := preflight(ctx, client, s, proposals)
 	if err := context.Cause(ctx); err != nil {

@@ -10,7 +10,7 @@ func (a *app) newInstall() *cobra.Command {
 		Long:    `Sets up in Azure what a keeper with --listen is told by. Without --yes each of these commands prints what it would do and writes nothing.`,
 		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --event-secret-file secret`,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:    needsCommand,
 	}
 	cmd.AddCommand(a.newInstallMonitor())
 	return cmd

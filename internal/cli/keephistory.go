@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,11 +73,7 @@ func (o *keepOptions) file(configs []string) string {
 
 // parseAge reads a span of time, also in days: 90d, 36h, 30m; 0.
 func parseAge(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := parseDuration(text); err == nil && d >= 0 && d <= 36500*24*time.Hour {
 		return d, nil
 	}
 	return 0, errors.New(strconv.Quote(text) + " is no span of time, expected one such as 90d or 36h")

@@ -22,6 +22,11 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []
 	if len(clusters) == 0 {
 		s, err := client.Survey(ctx, scope)
 		if err == nil && len(s.Clusters) == 0 {
+			for _, u := range s.Unread {
+				if u.Code == "SubscriptionNotFound" {
+					return nil, fmt.Errorf("subscription %s does not exist, or this login may not read it (az account list)", u.ID.Subscription())
+				}
+			}
 			err = errors.New("no AKS cluster is seen in " + string(scope))
 			if lines := notSeen(s); len(lines) > 0 { // one of them says why; the others mostly say the same
 				err = fmt.Errorf("%w; not seen: %s", err, lines[0])

@@ -53,7 +53,7 @@ the config of the only history in the current folder.`,
 		},
 	}
 	keptFlag(cmd, &paths)
-	cmd.Flags().DurationVar(&length, "for", time.Hour, "how long")
+	durationFlag(cmd.Flags(), &length, "for", time.Hour, "how long")
 	return cmd
 }
 

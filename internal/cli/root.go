@@ -52,6 +52,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}()
 	root := a.newRoot()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noArgs, needsCommand
+		}
+	}
 	root.SetArgs(args)
 	started := false
 	for _, c := range commands(root) {
@@ -64,7 +70,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
-		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+		err = fmt.Errorf("%w (see %s --help)", usageError(cmd, err), cmd.CommandPath())
 	}
 	if closed := a.closeOutput(err != nil && !errors.Is(err, attention)); err == nil || errors.Is(err, attention) && closed != nil {
 		err = closed

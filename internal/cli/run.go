@@ -84,8 +84,8 @@ Exit code 0: interrupted; 1: an error. With --once as of sync.`,
 	}
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
-	f.DurationVar(&o.interval, "interval", 10*time.Second, "time between two looks")
-	f.DurationVar(&o.clusterInterval, "cluster-interval", 0, "time between two looks at the clusters themselves (default 5m, or --interval where that is longer)")
+	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two looks")
+	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two looks at the clusters themselves (default 5m, or --interval where that is longer)")
 	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")

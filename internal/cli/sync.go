@@ -22,7 +22,8 @@ func (a *app) newSync() *cobra.Command {
 		Short: "Make all configured routes and associations true, once",
 		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
 clusters' tables say. With --dry-run it prints the plan and writes nothing.
-What the config only observes is shown and not made: see routekeeper promote.
+What the config only observes is shown and not made: see routekeeper promote. After a write it asks, for up to half a
+minute, whether Azure's network follows; where it may not ask, or is not told, it says "ARM only" and why.
 
 Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
 with --dry-run, there are changes to make, or, with --max-changes-per-minute, changes are left for the next sync.`,
@@ -68,11 +69,14 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	defer past.Close()
 	k := keeper.New(client, configs, past.With(keeper.Options{DryRun: dryRun, ChangesPerMinute: perMinute, Log: progress.logger()}))
 	round, err := k.Round(ctx)
-	progress.stop()
 	if err != nil && len(round.Changes) == 0 {
+		progress.stop()
 		return err
 	}
-	if err := roundReport(round, len(configs)).Write(w, format, style); err != nil {
+	reported := roundReport(round, len(configs))
+	reported.Fabric = k.Followed(ctx, round)
+	progress.stop()
+	if err := reported.Write(w, format, style); err != nil {
 		return err
 	}
 	if format == report.Text && len(round.OnlyObserved) > 0 {

@@ -125,9 +125,9 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"", "tcp", "udp", "icmp"}, out.Protocol):
-		return out, fmt.Errorf("--protocol: %q is none, expected any, tcp, udp or icmp", o.protocol)
+		return out, fmt.Errorf("--protocol: %q is not known, expected any, tcp, udp or icmp", o.protocol)
 	case o.port < 0 || o.port > 65535:
-		return out, fmt.Errorf("--port: %d is none, expected 1 to 65535", o.port)
+		return out, fmt.Errorf("--port: %d is not a port, expected 1 to 65535", o.port)
 	case o.port != 0 && out.Protocol != "tcp" && out.Protocol != "udp":
 		return out, errors.New("--port: only tcp and udp have ports: give --protocol tcp or udp")
 	case o.learned == "":

@@ -29,8 +29,10 @@ type Counts struct {
 	// Waiting are pods that have no address yet, Astray nodes and pods of no pool, which are
 	// not judged.
 	Waiting, Astray int
-	// Scopes are where the cluster's identity needs roles.
-	Scopes   []arm.ID
+	// Scopes are where the cluster's identity needs roles, AddonScopes where that of the ingress
+	// add-on does.
+	Scopes, AddonScopes []arm.ID
+
 	Exits    []Exit
 	Gateways []GatewayPlace
 }
@@ -96,6 +98,10 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 		counts.Scopes = append(counts.Scopes, n.scope)
 	}
 	counts.Scopes = inventory.SortIDs(counts.Scopes)
+	for _, n := range p.addonNeeds() {
+		counts.AddonScopes = append(counts.AddonScopes, n.scope)
+	}
+	counts.AddonScopes = inventory.SortIDs(counts.AddonScopes)
 	p.countNodes(&counts)
 	p.countPlaces(&counts)
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {

@@ -120,7 +120,8 @@ func Check(c Case) []finding.Finding {
 
 // keeping finds what is not as the configs want it, and says how it is put right.
 func (c *Case) keeping() []finding.Finding {
-	found := slices.Clone(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings)
+	found := slices.DeleteFunc(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings,
+		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned }) // Orphans tells of them
 	for i, f := range found {
 		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
 		case f.Code != finding.TargetDrift:

@@ -19,7 +19,13 @@ func checkIngress(p *patient) []finding.Finding {
 			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id GATEWAY"))}
 	}
 	gateway := p.s.Gateways[id.Key()]
+	asked := p.cluster.IngressAsked
 	switch {
+	case asked != "" && !asked.Equal(id):
+		return []finding.Finding{p.found(finding.GatewayDiffers, id,
+			"the ingress add-on of cluster %s drives the Application Gateway %s, and was told to drive %s",
+			p.cluster.ID.Short(), id.Short(), asked.Short()).
+			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id "+string(asked)))}
 	case gateway == nil && p.s.Unread[id.Key()].Absent:
 		return []finding.Finding{p.found(finding.GatewayMissing, id,
 			"Application Gateway %s, which the ingress add-on of cluster %s drives, does not exist", id.Short(), p.cluster.ID.Short()).

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,13 @@ func TestIngressAddon(t *testing.T) {
 	off := withAddon(t, "Standard")
 	off.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["enabled"] = false
 	off.finds()
+	differs := withAddon(t, "Standard_v2")
+	config := differs.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["config"].(object)
+	config["applicationGatewayId"] = string(gateway) + "2"
+	says(t, differs.finds(finding.GatewayDiffers), "drives the Application Gateway shop-agw,",
+		"was told to drive shop-agw2", "--appgw-id "+string(gateway)+"2")
+	config["applicationGatewayId"] = strings.ToUpper(string(gateway))
+	differs.finds()
 	nameless := withAddon(t, "Standard_v2")
 	delete(nameless.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object), "config")
 	says(t, nameless.finds(finding.GatewayMissing), "names no Application Gateway")
@@ -80,4 +88,21 @@ func TestPodOnOtherNodesCIDR(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAddonLacks: the add-on's identity needs its roles on a gateway that AKS did not make, and
+// what could not be read is no lack.
+func TestAddonLacks(t *testing.T) {
+	const who = "99999999-0000-0000-0000-000000000001"
+	with := func(actions ...string) *world {
+		w := withAddon(t, "Standard_v2")
+		addon := w.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)
+		addon["identity"] = object{"objectId": strings.ToUpper(who)}
+		return w.mighty().may(who, gateway, actions...)
+	}
+	with("*").finds()
+	f := with("*/read").finds(finding.AddonLacks)
+	says(t, f, "the identity of the ingress add-on of cluster shop may not do "+
+		"Microsoft.Network/applicationGateways/write on", "--assignee-object-id "+who)
+	withAddon(t, "Standard_v2").mighty().finds()
 }

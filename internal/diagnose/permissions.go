@@ -37,10 +37,13 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 		if p == nil {
 			continue
 		}
-		for _, n := range append(p.identityNeeds(), p.callerNeeds()...) {
+		for _, n := range slices.Concat(p.identityNeeds(), p.addonNeeds(), p.callerNeeds()) {
 			scopes = append(scopes, n.scope)
 		}
 		principals = append(principals, p.cluster.PrincipalIDs...)
+		if who := p.cluster.IngressPrincipal; who != "" {
+			principals = append(principals, who)
+		}
 	}
 	slices.Sort(principals)
 	return inventory.SortIDs(scopes), slices.Compact(principals)
@@ -59,6 +62,23 @@ func (p *patient) identityNeeds() (n needs) {
 			if p.brought(subnet) {
 				n.add(subnet, "to put nodes or pods there", arm.TypeSubnet+"/read", arm.TypeSubnet+"/join/action")
 			}
+		}
+	}
+	return n
+}
+
+// addonNeeds are what the ingress add-on does with a gateway that AKS did not make
+// (application-gateway-kubernetes-ingress#997, #1463).
+func (p *patient) addonNeeds() (n needs) {
+	id := p.cluster.Ingress
+	if !p.cluster.IngressAddon || !p.brought(id) {
+		return nil
+	}
+	n.add(id, "to write its rules there", arm.TypeGateway+"/read", arm.TypeGateway+"/write")
+	n.add(id.Group(), "to see what the gateway is made of", "Microsoft.Resources/subscriptions/resourceGroups/read")
+	if gateway := p.s.Gateways[id.Key()]; gateway != nil {
+		for _, subnet := range gateway.Subnets {
+			n.add(subnet, "to write the gateway, which is in it", arm.TypeSubnet+"/join/action")
 		}
 	}
 	return n
@@ -150,8 +170,28 @@ func checkPermissions(p *patient) []finding.Finding {
 			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
 			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
 	}
+	found = append(found, p.checkAddon()...)
 	found = append(found, p.checkCaller()...)
 	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
+}
+
+// checkAddon looks for rights that the identity of the ingress add-on lacks.
+func (p *patient) checkAddon() []finding.Finding {
+	who := p.cluster.IngressPrincipal
+	if who == "" {
+		return nil
+	}
+	addon := holder{
+		p: p, code: finding.AddonLacks, who: "the identity of the ingress add-on of cluster " + p.cluster.ID.Short(),
+		assignee: finding.Command("--assignee-object-id %s --assignee-principal-type ServicePrincipal", who),
+		rights: func(scope arm.ID) []inventory.Rights {
+			if r, read := p.s.Rights[who][scope.Key()]; read {
+				return []inventory.Rights{r}
+			}
+			return nil
+		},
+	}
+	return addon.check(p.addonNeeds())
 }
 
 // checkCaller looks for rights that the caller lacks.

@@ -347,6 +347,10 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 				"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
 			}
 		}
+		config := objectAt(properties, "addonProfiles", "ingressApplicationGateway", "config")
+		if asked := config["applicationGatewayId"]; asked != nil {
+			config["effectiveApplicationGatewayId"] = asked
+		}
 	}
 	if !hasServicePrincipal(doc) {
 		properties["servicePrincipalProfile"] = object{"clientId": "msi"}

@@ -37,10 +37,13 @@ func ReadInfo(dir string) (Info, error) {
 	var info Info
 	raw, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if err != nil {
-		return info, fmt.Errorf("no local Azure is described in %s: %w", dir, err)
+		return info, fmt.Errorf("no emulator is described in %s: %w", dir, err)
 	}
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return info, fmt.Errorf("%s: %w", filepath.Join(dir, InfoFile), err)
+	}
+	if info.HTTPS == "" || info.HTTP == "" {
+		return info, fmt.Errorf("%s names no address", filepath.Join(dir, InfoFile))
 	}
 	return info, nil
 }

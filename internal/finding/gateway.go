@@ -12,6 +12,7 @@ const (
 	NextHopUnreachable   Code = "next-hop-unreachable"
 	EgressDiffers        Code = "egress-differs"
 	GatewayMissing       Code = "gateway-missing"
+	GatewayDiffers       Code = "gateway-differs"
 	GatewayNotV2         Code = "gateway-not-v2"
 	GatewayStopped       Code = "gateway-stopped"
 )
@@ -55,6 +56,12 @@ var gateways = []Description{
 			"the cluster's ingresses cannot be reached, and the add-on's pod keeps failing.",
 		"Create the gateway again under the same ID, or turn the add-on off and on again with " +
 			"another gateway."},
+	{GatewayDiffers, Error, "The ingress add-on drives another Application Gateway than it was told to",
+		"The cluster's document names the gateway that the add-on was given " +
+			"(applicationGatewayId), and the one that it drives (effectiveApplicationGatewayId). Where " +
+			"they differ, an update of the add-on has failed or has not ended, and the rules of the " +
+			"cluster's ingresses are on the wrong gateway.",
+		"Turn the add-on off and on again with the gateway that is meant."},
 	{GatewayNotV2, Error, "The Application Gateway of the ingress add-on is not a v2",
 		"The ingress add-on supports only the SKUs Standard_v2 and WAF_v2 " +
 			"(ingress-controller-overview). Application Gateway v1 is retired (v1-retirement).",

@@ -59,6 +59,12 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 			return ReadTemplate(File{name, data}, o)
 		}
 	}
+	if data, err := s.rest(); err == nil {
+		var cut *json.SyntaxError
+		if err := json.Unmarshal(data, new(any)); errors.As(err, &cut) && int(cut.Offset) >= len(bytes.TrimSpace(data)) {
+			return nil, fmt.Errorf("line %d: the JSON ends in the middle: was the command that writes it interrupted?", 1+bytes.Count(bytes.TrimSpace(data), []byte("\n")))
+		}
+	}
 	return nil, errForeign
 }
 

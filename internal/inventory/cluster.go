@@ -31,9 +31,11 @@ type Cluster struct {
 	// Deleting is set where the cluster is being deleted.
 	Deleting bool
 	// IngressAddon is set where the ingress add-on (AGIC) is on. Ingress is the Application Gateway
-	// that it drives, "" where it names none.
-	IngressAddon bool
-	Ingress      arm.ID
+	// that it drives, "" where it names none, and IngressAsked the one that it was told to drive.
+	// IngressPrincipal is the object ID of its identity, in lower case.
+	IngressAddon          bool
+	Ingress, IngressAsked arm.ID
+	IngressPrincipal      string
 	// Version is Kubernetes' version.
 	Version string
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
@@ -170,6 +172,12 @@ func (c *Cluster) Nodes() int {
 // NodeGroup returns the ID of the node resource group.
 func (c *Cluster) NodeGroup() arm.ID { return arm.GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
 
+// IsNodeGroup reports whether a resource group is the node resource group.
+func (c *Cluster) IsNodeGroup(group arm.ID) bool {
+	return strings.EqualFold(group.ResourceGroup(), c.NodeResourceGroup) &&
+		strings.EqualFold(group.Subscription(), c.ID.Subscription())
+}
+
 // MakesOwnVNet reports whether a pool sits in the virtual network that AKS makes in the node resource group.
 func (c *Cluster) MakesOwnVNet() bool {
 	for _, p := range c.Pools {
@@ -260,6 +268,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		AddonProfiles map[string]struct {
 			Enabled bool              `json:"enabled"`
 			Config  map[string]string `json:"config"`
+			Who     struct {
+				ObjectID string `json:"objectId"`
+			} `json:"identity"`
 		} `json:"addonProfiles"`
 		AgentPoolProfiles []struct {
 			Name         string `json:"name"`
@@ -308,7 +319,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	for name, addon := range p.AddonProfiles {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
 			c.IngressAddon = true
-			c.Ingress = arm.Clean(arm.ID(cmp.Or(addon.Config["effectiveApplicationGatewayId"], addon.Config["applicationGatewayId"])))
+			c.IngressAsked = arm.Clean(arm.ID(addon.Config["applicationGatewayId"]))
+			c.Ingress = cmp.Or(arm.Clean(arm.ID(addon.Config["effectiveApplicationGatewayId"])), c.IngressAsked)
+			c.IngressPrincipal = strings.ToLower(addon.Who.ObjectID)
 		}
 	}
 	for _, pool := range p.AgentPoolProfiles {

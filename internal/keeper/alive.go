@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -39,7 +40,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	switch {
 	case s.Unread[table.Key()].Absent:
 		f := finding.New(finding.TableMissing, name, string(table), "route table %s does not exist: it is not put back on %s", table.Short(), subnet.ID.Short()).
-			WithFix("%s", plan.Remake(cluster, table,
+			WithFix("%s", plan.Remake(cmp.Or(cluster, seen.Cluster(id)), table,
 				finding.Command("create the table, or correct the config of %s", name)))
 		return &f
 	case cluster != nil && cluster.Deleting:

@@ -89,7 +89,11 @@ func (w *worker) askFabric(x *write) {
 	k := w.k
 	asked, can := k.azure.(Fabric)
 	q := x.question()
-	if !can || x.check.patient || q == nil || !k.fabric.begin(x.ID) {
+	if q != nil && x.check.patient { // whoever made the check asks: see Followed
+		x.check.questions = append(x.check.questions, q)
+		return
+	}
+	if !can || q == nil || !k.fabric.begin(x.ID) {
 		return
 	}
 	k.running.Go(func() {
@@ -100,7 +104,7 @@ func (w *worker) askFabric(x *write) {
 			return
 		case <-time.After(askAfter):
 		}
-		answer, differs := k.follows(ctx, asked, q)
+		answer, differs := k.follows(ctx, asked, q, fabricFor)
 		k.tellFabric(x.ID, q, answer, differs)
 		for differs && answer != "" {
 			select {
@@ -108,7 +112,7 @@ func (w *worker) askFabric(x *write) {
 				return
 			case <-time.After(recheckAfter):
 			}
-			answer, differs = k.follows(ctx, asked, q)
+			answer, differs = k.follows(ctx, asked, q, fabricFor)
 			k.standFabric(x.ID, q, answer, differs)
 		}
 	})
@@ -137,12 +141,12 @@ func armOnly(format string, args ...any) string {
 	return "ARM only: " + fmt.Sprintf(format, args...)
 }
 
-// follows asks until the fabric follows, or for a minute. The answer is "" where there is nothing
+// follows asks until the fabric follows, or for long enough. The answer is "" where there is nothing
 // to ask about.
 func (k *Keeper) follows(
-	life context.Context, asked Fabric, q *question,
+	life context.Context, asked Fabric, q *question, long time.Duration,
 ) (answer string, differs bool) {
-	ctx, cancel := context.WithTimeout(life, fabricFor)
+	ctx, cancel := context.WithTimeout(life, long)
 	defer cancel()
 	if why := k.fabric.refusal(q.table.Subscription()); why != "" {
 		return armOnly("%s", why), false
@@ -151,12 +155,12 @@ func (k *Keeper) follows(
 		return armOnly("too many writes at once to ask about each"), false
 	}
 	if err := k.readFabric(ctx, q); err != nil {
-		return armOnly("%v", err), false
+		return k.fabricFailed(ctx, q, err, long), false
 	}
 	nic, route, err := q.choose(ctx, asked)
 	switch {
 	case err != nil:
-		return k.fabricFailed(ctx, q, err), false
+		return k.fabricFailed(ctx, q, err, long), false
 	case nic == nil:
 		return "", false
 	}
@@ -180,7 +184,7 @@ func (k *Keeper) follows(
 	case err == nil && hop.Address == route.Hop:
 		return fmt.Sprintf("the fabric follows (%s: %s -> %s)", what, route.Prefix, route.Hop), false
 	case err != nil && (ctx.Err() == nil || said == (azure.Hop{})):
-		return k.fabricFailed(ctx, q, err), false
+		return k.fabricFailed(ctx, q, err, long), false
 	case !k.standsAsWritten(life, q, route):
 		return armOnly("it was changed again meanwhile"), false
 	}
@@ -189,9 +193,11 @@ func (k *Keeper) follows(
 }
 
 // fabricFailed is the answer where the question failed.
-func (k *Keeper) fabricFailed(ctx context.Context, q *question, err error) string {
+func (k *Keeper) fabricFailed(
+	ctx context.Context, q *question, err error, long time.Duration,
+) string {
 	if ctx.Err() != nil {
-		return armOnly("no answer within %s", fabricFor)
+		return armOnly("no answer within %s", long)
 	}
 	var fault *azure.Error
 	if !errors.As(err, &fault) {

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -8,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -79,7 +82,7 @@ func TestFabricFollows(t *testing.T) {
 		w, k, said := fabricWorld(t, true)
 		since := w.mark()
 		w.strip(w.demo.NodeSubnet)
-		k.since(30 * time.Second)
+		k.since(followedFor + time.Second)
 		expectNote(t, said, "shop-vnet/nodes: the fabric follows (next hop of aks-nodepool1-",
 			": 10.244.", " -> 10.42.1.")
 		if n := asks(since()); n != 1 {
@@ -224,24 +227,80 @@ func TestFabricOfTarget(t *testing.T) {
 	})
 }
 
-// TestFabricNotAsked: a single check, as sync makes it, ends when its writes were read back. It does not
-// wait for the fabric, whose answers cannot change what it reports.
-func TestFabricNotAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
-			"Microsoft.Network/networkWatchers", "watcher"), object{})
-		w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
-		w.strip(w.demo.NodeSubnet)
-		time.Sleep(10 * time.Second)
-		since, began := w.mark(), time.Now()
-		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
-		if took := time.Since(began); took > 12*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		time.Sleep(2 * time.Minute)
-		if n := asks(since()); n != 0 {
-			t.Errorf("asked %d times", n)
-		}
-	})
+// TestFollowed: a command makes one check, whose report waits for nothing, and then asks whether the
+// fabric follows all of it: not for longer than half a minute.
+func TestFollowed(t *testing.T) {
+	const nodes = "shop-vnet/nodes: "
+	for name, c := range map[string]struct {
+		fault emulator.Fault
+		want  string
+		most  time.Duration
+		asks  int
+	}{
+		"follows": {emulator.Fault{Path: "nothing", Status: 500},
+			"follows: the fabric follows (next hop of aks-nodepool1-", 5 * time.Second, 1},
+		"lags": {emulator.Fault{Path: "/nextHop$", Stale: true, Count: 1},
+			"follows: the fabric follows (next hop of aks-nodepool1-", followedFor + time.Second, 2},
+		"differs": {emulator.Fault{Path: "/nextHop$", Stale: true},
+			"the next hop of aks-nodepool1-", followedFor + time.Second, 2},
+		"no right": {emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"},
+			"ARM only: AuthorizationFailed: ", 5 * time.Second, 1},
+		"no answer": {emulator.Fault{Path: "/nextHop$", Hold: "before"},
+			"ARM only: no answer within 30s", followedFor + time.Second, 1},
+		"ARM hangs": {emulator.Fault{Path: "(virtualNetworks|routeTables)", Hold: "before"},
+			"ARM only: ", followedFor + time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+					"Microsoft.Network/networkWatchers", "watcher"), object{})
+				w.strip(w.demo.NodeSubnet)
+				time.Sleep(10 * time.Second)
+				said := &notes{}
+				k := New(emulatortest.Client(t, w.e, emulatortest.Keeper),
+					[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Recorder: said})
+				c.fault.Count = cmp.Or(c.fault.Count, -1)
+				remove := func() {}
+				inject := func() { remove = w.inject(c.fault) }
+				if c.fault.Stale {
+					inject() // it shows what was before this moment
+				}
+				began := time.Now()
+				r := w.round(k)
+				w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+				if took := time.Since(began); took > 12*time.Second {
+					t.Errorf("the check took %s", took)
+				}
+				if !c.fault.Stale {
+					inject()
+				}
+				since, began := w.mark(), time.Now()
+				var got []string
+				for _, f := range k.Followed(t.Context(), r) {
+					follows := map[bool]string{true: "follows: "}[f.Follows]
+					got = append(got, f.Resource.Short()+": "+follows+f.Answer)
+				}
+				if took := time.Since(began); took > c.most {
+					t.Errorf("asking took %s", took)
+				}
+				slices.Sort(got)
+				if len(got) != 2 || !strings.HasPrefix(got[1], nodes+c.want) ||
+					!strings.HasPrefix(got[0], "appgw-rt: ARM only: ") {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+				time.Sleep(10 * time.Minute) // what hangs is counted at its end
+				if n := asks(since()); n != c.asks {
+					t.Errorf("asked %d times, want %d", n, c.asks)
+				}
+				if texts := said.take(); len(texts) != 4 { // one for each change
+					t.Errorf("notes %q", texts)
+				}
+				remove()
+				if again := k.Followed(t.Context(), w.round(k)); len(again) > 0 {
+					t.Errorf("%+v, and nothing was written", again)
+				}
+			})
+		})
+	}
 }

@@ -3,8 +3,10 @@ package keeper
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -14,13 +16,24 @@ import (
 // Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it
 // is read again, so nothing is deleted because of it: a table that only it names needs the NICs for
 // every delete. Which node subnets a cluster once had is not in it, because a route counts as the
-// cluster's by them, and can be deleted.
+// cluster's by them, and can be deleted. Only Steady can prove a delete, together with the table as
+// it is now.
 type Lasting struct {
 	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
 	Table arm.ID `json:"table,omitempty"`
 	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
+	// Steady is which routes of Table had settled.
+	Steady Steady `json:"steady,omitzero"`
+}
+
+// Steady says that all routes of a table with an ETag had settled, but for those to some next hops. No
+// time is in it, because clocks jump, and a file can be old: as long as the table has this ETag, nobody
+// has written it since, and its routes are still those that had settled.
+type Steady struct {
+	ETag  string       `json:"etag"`
+	Young []netip.Addr `json:"young,omitempty"`
 }
 
 // Shelf keeps what is lasting, by the cluster's ID.Key().
@@ -97,8 +110,9 @@ func (c *check) shelve(s *inventory.Snapshot) {
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
+		now.Steady = m.steady(s.Table(now.Table), time.Now())
 		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
-			now.Table, now.NodeGroup, now.Subnets = before.Table, before.NodeGroup, before.Subnets
+			now = before
 		}
 		if !reflect.DeepEqual(now, before) {
 			changed[id.Key()] = now
@@ -109,6 +123,40 @@ func (c *check) shelve(s *inventory.Snapshot) {
 		c.k.mu.Lock()
 		defer c.k.mu.Unlock()
 		c.k.kept = mergeLasting(c.k.kept, changed)
+	}
+}
+
+// steady is what of a table has settled; zero where nothing has.
+func (m *memory) steady(table *inventory.RouteTable, now time.Time) Steady {
+	if table == nil || table.ETag == "" || table.ETag != m.hopsOf || m.recalled {
+		return Steady{}
+	}
+	var young []netip.Addr
+	for hop, led := range m.hops {
+		if now.Sub(led.since) < steadyAfter {
+			young = append(young, hop)
+		}
+	}
+	if len(young) == len(m.hops) {
+		return Steady{}
+	}
+	slices.SortFunc(young, netip.Addr.Compare)
+	return Steady{table.ETag, young}
+}
+
+// steadySince takes over from before a restart which routes of the cluster's table had settled: where
+// it is the same cluster's, and nobody has written it since.
+func (m *memory) steadySince(s *inventory.Snapshot, cluster *inventory.Cluster, table *inventory.RouteTable, now time.Time) {
+	was := m.before
+	m.before = Lasting{} // what this keeper sees itself is newer
+	if was.Steady.ETag == "" || was.Steady.ETag != table.ETag || !was.Table.Equal(table.ID) || !was.of(s, cluster) {
+		return
+	}
+	for hop, led := range m.hops {
+		if !slices.Contains(was.Steady.Young, hop) {
+			led.since = now.Add(-steadyAfter)
+			m.hops[hop] = led
+		}
 	}
 }
 

@@ -152,3 +152,82 @@ func TestSettled(t *testing.T) {
 	m.recalled = true
 	expect(note(30*time.Minute, a, b))
 }
+
+// TestSteadyAcrossRestart: a restarted keeper need not wait until the routes of the cluster's table
+// settle: they had, and nobody has written the table since. Otherwise it waits, however long the
+// keeper was down: neither the age of the file nor a clock proves anything.
+func TestSteadyAcrossRestart(t *testing.T) {
+	again := func(w *world, change func(routes []any) []any) {
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = change(p["routes"].([]any)) })
+	}
+	cases := map[string]struct {
+		last  func(w *world) // before the last check of the first keeper
+		since func(w *world, l *Lasting)
+		waits bool
+	}{
+		"as it was": {},
+		"down for a month": {since: func(*world, *Lasting) {
+			time.Sleep(30 * 24 * time.Hour)
+		}},
+		"another node is young": {last: func(w *world) {
+			again(w, func(routes []any) []any {
+				return append(routes[:len(routes)-1], route("n", "10.244.9.0/24", "10.42.1.6"))
+			})
+		}},
+		"its node is young": {last: func(w *world) {
+			again(w, func(routes []any) []any { return append(routes[:1], routes[2:]...) })
+			w.round(w.keep(w.demoConfig()))
+			again(w, func(routes []any) []any {
+				return append(routes, route("n", "10.244.9.0/24", "10.42.1.4"))
+			})
+		}, waits: true},
+		"its table was changed and put back": {since: func(w *world, _ *Lasting) {
+			var was []any
+			again(w, func(routes []any) []any { was = routes; return routes[:1] })
+			again(w, func([]any) []any { return was })
+		}, waits: true},
+		"another cluster": {since: func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, waits: true},
+		"another table":   {since: func(_ *world, l *Lasting) { l.Table += "-other" }, waits: true},
+		"no ETag":         {since: func(_ *world, l *Lasting) { l.Steady.ETag = "" }, waits: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				shelf := paper{}
+				k := w.keepWith(shelf)
+				w.e.PauseRoutes(w.demo.Cluster, true)
+				w.round(k)
+				time.Sleep(steadyAfter)
+				w.round(k)
+				if c.last != nil {
+					c.last(w)
+					w.round(k)
+				}
+				known := shelf.Recall()[w.demo.Cluster.Key()]
+				if known.Steady.ETag == "" && !c.waits {
+					t.Fatal("nothing has settled")
+				}
+				if c.since != nil {
+					c.since(w, &known)
+					shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+				}
+				w.edit(w.demo.GatewayTable, func(p object) {
+					p["routes"] = append(p["routes"].([]any),
+						route("aks-old-12345678-vmss000000", "10.244.200.0/24", "10.42.1.4"))
+				})
+				k = w.keepWith(shelf)
+				stays := func() bool {
+					w.round(k)
+					return slices.Contains(w.routes(w.demo.GatewayTable), "10.244.200.0/24>10.42.1.4")
+				}
+				if stays() != c.waits {
+					t.Errorf("the stale route stays: %t, want %t", !c.waits, c.waits)
+				}
+				if time.Sleep(steadyAfter); stays() {
+					t.Error("the stale route stays although the table has settled")
+				}
+			})
+		})
+	}
+}

@@ -32,9 +32,11 @@ type memory struct {
 	asked time.Time
 	found inventory.Known
 
-	hops  map[netip.Addr]ledBy // the next hops in its own table, and since when these prefixes lead to them
-	had   map[plan.Pair]bool   // as plan.Remembered.Had
-	nodes plan.NodeRoutes      // as the last check left them
+	hops   map[netip.Addr]ledBy // the next hops in its own table, and since when these prefixes lead to them
+	hopsOf string               // the ETag of the table they were noted by
+	before Lasting              // from before the restart, until hops are noted
+	had    map[plan.Pair]bool   // as plan.Remembered.Had
+	nodes  plan.NodeRoutes      // as the last check left them
 
 	nics     *inventory.NICs
 	nicsRead time.Time
@@ -97,8 +99,10 @@ func (c *check) timeSources(planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m, known := c.mem.clusters[id.Key()], c.s.Memory.Of(id)
-		if routes := planner.Source(id); routes != nil {
+		if table, routes := planner.Source(id); routes != nil {
 			m.noteSource(routes, time.Now())
+			m.hopsOf = table.ETag
+			m.steadySince(c.s.Snapshot, c.s.Cluster(id), table, time.Now())
 			m.had = planner.Had(id)
 			known.Had = m.had
 		}
@@ -188,10 +192,12 @@ type groupMemory struct {
 	places    map[string]seenAt            // by the subnet's ID.Key()
 	failing   map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
 	planned   []finding.Finding            // what stands by the last plan
-	last      *inventory.Snapshot          // of the last check that was whole
-	wrote     time.Time                    // when the last write ended: what was read before may be old
-	trouble   int                          // checks in a row that did not see all for reasons that pass
-	again     time.Time                    // when the group is to be checked whatever else happens; zero for never
+	// unfinished are findings of resources that earlier checks write: each stands until that is over.
+	unfinished []finding.Finding
+	last       *inventory.Snapshot // of the last check that was whole
+	wrote      time.Time           // when the last write ended: what was read before may be old
+	trouble    int                 // checks in a row that did not see all for reasons that pass
+	again      time.Time           // when the group is to be checked whatever else happens; zero for never
 }
 
 func newGroupMemory() groupMemory {
@@ -275,7 +281,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 func (m *groupMemory) complete(w *worker, kept map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: kept[keyOf(c)]}
+			m.clusters[keyOf(c)] = &memory{laid: kept[keyOf(c)], before: kept[keyOf(c)]}
 		}
 	}
 }

@@ -31,6 +31,14 @@ func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pr
 	return round, ctx.Err()
 }
 
+// Remember says which routes a cluster's own table has or had, for a keeper that does not run: the
+// next Round counts them as the cluster's, also where the cluster is gone.
+func (k *Keeper) Remember(cluster arm.ID, had map[plan.Pair]bool) {
+	if m := k.wholeGroup().mem.clusters[cluster.Key()]; m != nil {
+		m.had = had
+	}
+}
+
 // finish waits for the writes of a check.
 func (w *worker) finish(c *check) {
 	for c.end(w); !c.ended; {

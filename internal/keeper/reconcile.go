@@ -44,10 +44,12 @@ type check struct {
 	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
 	order    []arm.ID                  // of the resources that were written
 	open     int                       // writes under way
-	decided  bool                      // nothing is added any more
-	whole    bool                      // it has seen and planned for all
-	ended    bool
-	first    error // what ended it early
+	// questions are about what was written, where the keeper does not run and asks by itself.
+	questions []*question
+	decided   bool // nothing is added any more
+	whole     bool // it has seen and planned for all
+	ended     bool
+	first     error // what ended it early
 }
 
 // sharedFor is how old an answer may be that polls share, at intervals that are long.
@@ -127,7 +129,7 @@ func (c *check) reconcile(ctx context.Context) error {
 			WithFix("routekeeper resume ends it, with the -f of the keeper"))
 	}
 	c.forgetFailures()
-	c.mem.planned = append(c.mem.planned, c.unfinished(p.Changes)...)
+	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p, chosen, c.s, planner)
 	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
@@ -207,14 +209,20 @@ func (c *check) forgetFailures() {
 const unfinishedAfter = 15 * time.Second
 
 // unfinished says of changes that their write began with an earlier check, and has not ended yet: what
-// came of it is told when it has, and until then nothing else would be said of it.
+// came of it is told when it has, and until then nothing else would be said of it. Where something was
+// said until now, that Azure did not answer for example, it is said at once: what is broken stays said
+// until it is repaired.
 func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	var found []finding.Finding
 	told := map[string]bool{}
 	for _, change := range changes {
 		key := change.Resource.Key()
 		since := c.k.writes.since(key)
-		if since.IsZero() || c.began.Sub(since) < unfinishedAfter || told[key] {
+		if since.IsZero() || told[key] || slices.ContainsFunc(c.order, change.Resource.Equal) {
+			continue
+		}
+		young := c.began.Sub(since) < unfinishedAfter
+		if young && !c.k.broken(c.keyNamed(change.Cluster), change.Resource) {
 			continue
 		}
 		told[key] = true
@@ -244,7 +252,7 @@ func (c *check) end(w *worker) {
 	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
-	r.Changes = c.told()
+	r.Changes, r.questions = c.told(), c.questions
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}

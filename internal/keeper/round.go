@@ -44,6 +44,8 @@ type Round struct {
 	Reads, Writes, Polls int
 	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
 	Complete bool
+
+	questions []*question // for Followed
 }
 
 // Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
@@ -118,6 +120,16 @@ func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []fi
 		}))
 	}
 	return k.outages.fold(all)
+}
+
+// broken reports whether the last checks of a cluster said that a resource is not as it should be, or
+// that it, or all of the cluster, could not be read.
+func (k *Keeper) broken(cluster string, resource arm.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.findings.of[cluster], func(f finding.Finding) bool {
+		return f.Severity == finding.Error && resource.Equal(arm.ID(f.Resource)) || f.Code == finding.AzureUnreachable
+	})
 }
 
 // ofNames are the findings that are of named clusters, or of none.

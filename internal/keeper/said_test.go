@@ -38,6 +38,43 @@ func TestSaidBetweenWrites(t *testing.T) {
 	}
 }
 
+// TestSaidWhileRepairBegins: a network could not be read, or Azure did not answer, and two subnets in it
+// have lost their tables. When that is over, one check begins the repairs, which wait for each other,
+// and another check ends before the repairs do: it says what is broken still.
+func TestSaidWhileRepairBegins(t *testing.T) {
+	for name, path := range map[string]string{"network": "shop-vnet", "Azure": "^/subscriptions"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.run(2*time.Minute, w.demoConfig())
+				k.since(time.Minute)
+				remove := w.inject(emulator.Fault{Method: "GET", Path: path, Cut: "before", Count: -1})
+				w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+				k.Wake("a test", w.demo.NodeSubnet)
+				k.since(5 * time.Second)
+				remove()
+				k.Wake("a test", w.demo.NodeSubnet) // this check begins the repairs
+				k.since(2 * time.Second)
+				k.Wake("a test", w.demo.NodeSubnet)
+				during := k.parts(time.Second)
+				if w.tableOf(w.demo.GatewaySubnet) != "" || len(during) != 1 {
+					t.Fatalf("%d checks ended during the repair, want 1", len(during))
+				}
+				if !slices.ContainsFunc(during[0].Findings, func(f finding.Finding) bool {
+					return f.Code == finding.AssociationLost && f.Resource == string(w.demo.GatewaySubnet)
+				}) {
+					t.Errorf("findings during the repair: %+v", during[0].Findings)
+				}
+				for _, r := range k.parts(10 * time.Second) {
+					if len(r.Findings) > 0 {
+						t.Errorf("findings after the repair: %+v", r.Findings)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestRepairAfterStart: something fails since the keeper started that it needs to know what a cluster's
 // node subnets and its table are. When that works again, the lost association is repaired within an
 // interval, however long it had failed.

@@ -358,6 +358,11 @@ func (k *Keeper) hasWorked() bool {
 // findings are what stands of the group: what was planned last, what writes ran into, and conflicts.
 func (w *worker) findings() []finding.Finding {
 	all := slices.Clone(w.mem.planned)
+	for _, f := range w.mem.unfinished {
+		if w.k.writes.busy(arm.ID(f.Resource).Key()) {
+			all = append(all, f)
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.mem.failing)) {
 		all = append(all, w.mem.failing[id]...)
 	}

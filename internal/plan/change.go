@@ -86,6 +86,16 @@ const (
 	Observed OutcomeState = "observed"
 )
 
+// Followed is what came of asking whether Azure's network, the fabric, follows a write.
+type Followed struct {
+	// Resource is what was written.
+	Resource arm.ID `json:"resource"`
+	// Follows is set where the fabric was seen to follow.
+	Follows bool `json:"follows"`
+	// Answer says what the fabric said; or "ARM only", and why nothing more is known.
+	Answer string `json:"answer"`
+}
+
 // SeenInTable reports whether a change of a route is true of a table as it was read.
 func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 	for i := range table.Routes {

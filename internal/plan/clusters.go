@@ -58,15 +58,14 @@ func (p *Planner) checkCluster(v *view) bool {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
 			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
-	subnets := p.s.NodeSubnetIDs(v.cluster)
 	v.blind = len(v.nodes) == 0 && !v.anyHop
-	for _, subnet := range subnets {
+	for _, subnet := range v.subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
 		if p.unread(subnet) {
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		}
 	}
-	if len(subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
+	if len(v.subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
 		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", finding.Command("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
 		if !p.unread(v.cluster.NodeGroup()) {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
@@ -193,7 +192,7 @@ func (p *Planner) noteOwnTables(v *view) {
 	if v.cluster == nil || v.proven {
 		return
 	}
-	for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+	for _, id := range v.subnets {
 		if subnet := p.s.Subnet(id); subnet != nil {
 			note(subnet.RouteTable, func() string {
 				return "the node subnet " + id.Short() + " is associated with it"
@@ -207,14 +206,15 @@ func (p *Planner) noteOwnTables(v *view) {
 	}
 }
 
-// Source returns the pod routes of a cluster's own table by prefix; nil when they could not be read.
-func (p *Planner) Source(cluster arm.ID) map[netip.Prefix]inventory.Route {
+// Source returns a cluster's own table and the pod routes in it, by prefix; nil when it could not be
+// read.
+func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.views {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
-			return v.wanted.byPrefix()
+			return p.s.Table(v.source), v.wanted.byPrefix()
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // unread reports whether a resource was asked for and could not be read.

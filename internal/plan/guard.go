@@ -28,7 +28,7 @@ func (p *Planner) makeWishes() {
 			continue
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
-			for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+			for _, id := range v.subnets {
 				p.wishes = append(p.wishes, wish{v, id, v.source, "node subnet", v.proven || v.config.Spec.RouteTableID != ""})
 			}
 		}

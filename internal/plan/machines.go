@@ -11,31 +11,27 @@ import (
 
 // machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
 // They are read at every check; the pools' counts are not.
-func (w *work) machines(cluster *inventory.Cluster) int {
+func (w *work) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	n := 0
-	for _, id := range w.s.NodeSubnetIDs(cluster) {
-		for _, in := range machinesIn(w.s.Subnet(id), cluster) {
-			n += in
-		}
+	for _, id := range subnets {
+		n += machinesIn(w.s.Subnet(id), cluster, func(pool string) bool { return pool != "" })
 	}
 	return n
 }
 
-// machinesIn counts the machines of each pool of a cluster in a subnet.
-func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster) map[string]int {
+// machinesIn counts the machines of some pools of a cluster in a subnet. What is of none has the name
+// "".
+func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster, of func(pool string) bool) int {
 	if subnet == nil || len(subnet.Configurations) == 0 {
-		return nil
+		return 0
 	}
-	pools, group := map[string]int{}, cluster.NodeGroup().Key()
+	n := 0
 	for _, set := range subnet.MachineSets() {
-		if set.Group != group {
-			continue
-		}
-		if pool := cluster.PoolOf(set.Name); pool != "" {
-			pools[pool] += set.Count
+		if cluster.IsNodeGroup(arm.ID(set.Group)) && of(cluster.PoolOf(set.Name)) {
+			n += set.Count
 		}
 	}
-	return pools
+	return n
 }
 
 // families are the address families of pod CIDRs: true is IPv4.

@@ -28,8 +28,18 @@ func (f Facts) Fork() Facts {
 // NodePrefixesEver returns the address prefixes of the cluster's node subnets, present and
 // remembered, sorted.
 func (f Facts) NodePrefixesEver(c *inventory.Cluster) []netip.Prefix {
-	remembered := slices.Clone(f.Memory.Of(c.ID).Subnets)
-	return inventory.SortPrefixes(append(remembered, f.NodePrefixes(c)...))
+	return f.prefixesEver(c, f.NodeSubnetIDs(c))
+}
+
+// prefixesEver is NodePrefixesEver where the present node subnets are known.
+func (f Facts) prefixesEver(c *inventory.Cluster, present []arm.ID) []netip.Prefix {
+	prefixes := slices.Clone(f.Memory.Of(c.ID).Subnets)
+	for _, id := range present {
+		if subnet := f.Subnet(id); subnet != nil {
+			prefixes = append(prefixes, subnet.Prefixes...)
+		}
+	}
+	return inventory.SortPrefixes(prefixes)
 }
 
 // Memory is what is remembered of clusters, by their ID.Key(). What is in it is replaced, and not
@@ -102,6 +112,13 @@ type NodeRoutes struct {
 	From []*inventory.Route
 	// Lacks are the nodes without a route, by their machine as NICs name it.
 	Lacks map[string]Lack
+}
+
+func (n *NodeRoutes) note(machine string, lack Lack) {
+	if n.Lacks == nil {
+		n.Lacks = map[string]Lack{}
+	}
+	n.Lacks[machine] = lack
 }
 
 // Lack is a node without a route.

@@ -106,12 +106,12 @@ func (w *work) nodes(v *view) {
 	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
 	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before),
-		From: routes, Lacks: map[string]Lack{}}
+		From: routes}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
 	var reported []lone
-	nodes := max(v.cluster.Nodes(), w.machines(v.cluster))
+	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
 		anyLost(before)
 	if len(families) > 0 && suspect {
@@ -216,7 +216,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		}
 	}
-	now.Lacks[key] = lack
+	now.note(key, lack)
 	return lack.Reported
 }
 
@@ -234,7 +234,7 @@ func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 		lack.Reported = lack.Reported || old.Reported
 	}
 	lack.Reported = lack.Reported || w.s.Taken.Sub(lack.Since) >= joining
-	now.Lacks[""] = lack
+	now.note("", lack)
 	if !lack.Reported {
 		return nil
 	}

@@ -68,6 +68,9 @@ func (p *Planner) observe(made *Plan) {
 		Tables:  inventory.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
 		Subnets: inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
 	}
+	if made.Asked == nil {
+		made.Asked = all.Asked
+	}
 	for cluster, addresses := range all.Asked {
 		if made.Asked[cluster] == nil {
 			made.Asked[cluster] = addresses

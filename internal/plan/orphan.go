@@ -36,13 +36,22 @@ func nodeNamed(r inventory.Route) bool {
 	return linuxNode.MatchString(node) || bareWindows.MatchString(node) || long && anyNode.MatchString(node)
 }
 
+// NodeRoute reports whether a route has the name and the prefix that a cluster's cloud provider
+// gives the route to the pods of a node.
+func NodeRoute(r inventory.Route) bool { return podRouteStyle(r) }
+
 // podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives one.
 func podRouteStyle(r inventory.Route) bool {
-	if !r.Hop.IsValid() || !r.Prefix.IsValid() || r.Prefix.Addr().Is4() && r.Prefix.Bits() != 24 || r.Prefix.Addr().Is6() && r.Prefix.Bits() < 64 {
+	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
 		return false
 	}
 	return linuxNode.MatchString(r.Name) ||
 		anyNode.MatchString(inventory.RouteNode(r.Name)) && strings.EqualFold(r.Name, inventory.PodRouteName(inventory.RouteNode(r.Name), r.Prefix))
+}
+
+// nodeSized reports whether a prefix has the length of a node's pod CIDR.
+func nodeSized(p netip.Prefix) bool {
+	return p.IsValid() && (p.Addr().Is4() && p.Bits() == 24 || p.Addr().Is6() && p.Bits() >= 64)
 }
 
 // orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's own none is proven: it is never written.
@@ -210,29 +219,34 @@ func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known 
 		if at == nil {
 			return "", "virtual network " + id.Parent().Name() + " was not read"
 		}
-		var holders []arm.ID
-		if within(at.Prefixes, hop) {
-			holders = append(holders, at.ID)
-		}
-		for _, peering := range at.Peerings {
-			if within(peering.Prefixes, hop) {
-				holders = append(holders, peering.Remote)
-			}
-		}
-		if len(holders) == 0 && known.gone {
+		networks := holders(at, hop)
+		if len(networks) == 0 && known.gone {
 			proof = fmt.Sprintf("%s is in no network that %s reaches", hop, id.Short())
 			continue
 		}
-		if len(holders) == 0 {
+		if len(networks) == 0 {
 			return "", fmt.Sprintf("%s is in no network that %s reaches directly: its nodes may be behind a peering that is gone", hop, id.Short())
 		}
-		for _, vnet := range holders {
+		for _, vnet := range networks {
 			if proof, lacks = p.goneFrom(vnet, r, known); lacks != "" {
 				return "", lacks
 			}
 		}
 	}
 	return proof, ""
+}
+
+// holders are the networks that have an address, of one and those it is directly peered with.
+func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
+	if within(at.Prefixes, hop) {
+		networks = append(networks, at.ID)
+	}
+	for _, peering := range at.Peerings {
+		if within(peering.Prefixes, hop) {
+			networks = append(networks, peering.Remote)
+		}
+	}
+	return networks
 }
 
 // goneFrom says why no node in a network can have an address. A subnet shows every IP configuration in it, whoever owns it, so the

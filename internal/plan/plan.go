@@ -170,7 +170,7 @@ type work struct {
 }
 
 func (p *Planner) work() work {
-	return work{Planner: p, asked: map[string]map[netip.Addr]bool{}, noted: map[string]NodeRoutes{}, left: map[*view][]leftover{}}
+	return work{Planner: p, noted: make(map[string]NodeRoutes, len(p.views))}
 }
 
 func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }

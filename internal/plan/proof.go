@@ -51,6 +51,14 @@ func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 }
 
 func (t *target) nodeGone(s *share, r inventory.Route) proof {
+	if p := t.hasOtherCIDR(s, r); p.why != "" {
+		return p
+	}
+	return t.noNIC(s, r.Hop)
+}
+
+// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR; zero where it is not known.
+func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
@@ -60,10 +68,10 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 			now = append(now, prefix)
 		}
 	}
-	if len(now) > 0 {
-		return proven("its node at %s has the pod CIDR %s now", r.Hop, inventory.SortPrefixes(now)[0])
+	if len(now) == 0 {
+		return proof{}
 	}
-	return t.noNIC(s, r.Hop)
+	return proven("its node at %s has the pod CIDR %s now", r.Hop, inventory.SortPrefixes(now)[0])
 }
 
 // noNIC proves that no node of a cluster has an address.
@@ -102,6 +110,9 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 // nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
 func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
+	if t.w.asked == nil {
+		t.w.asked = map[string]map[netip.Addr]bool{}
+	}
 	if t.w.asked[key] == nil {
 		t.w.asked[key] = map[netip.Addr]bool{}
 	}

@@ -238,11 +238,17 @@ func mayBeOurs(w *world, r inventory.Route) bool {
 
 // checkProofs holds each route that is lost against what proves it.
 func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
-	held := func(pods netip.Prefix, hop netip.Addr) bool { // by a node of a cluster with these pods and this target
+	owned := func(pods netip.Prefix) bool {
+		return slices.ContainsFunc(w.configs, func(c v1alpha1.ClusterRoutes) bool {
+			return w.s.Cluster(arm.ID(c.Spec.ClusterID)).PodCIDRs[0].Overlaps(pods)
+		})
+	}
+	// held is by a node of a cluster with these pods and this target; of any, where no cluster has them.
+	held := func(pods netip.Prefix, hop netip.Addr) bool {
 		for _, c := range w.configs {
 			cluster := w.s.Cluster(arm.ID(c.Spec.ClusterID))
 			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return then.ID.Equal(arm.ID(t.RouteTableID)) })
-			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil && nics.Holder[hop] != "" && cluster.PodCIDRs[0].Overlaps(pods) {
+			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil && nics.Holder[hop] != "" && (cluster.PodCIDRs[0].Overlaps(pods) || !owned(pods)) {
 				return true
 			}
 		}

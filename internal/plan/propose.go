@@ -20,6 +20,8 @@ type Proposal struct {
 	About, Table string
 	// SubnetWhy and TargetWhy go with Spec.Guard.Subnets and Spec.Targets, one each.
 	SubnetWhy, TargetWhy []string
+	// Tableless are the subnets of Application Gateways near the nodes that have no route table.
+	Tableless []arm.ID
 	// Notes are what a person has to see to.
 	Notes []string
 	// Want is what to read to find the cluster's own table; propose again afterwards.
@@ -97,7 +99,9 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		who := fmt.Sprintf("Application Gateway %s sits in subnet %s", shortNames(subnet.Gateways), subnet.ID.Short())
 		switch {
 		case subnet.RouteTable == "":
-			p.Notes = append(p.Notes, who+", which has no route table: make one for it and add it to the targets")
+			p.Tableless = append(p.Tableless, subnet.ID)
+			p.Notes = append(p.Notes, who+", which has no route table: make one for it and add it to the targets "+
+				"(init --gateway-table does)")
 		case subnet.RouteTable.Equal(own):
 			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the way to Azure CNI Overlay")
 		case inventory.IsManagedTable(subnet.RouteTable):

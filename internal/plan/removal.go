@@ -95,6 +95,9 @@ func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 // noteLeft notes what clusters that do not exist have left in the target.
 func (t *target) noteLeft() {
 	for _, s := range t.shares {
+		if len(s.left) > 0 && t.w.left == nil {
+			t.w.left = map[*view][]leftover{}
+		}
 		if len(s.left) > 0 {
 			t.w.left[s.view] = append(t.w.left[s.view], leftover{t.now.ID, s.left})
 		}

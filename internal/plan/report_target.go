@@ -14,6 +14,7 @@ import (
 func (t *target) report() {
 	for _, s := range t.shares {
 		t.reportWithheld(s)
+		t.reportFormer(s)
 		if n := len(s.kept); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%d stale routes stay in %s: the policy is UpsertOnly",
 				n, t.now.ID.Short()).With(s.kept...))

@@ -90,12 +90,12 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 		if cluster == nil || !cluster.Kubenet() {
 			return d
 		}
-		return candidates{s, config, cluster, taken}.named(d)
+		return candidates{s, config, cluster, taken, s.NodeSubnetIDs(cluster)}.named(d)
 	}
 	if cluster == nil || !cluster.Kubenet() {
 		return Discovery{}
 	}
-	c := candidates{s, config, cluster, taken}
+	c := candidates{s, config, cluster, taken, s.NodeSubnetIDs(cluster)}
 	last := s.Memory.Of(cluster.ID).LastTable
 	if last != "" && !taken.from(cluster.ID, last) {
 		return c.remembered()
@@ -152,7 +152,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 // this one, nothing is believed.
 func (c candidates) named(d Discovery) Discovery {
 	present := c.associated()
-	if len(c.s.NodeSubnetIDs(c.cluster)) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
+	if len(c.subnets) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
 		return d
 	}
 	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
@@ -189,7 +189,7 @@ func (c candidates) named(d Discovery) Discovery {
 
 // bare reports whether one of the node subnets has no table.
 func (c candidates) bare() bool {
-	for _, id := range c.s.NodeSubnetIDs(c.cluster) {
+	for _, id := range c.subnets {
 		if subnet := c.s.Subnet(id); subnet != nil && subnet.RouteTable == "" {
 			return true
 		}
@@ -232,12 +232,13 @@ type candidates struct {
 	config  *v1alpha1.ClusterRoutes
 	cluster *inventory.Cluster
 	taken   Taken
+	subnets []arm.ID // the cluster's node subnets
 }
 
 // associated returns the tables on the cluster's node subnets now.
 func (c candidates) associated() []arm.ID {
 	var ids []arm.ID
-	for _, id := range c.s.NodeSubnetIDs(c.cluster) {
+	for _, id := range c.subnets {
 		if subnet := c.s.Subnet(id); subnet != nil && subnet.RouteTable != "" {
 			ids = append(ids, subnet.RouteTable)
 		}

@@ -27,58 +27,84 @@ type Room struct {
 // in the order of their IDs. AKS upgrades one pool of a cluster at a time, so the largest surge
 // counts.
 func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
-	rooms := map[string]*Room{}
+	var rooms []Room
 	for i := range configs {
-		c := &configs[i]
-		cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
-		if cluster == nil || !cluster.Kubenet() || cluster.Stopped {
+		cluster := s.Cluster(arm.ID(configs[i].Spec.ClusterID))
+		if cluster == nil {
 			continue
 		}
 		for _, id := range s.NodeSubnetIDs(cluster) {
-			subnet := s.Subnet(id)
-			if subnet == nil {
-				continue
-			}
-			there := machinesIn(subnet, cluster)
-			for _, pool := range cluster.Pools {
-				if pool.Subnet == "" || pool.Subnet.Equal(id) {
-					rooms[id.Key()] = rooms[id.Key()].with(subnet, there[pool.Name], pool, c)
-				}
+			if room, known := roomIn(s.Subnet(id), cluster, &configs[i]); known {
+				rooms = append(rooms, room)
 			}
 		}
 	}
+	return joined(rooms)
+}
+
+// roomIn is a subnet's room for the pools of a cluster in it, where both are known and the cluster has
+// nodes. Machines of a pool beyond its count are surge nodes.
+func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster, c *v1alpha1.ClusterRoutes) (r Room, known bool) {
+	if subnet == nil || !cluster.Kubenet() || cluster.Stopped {
+		return Room{}, false
+	}
+	free := 0
+	for _, prefix := range subnet.Prefixes {
+		if prefix.Addr().Is4() {
+			free += capacity.Usable(prefix)
+		}
+	}
+	r = Room{Subnet: subnet.ID, Free: max(0, free-subnet.UsedIPv4()), config: c}
+	for _, pool := range cluster.Pools {
+		if pool.Subnet != "" && !pool.Subnet.Equal(subnet.ID) {
+			continue
+		}
+		there := machinesIn(subnet, cluster, func(name string) bool { return name == pool.Name })
+		surging := max(0, there-pool.Count)
+		surge := max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging)
+		if surge > r.Surge {
+			r.Surge, r.pool = surge, pool
+		}
+	}
+	return r, true
+}
+
+// joined makes one room of those of several clusters in a subnet, in the order of the subnets' IDs.
+func joined(rooms []Room) []Room {
+	bySubnet := make(map[string]Room, len(rooms))
+	for _, r := range rooms {
+		if before, there := bySubnet[r.Subnet.Key()]; !there || r.Surge > before.Surge {
+			bySubnet[r.Subnet.Key()] = r
+		}
+	}
 	var out []Room
-	for _, key := range slices.Sorted(maps.Keys(rooms)) {
-		out = append(out, *rooms[key])
+	for _, key := range slices.Sorted(maps.Keys(bySubnet)) {
+		out = append(out, bySubnet[key])
 	}
 	return out
 }
 
-// with is a subnet's room with one more pool in it, of which some machines are there.
-func (r *Room) with(subnet *inventory.Subnet, there int, pool inventory.Pool,
-	c *v1alpha1.ClusterRoutes) *Room {
-	if r == nil {
-		free := 0
-		for _, prefix := range subnet.Prefixes {
-			if prefix.Addr().Is4() {
-				free += capacity.Usable(prefix)
-			}
-		}
-		r = &Room{Subnet: subnet.ID, Free: max(0, free-subnet.UsedIPv4())}
-	}
-	surging := max(0, there-pool.Count)
-	if surge := max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging); surge > r.Surge {
-		r.Surge, r.pool, r.config = surge, pool, c
-	}
-	return r
-}
-
 // surges reports node subnets that cannot take the next surge.
 func (w *work) surges() {
-	for _, room := range Rooms(w.s.Snapshot, w.configs) {
+	var short []Room
+	for _, v := range w.views {
+		if v.cluster == nil {
+			continue
+		}
+		cluster := w.s.Cluster(v.cluster.ID) // it can have been read again
+		for _, id := range v.subnets {
+			if r, known := roomIn(w.s.Subnet(id), cluster, v.config); known && r.Surge > r.Free {
+				short = append(short, r)
+			}
+		}
+	}
+	if len(short) == 0 {
+		return
+	}
+	for _, room := range joined(short) {
 		subnet := w.s.Subnet(room.Subnet)
 		v4 := func(p netip.Prefix) bool { return p.Addr().Is4() }
-		if room.Surge <= room.Free || !slices.ContainsFunc(subnet.Prefixes, v4) {
+		if !slices.ContainsFunc(subnet.Prefixes, v4) {
 			continue
 		}
 		w.add(finding.New(finding.SurgeShort, room.config.Metadata.Name, string(room.Subnet),

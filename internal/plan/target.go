@@ -34,6 +34,8 @@ import (
 //	of a cluster that does not exist           |                              | see removal.go
 //	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
 //	                                           | not proven                   | unmanaged
+//	of a former pod CIDR of a cluster that was |                              | see former.go
+//	  made again                               |                              |
 //	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
 //	  and remembered as correct                | next hop                     |
 //	-------------------------------------------|------------------------------|------------------------
@@ -54,6 +56,7 @@ type share struct {
 	blindly    bool     // of one of them it is not known whether its node is there
 	unfollowed []string // its routes whose new next hop lacks a proof
 	left       []string // those that a cluster that does not exist has left, and that stay
+	former     []string // those that look like routes of a former pod CIDR, and that stay
 
 	hidden map[string]string // nodes whose addresses of a family the NIC lists do not show
 }
@@ -151,7 +154,7 @@ func (t *target) settled() bool {
 			}
 			near = near || s.near(r.Prefix)
 		}
-		if wanted > 1 || wanted == 0 && near {
+		if wanted > 1 || wanted == 0 && (near || t.mayBeFormer(r)) {
 			return false
 		}
 	}
@@ -233,6 +236,11 @@ func (t *target) place(r inventory.Route) {
 			claim(s)
 		} else if s, remembered := t.ofVanished(r); s != nil {
 			t.placeVanished(r, s, remembered)
+			return
+		} else if former := t.formerOwners(r); former != nil {
+			t.placeStale(r, former)
+			return
+		} else if t.placeFormer(r) {
 			return
 		}
 	}

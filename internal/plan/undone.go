@@ -61,7 +61,8 @@ func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]ne
 // be.
 func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
 	had := map[Pair]bool{}
-	for prefix, r := range p.Source(cluster) {
+	_, routes := p.Source(cluster)
+	for prefix, r := range routes {
 		had[Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
 	before := p.s.Memory.Of(cluster).Had

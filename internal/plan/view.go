@@ -16,7 +16,8 @@ type view struct {
 	name    string             // metadata.name
 	cluster *inventory.Cluster // nil when it was not read
 	cidrs   []netip.Prefix     // pod CIDRs, narrowed by the config
-	nodes   []netip.Prefix     // node subnets, present and remembered
+	subnets []arm.ID           // its node subnets, present
+	nodes   []netip.Prefix     // their prefixes, and those that are remembered
 	anyHop  bool
 	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
 	blind bool
@@ -36,7 +37,8 @@ func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *vi
 	if cluster == nil {
 		return v
 	}
-	v.nodes = s.NodePrefixesEver(cluster)
+	v.subnets = s.NodeSubnetIDs(cluster)
+	v.nodes = s.prefixesEver(cluster, v.subnets)
 	v.anyHop = s.AnyHop
 	v.cidrs = narrow(cluster.PodCIDRs, c.Spec.PodCIDRs)
 	for _, cidr := range v.cidrs {

@@ -26,9 +26,19 @@ type Removal struct {
 	Err  error
 }
 
+// Place finds the network that a cluster was built into, by the tags of its identity.
+func Place(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster, error) {
+	identity, err := client.Find(ctx, c.IdentityID())
+	return c.Placed(identity), err
+}
+
 // PreviewDelete says what goes with a cluster, and what stays. With clusterOnly nothing goes but the
 // cluster itself, and what AKS made for it.
 func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
+	c, err := Place(ctx, client, c)
+	if err != nil {
+		return nil, err
+	}
 	var all []Removal
 	for _, id := range c.Leftovers() {
 		if clusterOnly && !id.Is(arm.TypeCluster) {
@@ -45,35 +55,47 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 		r.Verb, r.Why = c.Removal(*have)
 		all = append(all, r)
 	}
-	all, err := disassociated(ctx, client, c, all)
-	if err != nil {
+	if all, err = disassociated(ctx, client, c, all); err != nil {
 		return nil, err
 	}
 	return keepGroup(ctx, client, c, all, goesOf(all))
 }
 
-// disassociated adds the subnets of a network that stays, which have route tables that go: as long as they
-// have, Azure does not delete the tables.
+// disassociated adds the subnets that stay and have route tables that go: as long as they have,
+// Azure does not delete the tables. A table on a subnet that the cluster does not use stays: others
+// have put it there.
 func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
 	goes := goesOf(all)
-	i := slices.IndexFunc(all, func(r Removal) bool { return r.ID.Equal(c.VNetID()) && r.Verb == build.Keep })
-	if i < 0 {
-		return all, nil
-	}
-	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
-		have, err := client.Find(ctx, id)
+	for i := range all {
+		table := &all[i]
+		if !table.ID.Is(arm.TypeRouteTable) || table.Verb != build.Delete {
+			continue
+		}
+		have, err := client.Find(ctx, table.ID)
 		if err != nil {
 			return nil, err
 		}
 		if have == nil {
 			continue
 		}
-		if table := tableOf(have); table != "" && goes[table.Key()] {
-			i++
-			why := "its route table " + table.Name() + " goes"
-			all = slices.Insert(all, i, Removal{ID: id, Verb: build.Change, Why: why})
+		var on []Removal
+		for _, s := range gjson.GetBytes(have.Raw, "properties.subnets").Array() {
+			subnet := arm.ID(s.Get("id").String())
+			switch {
+			case goes[subnet.Key()] || goes[subnet.Parent().Key()]:
+			case slices.ContainsFunc(c.Subnets(), subnet.Equal):
+				why := "its route table " + table.ID.Name() + " goes"
+				on = append(on, Removal{ID: subnet, Verb: build.Change, Why: why})
+			default:
+				table.Verb = build.Keep
+				table.Why = "others have associated the subnet " + subnet.Short() + " with it"
+			}
+		}
+		if table.Verb == build.Delete {
+			all = append(all, on...)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Removal) int { return build.RemovalOrder(a.ID, b.ID) })
 	return all, nil
 }
 
@@ -103,17 +125,35 @@ func keepGroup(
 	return all, nil
 }
 
-// Delete takes away what PreviewDelete says, one after the other, and looks again before each.
+// Delete takes away what PreviewDelete says, one after the other, and looks again before each. Once
+// the cluster is gone, and before the identity is, whose tags say what was used, it calls prune,
+// which may be nil.
 func Delete(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
+	prune func(context.Context) error,
 	tell func(number, of int, r Removal, elapsed time.Duration),
 ) ([]Removal, error) {
 	all, err := PreviewDelete(ctx, client, c, clusterOnly)
 	if err != nil {
 		return nil, err
 	}
+	if c, err = Place(ctx, client, c); err != nil {
+		return nil, err
+	}
+	pruned := func() error {
+		if prune == nil {
+			return nil
+		}
+		defer func() { prune = nil }()
+		return prune(ctx)
+	}
 	for i := range all {
 		r := &all[i]
+		if build.RemovalOrder(r.ID, c.IdentityID()) >= 0 {
+			if err := pruned(); err != nil {
+				return all, err
+			}
+		}
 		began := time.Now()
 		switch r.Verb {
 		case build.Delete:
@@ -129,7 +169,7 @@ func Delete(
 			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(), r.Err)
 		}
 	}
-	return all, nil
+	return all, pruned()
 }
 
 func goesOf(all []Removal) map[string]bool {

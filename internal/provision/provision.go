@@ -37,6 +37,8 @@ const (
 type Outcome struct {
 	build.Step
 	build.Decision
+	// Have is what a preview found, nil for nothing.
+	Have *arm.Document
 	// Done is set when it was made or changed, Err when that failed. Neither is set in a preview, nor for
 	// what is kept.
 	Done    bool
@@ -54,16 +56,56 @@ type Observer struct {
 	Ended func(number, of int, o Outcome)
 }
 
+// Look reads the existing network that a cluster is to use, and gives the cluster as it fits there.
+// One with a network of its own comes back as it is. What does not fit is a *build.Error.
+func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster, error) {
+	if c.Existing == nil {
+		return c, nil
+	}
+	var n build.Network
+	var err error
+	if n.VNet, err = client.Find(ctx, c.VNetID()); err != nil {
+		return c, err
+	}
+	if n.Identity, err = client.Find(ctx, c.IdentityID()); err != nil {
+		return c, err
+	}
+	cluster, err := client.Find(ctx, c.ClusterID())
+	if err != nil {
+		return c, err
+	}
+	n.Built, n.Tables = cluster != nil, map[string]arm.Document{}
+	if n.VNet != nil {
+		for _, id := range c.TablesOn(*n.VNet) {
+			table, err := client.Find(ctx, id)
+			if err != nil {
+				return c, err
+			}
+			if table != nil {
+				n.Tables[id.Key()] = *table
+			}
+		}
+	}
+	return c.Use(n)
+}
+
 // Preview says what each step would do. Nothing is written.
 func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome, error) {
+	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
+}
+
+// PreviewSteps is Preview of some steps.
+func PreviewSteps(
+	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
+) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
-	for _, step := range c.Steps() {
+	for _, step := range steps {
 		have, err := client.Find(ctx, step.ID)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Outcome{Step: step, Decision: step.Decide(c, have, made, adopt)})
+		all = append(all, Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made, adopt)})
 		if have != nil {
 			made[step.ID.Key()] = *have
 		}
@@ -74,8 +116,14 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt b
 // Create takes the steps. It ends at the first that fails; what was made stays, and the next run goes on
 // from there.
 func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool, tell Observer) ([]Outcome, error) {
+	return Take(ctx, client, c, c.Steps(), adopt, tell)
+}
+
+// Take is Create of some steps.
+func Take(
+	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool, tell Observer,
+) ([]Outcome, error) {
 	made := build.Made{}
-	steps := c.Steps()
 	var all []Outcome
 	for i, step := range steps {
 		began := time.Now()
@@ -163,6 +211,13 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 		}
 	case build.Change:
 		r.begins(d.Verb)
+		if r.step.Found {
+			after, err = r.changeFound(ctx)
+			if err != nil {
+				return d, err
+			}
+			break
+		}
 		body, err := d.Edit(have.Raw)
 		if err != nil {
 			return d, err
@@ -178,6 +233,15 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 		return d, fmt.Errorf("it was written, and reads differently: %s", left.Wrong())
 	}
 	return d, nil
+}
+
+// changeFound changes what others made: on a document that was just read, and everything else in it
+// stays as it is.
+func (r run) changeFound(ctx context.Context) (*arm.Document, error) {
+	written, err := r.client.Write(ctx, r.step.ID, func(doc arm.Document) ([]byte, error) {
+		return r.step.Decide(r.cluster, &doc, r.made, r.adopt).Edit(doc.Raw)
+	}, nil)
+	return &written.After, err
 }
 
 // makeIt puts a document. Where role assignments do not count yet, it is put again until they do.

@@ -107,7 +107,7 @@ func TestTagsAreLost(t *testing.T) {
 		over := untagging{emulatortest.Transport(t, w.e), "/shop-nodes-rt"}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
 		_, err := Create(context.Background(), client, w.cluster, false, Observer{})
-		want := "step 2 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
+		want := "step 3 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
@@ -160,14 +160,14 @@ func TestDeleteKeepsOthers(t *testing.T) {
 		}
 		other := arm.ResourceID(emulator.DefaultSubscription, w.cluster.Group, arm.TypeRouteTable, "other")
 		over := meddling{emulatortest.Transport(t, w.e), http.MethodDelete, "/shop-nodes-rt", func() { w.put(other, existing) }, new(sync.Once)}
-		_, err := Delete(context.Background(), emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), w.cluster, false, func(int, int, Removal, time.Duration) {})
+		_, err := Delete(context.Background(), emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
 		if err == nil || !strings.Contains(err.Error(), "it holds other, which stays") {
 			t.Fatalf("a resource came into the group meanwhile: %v", err)
 		}
 		if w.get(other) == "" {
 			t.Fatal("it is gone with the group")
 		}
-		left, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		left, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
 		if err != nil || len(left) != 1 || left[0].Verb != build.Keep || !strings.Contains(left[0].Why, "it holds other") {
 			t.Errorf("%+v %v", left, err)
 		}
@@ -236,7 +236,7 @@ func TestAdoptedNetwork(t *testing.T) {
 		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
 			t.Fatal(err)
 		}
-		left, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		left, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
 		if err != nil {
 			t.Fatalf("%v: %+v", err, left)
 		}
@@ -251,7 +251,7 @@ func TestAdoptedNetwork(t *testing.T) {
 		if !strings.Contains(w.get(vnet), `"theirs"`) || !strings.Contains(w.get(vnet), `"team"`) {
 			t.Errorf("the network is %s", w.get(vnet))
 		}
-		again, err := Delete(context.Background(), client, w.cluster, false, func(int, int, Removal, time.Duration) {})
+		again, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
 		for _, r := range again {
 			if r.Verb != build.Keep {
 				t.Errorf("a second run would %s %s", r.Verb, r.ID.Short())

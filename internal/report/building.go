@@ -12,6 +12,9 @@ type Building struct {
 	Steps   []BuildStep `json:"steps"`
 	// Next are commands to go on with.
 	Next []string `json:"next,omitempty"`
+	// Left is what a removal left behind, Unchecked where that could not be looked at.
+	Left      []string `json:"left,omitempty"`
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // BuildStep is one resource.

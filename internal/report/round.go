@@ -14,6 +14,8 @@ import (
 type Round struct {
 	Changes  []plan.Outcome    `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
+	// Fabric says whether Azure's network follows what was written; absent where it was not asked.
+	Fabric []plan.Followed `json:"fabric,omitempty"`
 	// Clusters is how many were looked at; 0 for saved files.
 	Clusters int `json:"clusters,omitempty"`
 	// ElapsedMs is how long the round took, in milliseconds; absent for saved files.
@@ -140,6 +142,11 @@ func (r Round) text(style Style) string {
 		for _, line := range ChangeLines(r.Changes[start:end], style) {
 			fmt.Fprintln(&b, "  "+line)
 		}
+		for _, f := range r.Fabric {
+			if f.Resource.Equal(id) {
+				fmt.Fprintln(&b, "  "+style.Dim(plain(f.Answer)))
+			}
+		}
 		start = end
 	}
 	b.WriteString(FindingsText(r.Findings, style))
@@ -218,6 +225,9 @@ func (r Round) short() string {
 		what, way := describe(c.Change)
 		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb), plain(c.Resource.Short()), what, way}, " "))
 	}
+	for _, f := range r.Fabric {
+		fmt.Fprintln(&b, plain(fmt.Sprintf("fabric %s %s", f.Resource.Short(), f.Answer)))
+	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(&b, FindingLine(f))
 	}
@@ -234,6 +244,13 @@ func (r Round) markdown() string {
 			rows = append(rows, []string{string(c.State), string(c.Verb), c.Resource.Short(), what, way, plain(c.Route), c.Why})
 		}
 		b.WriteString("\n" + MarkdownTable([]string{"state", "change", "resource", "what", "way", "route", "why"}, rows))
+	}
+	if len(r.Fabric) > 0 {
+		var rows [][]string
+		for _, f := range r.Fabric {
+			rows = append(rows, []string{f.Resource.Short(), f.Answer})
+		}
+		b.WriteString("\n" + MarkdownTable([]string{"resource", "fabric"}, rows))
 	}
 	b.WriteString(FindingsMarkdown(r.Findings))
 	return b.String()

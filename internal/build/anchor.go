@@ -1,0 +1,93 @@
+package build
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// How a removal finds what was used of an existing network. The cluster's document says it, and
+// goes first. So the identity says it too, in its tags: it is the first resource to be made, and
+// goes after all that is in the network. A tag's value has at most 256 characters, and an ID can be
+// longer: so the IDs are shortened, and the subnets of one network are in one tag.
+
+// The tags of an identity that say what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
+// of the subnets for nodes, pods and gateway, and the route tables of others that have the pod
+// routes, and the gateway's copies of them.
+const (
+	networkTag      = "routekeeper-network"
+	subnetsTag      = "routekeeper-subnets"
+	tableTag        = "routekeeper-node-table"
+	gatewayTableTag = "routekeeper-gateway-table"
+)
+
+// anchor are the tags of the identity.
+func (c Cluster) anchor() object {
+	tags := c.tags()
+	e := c.Existing
+	if e == nil {
+		return tags
+	}
+	name := func(id arm.ID) string {
+		if id == "" {
+			return "" // made, by the name that only the cluster gives
+		}
+		return id.Name()
+	}
+	tags[networkTag] = shortened(c.VNetID())
+	tags[subnetsTag] = strings.Join([]string{name(e.Nodes), name(e.Pods), name(e.Gateway)}, ",")
+	if e.NodeTable != "" {
+		tags[tableTag] = shortened(e.NodeTable)
+	}
+	if e.GatewayTable != "" {
+		tags[gatewayTableTag] = shortened(e.GatewayTable)
+	}
+	return tags
+}
+
+func shortened(id arm.ID) string {
+	return id.Subscription() + "/" + id.ResourceGroup() + "/" + id.Name()
+}
+
+// Placed is the cluster in the network that its identity's tags name; nil is no identity.
+func (c Cluster) Placed(identity *arm.Document) Cluster {
+	if identity == nil {
+		return c
+	}
+	tag := func(name string) string { return gjson.GetBytes(identity.Raw, "tags."+name).String() }
+	full := func(resourceType, text string) arm.ID {
+		parts := strings.Split(text, "/")
+		if len(parts) != 3 {
+			return ""
+		}
+		id, err := arm.ParseID(string(arm.ResourceID(parts[0], parts[1], resourceType, parts[2])))
+		if err != nil {
+			return ""
+		}
+		return id
+	}
+	vnet, names := full(arm.TypeVNet, tag(networkTag)), strings.Split(tag(subnetsTag), ",")
+	ours := strings.EqualFold(tag(OwnerTag), c.Owner())
+	if !ours || vnet == "" || len(names) != 3 || names[0] == "" {
+		return c
+	}
+	subnet := func(name string) arm.ID {
+		if name == "" {
+			return ""
+		}
+		return vnet.Child("subnets", name)
+	}
+	c.Existing = &Existing{
+		Nodes: subnet(names[0]), Pods: subnet(names[1]), Gateway: subnet(names[2]),
+		NodeTable:    full(arm.TypeRouteTable, tag(tableTag)),
+		GatewayTable: full(arm.TypeRouteTable, tag(gatewayTableTag)),
+	}
+	return c
+}
+
+// Subnets are those that the cluster can use, whatever its options were.
+func (c Cluster) Subnets() []arm.ID {
+	return []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()}
+}

@@ -1,0 +1,404 @@
+package build
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// How existing networks work. The node subnet is named by its ID, and so the network is known. The
+// subnets for pods and for the gateway are named too, or are made in that network. Nothing of it is
+// changed without --adopt: a subnet keeps its route table, and that table is used. Where a subnet
+// that needs a table has none, the cluster's own is made and associated. The identity carries tags
+// that say which subnets are used (anchor.go), so that a removal finds them without any file.
+
+// Existing are subnets that are there before the cluster, all in one network.
+type Existing struct {
+	// Nodes is the node subnet. Pods and Gateway are "" where they are made in the same network, or
+	// where there is none.
+	Nodes   arm.ID `json:"nodes"`
+	Pods    arm.ID `json:"pods,omitempty"`
+	Gateway arm.ID `json:"gateway,omitempty"`
+	// NodeTable, PodTable and GatewayTable are the route tables that Use found on these, "" where
+	// there is none or the cluster's own.
+	NodeTable    arm.ID `json:"nodeTable,omitempty"`
+	PodTable     arm.ID `json:"podTable,omitempty"`
+	GatewayTable arm.ID `json:"gatewayTable,omitempty"`
+
+	nodesUsed, podsUsed, gatewayUsed int // addresses that others have
+	routes                           int // of others in NodeTable
+}
+
+// checkExisting checks the IDs, before anything is read.
+func (c *Cluster) checkExisting() error {
+	e := c.Existing
+	given := []struct {
+		field Field
+		set   bool
+	}{
+		{fieldSpace, len(c.Space) > 0}, {fieldNodes, c.Nodes.IsValid()},
+		{fieldPods, c.Pods.IsValid() && e.Pods != ""},
+		{fieldGateway, c.Gateway.IsValid() && e.Gateway != ""},
+	}
+	for _, g := range given {
+		if g.set {
+			return wrong(g.field, "it comes from the existing network of %s, expected none", fieldVNetSubnet)
+		}
+	}
+	for _, s := range []struct {
+		field  Field
+		id     arm.ID
+		wanted bool
+	}{
+		{fieldVNetSubnet, e.Nodes, true}, {fieldPodSubnetID, e.Pods, c.HasPodSubnet()},
+		{fieldGatewayID, e.Gateway, c.ApplicationGateway != nil},
+	} {
+		switch {
+		case s.id == "":
+		case !s.id.Is(arm.TypeSubnet):
+			return wrong(s.field, "%q is not the ID of a subnet", s.id)
+		case !s.wanted && s.field == fieldGatewayID:
+			return wrong(s.field, "the cluster has no Application Gateway, expected %s", fieldAppGateway)
+		case !s.wanted:
+			return wrong(s.field, "the blueprint %s has no such subnet", c.Blueprint)
+		case !s.id.Parent().Equal(c.VNetID()):
+			return wrong(s.field, "%s is in another network than %s, expected both in %s",
+				s.id.Short(), fieldVNetSubnet, c.VNetID().Name())
+		}
+	}
+	switch {
+	case e.Pods.Equal(e.Nodes):
+		return wrong(fieldPodSubnetID, "it is the node subnet, expected one that is for pods alone")
+	case e.Gateway != "" && (e.Gateway.Equal(e.Nodes) || e.Gateway.Equal(e.Pods)):
+		return wrong(fieldGatewayID, "it is a subnet of the cluster, expected one that is for the "+
+			"gateway alone")
+	}
+	return nil
+}
+
+// Network is what was read of an existing network.
+type Network struct {
+	// VNet is nil where there is none.
+	VNet *arm.Document
+	// Tables are the route tables on its subnets, by ID.Key().
+	Tables map[string]arm.Document
+	// Built reports whether the cluster is there already, and Identity is its identity, nil for
+	// none.
+	Built    bool
+	Identity *arm.Document
+}
+
+// TablesOn are the route tables of the subnets that a cluster uses in an existing network.
+func (c Cluster) TablesOn(vnet arm.Document) []arm.ID {
+	var tables []arm.ID
+	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
+		table := tableOf(subnetIn(vnet, id))
+		if table != "" && !slices.ContainsFunc(tables, table.Equal) {
+			tables = append(tables, table)
+		}
+	}
+	return tables
+}
+
+func subnetIn(vnet arm.Document, id arm.ID) (found gjson.Result) {
+	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
+		if strings.EqualFold(s.Get("name").String(), id.Name()) {
+			found = s
+		}
+		return !found.Exists()
+	})
+	return found
+}
+
+func tableOf(subnet gjson.Result) arm.ID {
+	return arm.ID(subnet.Get("properties.routeTable.id").String())
+}
+
+// prefixesOf are the IPv4 prefixes of a subnet.
+func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
+	texts := subnet.Get("properties.addressPrefixes").Array()
+	texts = append(texts, subnet.Get("properties.addressPrefix"))
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text.String())
+		if err == nil && p.Addr().Is4() && !slices.Contains(found, p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// Use fills in what a network says about the subnets that a cluster is to use, and refuses what
+// they are not fit for. The error is an *Error.
+func (c Cluster) Use(n Network) (Cluster, error) {
+	if c.Existing == nil {
+		return c, nil
+	}
+	c.Existing = &Existing{Nodes: c.Existing.Nodes, Pods: c.Existing.Pods, Gateway: c.Existing.Gateway}
+	if n.VNet == nil {
+		return c, wrong(fieldVNetSubnet, "there is no network %s", c.VNetID())
+	}
+	if at := gjson.GetBytes(n.VNet.Raw, "location").String(); !strings.EqualFold(at, c.Location) {
+		return c, wrong(fieldLocation, "the network %s is in %s, expected the cluster there",
+			c.VNetID().Name(), at)
+	}
+	c.Space = nil
+	for _, p := range gjson.GetBytes(n.VNet.Raw, "properties.addressSpace.addressPrefixes").Array() {
+		if p, err := netip.ParsePrefix(p.String()); err == nil && p.Addr().Is4() {
+			c.Space = append(c.Space, p)
+		}
+	}
+	if err := c.useSubnets(n); err != nil {
+		return c, err
+	}
+	if err := c.useTables(n); err != nil {
+		return c, err
+	}
+	if err := c.lay(c.othersIn(*n.VNet), peersOf(*n.VNet)); err != nil {
+		return c, err
+	}
+	return c, c.fits()
+}
+
+// place is a subnet that a cluster uses.
+type place struct {
+	field   Field
+	id      arm.ID
+	there   bool // before the cluster
+	prefix  *netip.Prefix
+	used    *int
+	allowed string // what it may be delegated to
+}
+
+// places are the subnets in an existing network.
+func (c *Cluster) places() []place {
+	e := c.Existing
+	all := []place{{fieldVNetSubnet, e.Nodes, true, &c.Nodes, &e.nodesUsed, ""}}
+	if c.HasPodSubnet() {
+		all = append(all, place{fieldPodSubnetID, c.PodSubnetID(), e.Pods != "", &c.Pods,
+			&e.podsUsed, arm.TypeCluster})
+	}
+	if c.ApplicationGateway != nil {
+		all = append(all, place{fieldGatewayID, c.GatewaySubnetID(), e.Gateway != "", &c.Gateway,
+			&e.gatewayUsed, arm.TypeGateway})
+	}
+	return all
+}
+
+func (c *Cluster) useSubnets(n Network) error {
+	for _, p := range c.places() {
+		subnet := subnetIn(*n.VNet, p.id)
+		prefixes := prefixesOf(subnet)
+		switch {
+		case !p.there && !subnet.Exists():
+			continue // it is to be made
+		case !p.there && p.prefix.IsValid(): // given: the step compares it
+			continue
+		case !subnet.Exists():
+			return wrong(p.field, "there is no subnet %s in the network %s", p.id.Name(), c.VNetID().Name())
+		case len(prefixes) == 0:
+			return wrong(p.field, "the subnet %s has no IPv4 prefix", p.id.Short())
+		}
+		*p.prefix = prefixes[0]
+		if !p.there {
+			continue
+		}
+		for _, d := range subnet.Get("properties.delegations").Array() {
+			if to := d.Get("properties.serviceName").String(); !strings.EqualFold(to, p.allowed) {
+				return wrong(p.field, "the subnet %s is delegated to %s, and is fit for nothing else",
+					p.id.Short(), to)
+			}
+		}
+		if err := c.countUsed(p, subnet); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countUsed counts the addresses that others have in a subnet. Those of the cluster's own machines
+// and of its own gateway do not count: a second run finds them.
+func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
+	node := p.field != fieldGatewayID
+	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
+		return wrong(p.field, "an Application Gateway is in the subnet %s, and takes nothing else in it",
+			p.id.Short())
+	}
+	for _, one := range subnet.Get("properties.ipConfigurations").Array() {
+		id := arm.ID(one.Get("id").String())
+		switch {
+		case strings.EqualFold(id.ResourceGroup(), c.nodeGroup()):
+		case strings.HasPrefix(id.Key(), c.GatewayID().Key()+"/"):
+		case !node && !strings.Contains(id.Key(), strings.ToLower("/"+arm.TypeGateway+"/")):
+			return wrong(p.field, "the subnet %s holds %s, and an Application Gateway needs one for itself",
+				p.id.Short(), id.Short())
+		default:
+			*p.used++
+		}
+	}
+	return nil
+}
+
+// nodeGroup is the resource group that AKS makes for the cluster's machines, by AKS's own rule.
+func (c Cluster) nodeGroup() string {
+	name := "MC_" + c.Group + "_" + c.Name + "_" + c.Location
+	return name[:min(len(name), 80)]
+}
+
+// othersIn are the subnets of a network that are not the cluster's.
+func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
+	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
+		name := s.Get("name").String()
+		its := func(p place) bool { return strings.EqualFold(p.id.Name(), name) }
+		if !slices.ContainsFunc(c.places(), its) {
+			others = append(others, prefixesOf(s)...)
+		}
+		return true
+	})
+	return others
+}
+
+// peersOf are the address spaces of the networks that a network is peered with.
+func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
+	for _, peering := range gjson.GetBytes(vnet.Raw, "properties.virtualNetworkPeerings").Array() {
+		for _, name := range []string{"remoteAddressSpace", "remoteVirtualNetworkAddressSpace"} {
+			for _, text := range peering.Get("properties." + name + ".addressPrefixes").Array() {
+				p, err := netip.ParsePrefix(text.String())
+				if err == nil && p.Addr().Is4() && !slices.Contains(spaces, p) {
+					spaces = append(spaces, p)
+				}
+			}
+		}
+	}
+	return spaces
+}
+
+// useTables takes the route tables that the subnets have, and refuses those that cannot work.
+func (c *Cluster) useTables(n Network) error {
+	e := c.Existing
+	on := func(id arm.ID) arm.ID { return tableOf(subnetIn(*n.VNet, id)) }
+	if err := c.checkKept(n, on(e.Nodes)); err != nil {
+		return err
+	}
+	if table := on(e.Nodes); table != "" && !table.Equal(c.ownNodeTable()) {
+		if err := c.checkEgress(n, fieldVNetSubnet, table); err != nil {
+			return err
+		}
+		if c.HasTable() {
+			e.NodeTable = table
+		}
+		if c.Blueprint == capacity.Kubenet {
+			if err := c.checkRoutes(n, table); err != nil {
+				return err
+			}
+		}
+	}
+	table := on(e.Pods)
+	if e.Pods != "" && table != "" && c.Egress.IsValid() && !table.Equal(c.ownNodeTable()) {
+		if err := c.checkEgress(n, fieldPodSubnetID, table); err != nil {
+			return err
+		}
+		e.PodTable = table
+	}
+	table = on(e.Gateway)
+	if e.Gateway != "" && table != "" && c.GatewayTable() && !table.Equal(c.ownGatewayTable()) {
+		doc, read := n.Tables[table.Key()]
+		delegated := len(subnetIn(*n.VNet, e.Gateway).Get("properties.delegations").Array()) > 0
+		route := routeFor(doc, everywhere)
+		hop := route.Get("properties.nextHopType").String()
+		switch {
+		case !read:
+			return wrong(fieldGatewayID, "its route table %s could not be read", table.Short())
+		case route.Exists() && !strings.EqualFold(hop, "Internet") && !delegated:
+			return wrong(fieldGatewayID, "its route table %s sends 0.0.0.0/0 to %s; Azure takes no gateway "+
+				"there, expected Internet or no such route", table.Short(), hop)
+		}
+		e.GatewayTable = table
+	}
+	return nil
+}
+
+// checkKept refuses another table than the cluster was built with: its routes are in that one.
+// Where the subnet has lost the cluster's own, its step puts it back.
+func (c *Cluster) checkKept(n Network, on arm.ID) error {
+	before := c.Placed(n.Identity).Existing
+	if !n.Built || before == nil || !c.HasTable() {
+		return nil
+	}
+	kept := cmp.Or(before.NodeTable, c.ownNodeTable())
+	if on.Equal(kept) || on == "" && kept.Equal(c.ownNodeTable()) {
+		return nil
+	}
+	what := "lost its route table"
+	if on != "" {
+		what = "the route table " + on.Short() + " in place of"
+	}
+	command := finding.Command("az network vnet subnet update --ids %s --route-table %s",
+		c.Existing.Nodes, kept)
+	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: associate "+
+		"it again first: %s", what, kept.Short(), command)
+}
+
+var everywhere = netip.MustParsePrefix("0.0.0.0/0")
+
+// routeFor is the route of a table for a prefix.
+func routeFor(table arm.Document, prefix netip.Prefix) (found gjson.Result) {
+	for _, r := range gjson.GetBytes(table.Raw, "properties.routes").Array() {
+		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())
+		if err == nil && p == prefix {
+			return r
+		}
+	}
+	return found
+}
+
+// checkEgress refuses a table that leads elsewhere than the cluster is to know: its outboundType
+// follows from egress, and a table of others is not changed.
+func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
+	doc, read := n.Tables[table.Key()]
+	route := routeFor(doc, everywhere)
+	hop := route.Get("properties.nextHopIpAddress").String()
+	kind := route.Get("properties.nextHopType").String()
+	switch {
+	case !read:
+		return wrong(field, "its route table %s could not be read", table.Short())
+	case c.Egress.IsValid() && hop != c.Egress.String():
+		return wrong(fieldEgress, "the existing route table %s has no route for 0.0.0.0/0 to %s: add it "+
+			"there first", table.Short(), c.Egress)
+	case !c.Egress.IsValid() && hop != "":
+		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected %s %s",
+			table.Short(), hop, fieldEgress, hop)
+	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
+		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: no cluster can leave that way",
+			table.Short(), kind)
+	}
+	return nil
+}
+
+// checkRoutes counts the routes of an existing table that are not the cluster's. Before the cluster
+// is built there must be none for its pods: two clusters cannot share a table.
+func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
+	pods := c.PodCIDR
+	if !pods.IsValid() {
+		pods = usualPodCIDR
+	}
+	for _, r := range gjson.GetBytes(n.Tables[table.Key()].Raw, "properties.routes").Array() {
+		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())
+		inPods := err == nil && p.Bits() >= pods.Bits() && p.Overlaps(pods)
+		if inPods && !n.Built {
+			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route %s for %s; "+
+				"two clusters cannot share a table, expected another pod CIDR if it is no cluster's",
+				pods, table.Short(), r.Get("name"), p)
+		}
+		if !inPods {
+			c.Existing.routes++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package build
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Need is an action that whoever runs create must be able to do at a scope.
+type Need struct {
+	Scope  arm.ID
+	Action string
+}
+
+// linkActions are what it takes to link to a resource of a type.
+var linkActions = map[string]string{
+	arm.TypeRouteTable:    arm.TypeRouteTable + "/join/action",
+	arm.TypeSubnet:        arm.TypeSubnet + "/join/action",
+	arm.TypePublicIP:      arm.TypePublicIP + "/join/action",
+	arm.TypeSecurityGroup: arm.TypeSecurityGroup + "/join/action",
+	arm.TypeIdentity:      arm.TypeIdentity + "/assign/action",
+
+	"Microsoft.Network/natGateways":             "Microsoft.Network/natGateways/join/action",
+	"Microsoft.Network/serviceEndpointPolicies": "Microsoft.Network/serviceEndpointPolicies/join/action",
+}
+
+// Needs are what it takes to write a step, where have is what is there of all steps, by ID.Key().
+// Rights on what is yet to be made come from where it will be.
+func (s Step) Needs(c Cluster, have Made) []Need {
+	var needs []Need
+	add := func(id arm.ID, action string) {
+		n := Need{c.above(id, have), action}
+		if !slices.Contains(needs, n) {
+			needs = append(needs, n)
+		}
+	}
+	switch {
+	case s.ID.Is(arm.TypeResourceGroup):
+		add(s.ID, "Microsoft.Resources/subscriptions/resourceGroups/write")
+	case s.ID.Is(arm.TypeRoleDefinition):
+		for _, g := range c.groups() { // it takes the right in all that it can be assigned in
+			add(arm.ID(g.(string)), s.ID.Type()+"/write")
+		}
+	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) && !s.ID.Is(arm.TypeRoleAssignment):
+		needs = append(needs, Need{c.above(s.ID.Group(), have), s.ID.Type() + "/write"})
+	default:
+		add(s.ID, s.ID.Type()+"/write")
+	}
+	for _, id := range linksIn(s.body(Made{})) {
+		link(id, s.ID, add)
+	}
+	if !s.ID.Is(arm.TypeSubnet) {
+		return needs
+	}
+	for _, path := range []string{
+		"networkSecurityGroup.id", "natGateway.id", "routeTable.id", "serviceEndpointPolicies.#.id",
+	} { // the whole document is written
+		for _, id := range gjson.GetBytes(have[s.ID.Key()].Raw, "properties."+path).Array() {
+			link(arm.ID(id.String()), s.ID, add)
+		}
+	}
+	return needs
+}
+
+func link(id, from arm.ID, add func(arm.ID, string)) {
+	for resourceType, action := range linkActions {
+		if id.Is(resourceType) && !id.Equal(from) {
+			add(id, action)
+		}
+	}
+}
+
+// linksIn are the resource IDs in a body: as values, and as the keys that name identities.
+func linksIn(v any) (ids []arm.ID) {
+	text := func(s string) {
+		if id, err := arm.ParseID(s); err == nil && strings.Contains(s, "/providers/") {
+			ids = append(ids, id)
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		text(v)
+	case object:
+		for k, member := range v {
+			text(k)
+			ids = append(ids, linksIn(member)...)
+		}
+	case []any:
+		for _, member := range v {
+			ids = append(ids, linksIn(member)...)
+		}
+	}
+	return inventory.SortIDs(ids)
+}
+
+// above is where rights on a resource come from: itself where it is there, or is not the cluster's
+// to make, else what it will be in.
+func (c Cluster) above(id arm.ID, have Made) arm.ID {
+	if id.Is(arm.TypeRoleAssignment) { // its right is asked for at its scope
+		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
+		id = arm.ID(at)
+	}
+	made := func(id arm.ID) bool {
+		_, there := have[id.Key()]
+		return !there && id.Group().Equal(c.GroupID())
+	}
+	subscription := arm.ID("/subscriptions/" + id.Subscription())
+	switch {
+	case id.Equal(c.GroupID()):
+		if made(id) {
+			return subscription
+		}
+	case id.Is(arm.TypeSubnet) && !made(id) && have[id.Key()].Raw == nil:
+		return id.Parent() // made in a network of others
+	case made(id):
+		return c.above(c.GroupID(), have)
+	}
+	return id
+}

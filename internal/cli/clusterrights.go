@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/provision"
+)
+
+// mayBuild refuses what the caller lacks rights for, in one line and before anything is made.
+func (a *app) mayBuild(
+	ctx context.Context, client *azure.Client, c build.Cluster, planned []provision.Outcome,
+) error {
+	lacks, unread, err := provision.Preflight(ctx, client, c, planned)
+	if err != nil {
+		return err
+	}
+	if unread != "" {
+		fmt.Fprintf(a.err, "the rights of this login were not checked: %s\n", finding.Show(unread))
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	var all []string
+	roles := map[string]bool{}
+	for _, l := range lacks {
+		all = append(all, l.String())
+		for _, action := range l.Actions {
+			switch {
+			case strings.HasPrefix(action, arm.TypeRoleDefinition):
+				roles["User Access Administrator"] = true
+			case strings.HasPrefix(action, arm.TypeRoleAssignment):
+				roles["Role Based Access Control Administrator"] = true
+			default:
+				roles["Contributor"] = true
+			}
+		}
+	}
+	if roles["User Access Administrator"] { // it can assign, too
+		delete(roles, "Role Based Access Control Administrator")
+	}
+	next := "needed there: " + strings.Join(slices.Sorted(maps.Keys(roles)), " and ")
+	if roles["User Access Administrator"] {
+		next += "; --built-in-roles does without a role definition"
+	}
+	return fmt.Errorf("nothing was written: this login lacks %s; %s", strings.Join(all, "; "), next)
+}

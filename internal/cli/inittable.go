@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/provision"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// makeGatewayTables gives the gateways' subnets that have no route table one of their own, after
+// showing it and asking. It reports whether anything was made.
+func (a *app) makeGatewayTables(
+	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal, yes bool,
+) (bool, error) {
+	type job struct {
+		cluster build.Cluster
+		steps   []build.Step
+		planned []provision.Outcome
+	}
+	var jobs []job
+	var subnets []arm.ID
+	told := report.Building{}
+	for _, p := range proposals {
+		for _, id := range p.Tableless {
+			if slices.ContainsFunc(subnets, id.Equal) {
+				continue
+			}
+			subnets = append(subnets, id)
+			vnet, err := client.Find(ctx, id.Parent())
+			if err != nil {
+				return false, err
+			}
+			if vnet == nil {
+				return false, fmt.Errorf("--gateway-table: network %s is not there any more", id.Parent())
+			}
+			j := job{cluster: build.Cluster{Name: p.Cluster.Name(), Subscription: id.Subscription(),
+				Group: p.Cluster.ResourceGroup(), Location: build.LocationOf(*vnet)}}
+			j.steps = j.cluster.GatewayTableSteps(id)
+			if j.planned, err = provision.PreviewSteps(ctx, client, j.cluster, j.steps, true); err != nil {
+				return false, err
+			}
+			if err := a.mayBuild(ctx, client, j.cluster, j.planned); err != nil {
+				return false, err
+			}
+			told.Steps = append(told.Steps, building(j.cluster, j.planned).Steps...)
+			jobs = append(jobs, j)
+		}
+	}
+	if len(jobs) == 0 {
+		fmt.Fprintln(a.err, "--gateway-table: no Application Gateway's subnet without a route table was seen")
+		return false, nil
+	}
+	if err := told.Write(a.err, report.Text, report.Style{}); err != nil {
+		return false, err
+	}
+	for _, j := range jobs {
+		if err := refused(j.planned); err != nil {
+			return false, err
+		}
+		// The subnet is changed because it was asked for; a table that is there stays others'.
+		if have := j.planned[0].Have; have != nil && !j.cluster.Owns(*have) {
+			return false, fmt.Errorf("nothing was written: route table %s is there, and was not made for this: "+
+				"associate it yourself, or rename it", have.ID)
+		}
+	}
+	if !yes {
+		var err error
+		if yes, err = a.confirm("Build this?"); err != nil {
+			return false, fmt.Errorf("nothing was written: %w", err)
+		}
+		if !yes {
+			fmt.Fprintln(a.err, "nothing was written")
+			return false, attention
+		}
+	}
+	for _, j := range jobs {
+		progress := a.progress(ctx, "building")
+		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, a.buildObserver(progress))
+		progress.stop()
+		if err != nil {
+			return false, fmt.Errorf("%w; what was made stays, and the same command goes on from there", err)
+		}
+	}
+	return true, nil
+}
+
+// proposeAgain looks again after something was made.
+func proposeAgain(
+	ctx context.Context, client *azure.Client, scope, one arm.ID,
+) (*inventory.Snapshot, []plan.Proposal, error) {
+	s, err := surveyOne(ctx, client, scope, one)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := proposals(ctx, client, s, only(one))
+	return s, all, err
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// The errors of pflag and cobra are for programmers; these are for people.
+var (
+	requiredFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
+	oneOfFlags    = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+	allOfFlags    = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+)
+
+// usageError says what is wrong with a command line, in one line.
+func usageError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		name := "--" + value.GetFlag().Name
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%s: %s is out of range", name, report.Plain(value.GetValue()))
+		}
+		return fmt.Errorf("%s: %q is not %s", name, report.Plain(value.GetValue()), kindOf(value.GetFlag()))
+	}
+	text := err.Error()
+	if m := requiredFlags.FindStringSubmatch(text); m != nil {
+		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
+		return fmt.Errorf("expected %s", flagsOf(cmd, names, " and "))
+	}
+	if m := oneOfFlags.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("expected %s", flagsOf(cmd, strings.Fields(m[1]), " or "))
+	}
+	if m := allOfFlags.FindStringSubmatch(text); m != nil {
+		names := strings.Fields(m[1])
+		return fmt.Errorf("--%s and --%s exclude each other", strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
+	}
+	return err
+}
+
+// flagsOf names flags with their values: --subscription ID or --cluster ID.
+func flagsOf(cmd *cobra.Command, names []string, between string) string {
+	var out []string
+	for _, name := range names {
+		flag := "--" + name
+		if f := cmd.Flag(name); f != nil {
+			if f.Shorthand != "" {
+				flag = "-" + f.Shorthand
+			}
+			if value, _ := pflag.UnquoteUsage(f); value != "" {
+				flag += " " + value
+			}
+		}
+		out = append(out, flag)
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return strings.Join(out[:len(out)-1], ", ") + between + out[len(out)-1]
+}
+
+// kindOf says what a flag takes.
+func kindOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64", "uint", "uint16":
+		return "a whole number"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration such as 30s, 10m, 2h or 2d"
+	case "ipNet":
+		return "a prefix such as 10.0.0.0/16"
+	}
+	return "a " + f.Value.Type()
+}
+
+// duration is a flag's value that also takes days.
+type duration time.Duration
+
+// durationFlag adds a flag for a duration: as time.ParseDuration reads it, with days (2d, 1d12h).
+func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration, usage string) {
+	*into = value
+	flags.Var((*duration)(into), name, usage)
+}
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+func (d *duration) Type() string   { return "duration" }
+
+func (d *duration) Set(text string) error {
+	parsed, err := parseDuration(text)
+	*d = duration(parsed)
+	return err
+}
+
+var daysFirst = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
+
+// parseDuration is time.ParseDuration that also takes days, at the beginning.
+func parseDuration(text string) (time.Duration, error) {
+	m := daysFirst.FindStringSubmatch(text)
+	if m == nil {
+		return time.ParseDuration(text)
+	}
+	days, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0, err
+	}
+	all := time.Duration(days) * 24 * time.Hour
+	if m[2] == "" {
+		return all, nil
+	}
+	rest, err := time.ParseDuration(m[2])
+	return all + rest, err
+}
+
+// needsCommand is what a command does that has commands below it only.
+func needsCommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	all := strings.Join(names, ", ")
+	if last := strings.LastIndex(all, ", "); last >= 0 {
+		all = all[:last] + " or " + all[last+2:]
+	}
+	return fmt.Errorf("expected a command: %s (see %s --help)", all, cmd.CommandPath())
+}

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Copies of a former pod CIDR. A cluster was deleted and made again with another pod CIDR: what the
+// targets have of its old routes has no prefix of its nodes any more, and its next hop is in one of
+// its node subnets, present or remembered. No cluster that is seen has the prefix, and all clusters of
+// the target are seen.
+//
+//	the cluster's table had this very route | it is the cluster's, and stale: as every stale route,
+//	                                        |   it is deleted or withheld
+//	only a cloud provider's name speaks for | it may be of a cluster that is not seen, in another
+//	  it (nothing is remembered)            |   network with the same addresses: see provenFormer.
+//	                                        |   Unproven it is unmanaged, and a finding says so
+
+// formerOwners finds the clusters whose tables had a route when they had another pod CIDR.
+func (t *target) formerOwners(r inventory.Route) (owners []*share) {
+	if !t.mayBeFormer(&r) || !t.nobodys(r) {
+		return nil
+	}
+	for _, s := range t.shares {
+		if s.formerHop(&r) && t.had(s, r) && s.allows(r.Prefix) {
+			owners = append(owners, s)
+		}
+	}
+	return owners
+}
+
+// placeFormer leaves out a route of a former pod CIDR that nothing remembers, where it is proven stale,
+// and reports whether it did. Of others it is noted that they are there.
+func (t *target) placeFormer(r inventory.Route) (left bool) {
+	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.nobodys(r) {
+		return false
+	}
+	noted := false
+	for _, s := range t.shares {
+		if !s.formerHop(&r) || !s.allows(r.Prefix) {
+			continue
+		}
+		if p := t.provenFormer(s, r); p.why != "" {
+			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+			return true
+		}
+		if !noted {
+			s.former, noted = append(s.former, routeLine(r)), true
+		}
+	}
+	return false
+}
+
+// mayBeFormer reports whether a route can be of a former pod CIDR of one of the clusters, as far as
+// the next hop and the length of the prefix tell.
+func (t *target) mayBeFormer(r *inventory.Route) bool {
+	return nodeSized(r.Prefix) && slices.ContainsFunc(t.shares, func(s *share) bool {
+		return s.formerHop(r) && (podRouteStyle(*r) || t.had(s, *r))
+	})
+}
+
+func (s *share) formerHop(r *inventory.Route) bool {
+	return s.cluster != nil && !s.anyHop && !s.cluster.Stopped && s.isNodeHop(*r)
+}
+
+// nobodys reports whether no cluster has the prefix of a route, and all clusters of the target are
+// seen.
+func (t *target) nobodys(r inventory.Route) bool {
+	for _, s := range t.shares {
+		if t.w.vanished(s.view) {
+			continue // target.ofVanished has let it pass
+		}
+		if s.wanted == nil || s.blind || slices.ContainsFunc(s.cluster.PodCIDRs, r.Prefix.Overlaps) {
+			return false
+		}
+	}
+	owner, kept, blind := t.w.ownerOfRoute(t.now, r)
+	return owner == nil && !kept && blind == ""
+}
+
+// provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers. All
+// networks that the target reaches, and that have the next hop, have to be those of the cluster's
+// nodes: then the next hop is one of them, with another pod CIDR; or no NIC has it, of the cluster's or
+// of anybody in its subnet, whose own table lacks the route.
+func (t *target) provenFormer(s *share, r inventory.Route) proof {
+	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
+		return proof{}
+	}
+	if p := t.hasOtherCIDR(s, r); p.why != "" {
+		return p
+	}
+	if _, lacks := t.w.hopGone(t.now, r, beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+		return proof{lacks: lacks}
+	}
+	return t.noNIC(s, r.Hop)
+}
+
+// reachesNodes reports whether a route's next hop can only be in the networks of a cluster's nodes.
+func (t *target) reachesNodes(s *share, r inventory.Route) bool {
+	var networks []arm.ID
+	for _, id := range t.w.s.NodeSubnetIDs(s.cluster) {
+		if subnet := t.w.s.Subnet(id); subnet != nil && within(subnet.Prefixes, r.Hop) {
+			networks = append(networks, id.Parent())
+		}
+	}
+	reached := false
+	for _, id := range t.now.Subnets {
+		at := t.w.s.VNets[id.Parent().Key()]
+		if at == nil {
+			return false
+		}
+		for _, holder := range holders(at, r.Hop) {
+			if reached = slices.ContainsFunc(networks, holder.Equal); !reached {
+				return false
+			}
+		}
+	}
+	return reached
+}
+
+// reportFormer tells of routes that look like those of a former pod CIDR of a cluster.
+func (t *target) reportFormer(s *share) {
+	n := len(s.former)
+	if n == 0 {
+		return
+	}
+	f := t.finding(finding.RoutesOrphaned, s,
+		"%s holds routes that look like those to pods of cluster %s before it had the pod CIDR it has now, which is not proven: %d",
+		t.now.ID.Short(), s.cluster.ID.Short(), n).About("former pod CIDR").With(s.former...).
+		WithFix("routekeeper prune-orphans --subscription %s --table %s says for each what is missing",
+			t.now.ID.Subscription(), t.now.ID)
+	f.Severity = finding.Info
+	t.w.add(f)
+}
