@@ -33,7 +33,7 @@ var arrows = map[string]map[string]string{
 	"internal/topic":           {},
 	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
-	"internal/iac/generate":    {"internal/arm": "IDs of what is there"},
+	"internal/iac/generate":    {"internal/arm": "IDs of what is there", "internal/build": "what create makes", "internal/capacity": "blueprints"},
 	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/bundle":          {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
 	"internal/diagnose":        {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
@@ -49,28 +49,33 @@ var arrows = map[string]map[string]string{
 		"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it",
 		"internal/trace": "ways, shown", "internal/capacity": "what fits, shown",
 	},
-	"internal/azure":                 {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
-	"internal/kube":                  {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
-	"internal/observe":               {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/apply":                 {"internal/azure": "what a write was", "internal/plan": "plans again", "internal/arm": "IDs", "internal/inventory": "decodes and edits", "internal/finding": "what went wrong"},
-	"internal/keeper":                {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/apply": "writes for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what went wrong"},
-	"internal/serve":                 {"api/v1alpha1": "which subnets are guarded", "internal/arm": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
-	"internal/picture":               {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
-	"internal/serve/page":            {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
-	"internal/history":               {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
-	"internal/emulator":              {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others"},
-	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
-	"deploy":                         {}, // tests only, and they use the program to try what is in it
-	"internal/clients":               {}, // tests only, and they use package emulator: it is what real clients are to meet
-	"internal/recordings":            {}, // tests only: recorded answers of the real Azure judge package emulator
-	"internal/demo":                  {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"internal/azure":      {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
+	"internal/kube":       {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
+	"internal/observe":    {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
+	"internal/apply":      {"internal/azure": "what a write was", "internal/plan": "plans again", "internal/arm": "IDs", "internal/inventory": "decodes and edits", "internal/finding": "what went wrong"},
+	"internal/keeper":     {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/apply": "writes for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what went wrong"},
+	"internal/serve":      {"api/v1alpha1": "which subnets are guarded", "internal/arm": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
+	"internal/picture":    {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
+	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
+	"internal/history":    {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
+	"internal/emulator":   {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
+	"internal/hello":      {"internal/kube": "deploys the demo, and calls its pods"},
+	"internal/emulator/kubernetes": {
+		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",
+	},
+	"internal/emulator/kubernetes/kubernetestest": {"internal/emulator/kubernetes": "finds its programs for tests"},
+	"internal/emulator/emulatortest":              {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"deploy":                                      {}, // tests only, and they use the program to try what is in it
+	"internal/clients":                            {}, // tests only, and they use package emulator: it is what real clients are to meet
+	"internal/recordings":                         {}, // tests only: recorded answers of the real Azure judge package emulator
+	"internal/demo":                               {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"internal/daemon": {
 		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
 		"internal/keeper": "the loop", "internal/history": "records it", "internal/serve": "the listener",
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/emulator/kubernetes": "emulator --kube-apiserver", "internal/hello": "cluster hello, and the program in its pods", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain"},
 }
 
 // pure rooms decide and show. They take values and give values: no context, clock, log, network or files.

@@ -78,7 +78,7 @@ func (c Cluster) addonAssignments() []arm.ID {
 }
 
 func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
-	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on "+scope.Key()))
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on", scope))
 }
 
 // gatewaySteps are an Application Gateway v2 with one listener that leads nowhere: the add-on writes the

@@ -211,14 +211,25 @@ func (c Cluster) RoleID() arm.ID {
 	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + c.guid("role"))
 }
 
-// guid is a name that only this cluster's resource of this purpose has.
-func (c Cluster) guid(purpose string) string {
-	return uuid.NewHash(sha1.New(), uuid.NameSpaceURL, []byte(c.ClusterID().Key()+" "+purpose), 5).String()
+// guidNamespace is that of the template function guid (bicep-functions-string).
+var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
+
+// GUID is the name of an assignment that is made for a purpose at a scope.
+func (c Cluster) GUID(purpose string, scope arm.ID) string { return c.guid(purpose, scope) }
+
+// guid is a name that only this cluster's resource of this purpose has: what guid(clusterId, purpose,
+// scope) is in a template, so that generated code and create name the same resource alike.
+func (c Cluster) guid(purpose string, scope ...arm.ID) string {
+	parts := []string{c.ClusterID().Key(), purpose}
+	for _, id := range scope {
+		parts = append(parts, id.Key())
+	}
+	return uuid.NewHash(sha1.New(), guidNamespace, []byte(strings.Join(parts, "-")), 5).String()
 }
 
 // AssignmentID is the assignment of the cluster's role at a scope.
 func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
-	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment "+scope.Key()))
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment", scope))
 }
 
 // roleID is the role that the cluster's identity gets.

@@ -6,15 +6,17 @@ import "github.com/spf13/cobra"
 func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Build, verify and delete AKS clusters with their network",
+		Short: "Build, verify, try and delete AKS clusters with their network",
 		Long: `Builds AKS clusters, with a network of their own or in an existing one, from
 nothing to clean-up.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
   routekeeper cluster verify shop
+  routekeeper cluster hello shop
   routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterDelete())
+	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterHello(),
+		a.newClusterDelete())
 	return cmd
 }

@@ -35,7 +35,7 @@ type createOptions struct {
 }
 
 func (a *app) newClusterCreate() *cobra.Command {
-	o := createOptions{limits: v1alpha1.ApplicationGateway{MinCapacity: new(int)}}
+	o := createOptions{}
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
 		Short: "Build a cluster with its network, and keep its routes",
@@ -76,6 +76,20 @@ something to do, or the answer was no.`,
 			return a.runClusterCreate(cmd.Context(), o)
 		},
 	}
+	a.describing(cmd, &o)
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
+	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
+	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
+	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+// describing adds the flags that describe a cluster, and -f and NAME.
+func (a *app) describing(cmd *cobra.Command, o *createOptions) {
+	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
 	c := &o.source.described.Spec
 	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
@@ -120,15 +134,8 @@ something to do, or the answer was no.`,
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
 		"largest `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
-	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
-	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
 	_ = cmd.RegisterFlagCompletionFunc("blueprint",
 		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
-	a.outputFlags(cmd, report.Text, report.JSON)
-	return cmd
 }
 
 func pluginNames() []string {

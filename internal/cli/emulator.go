@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ type emulatorOptions struct {
 	subscriptions, tenants  int
 	persist, verbose        bool
 	asOf                    string
+	apiServer, etcd         string
 	azure                   emulator.Options
 }
 
@@ -38,7 +40,10 @@ where they are and how to log in; DIR/ca.pem is the certificate authority to tru
 Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "fleet" with 30 clusters, one of
 50 and one of 390 nodes, four of them broken; "empty" with subscriptions only.
 
-The commands below it change an emulator that runs: they take its folder from --emulator.`,
+The commands below it change an emulator that runs: they take its folder from --emulator.
+
+With --kube-apiserver, each cluster has a real Kubernetes API server of its own, with etcd, controllers and scheduler, from
+its first call on; nodes and pods are played. Without it, a small one shows nodes and pods, and takes no writes.`,
 		Example: `  routekeeper emulator --dir .azure-local --scenario demo
   export ROUTEKEEPER_EMULATOR=.azure-local
   routekeeper sync -f routes.yaml --dry-run
@@ -63,7 +68,12 @@ The commands below it change an emulator that runs: they take its folder from --
 	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db: it survives a restart, and a kill")
 	durationFlag(f, &o.azure.AlertDelay, "alert-delay", 5*time.Minute, "how long after a write its activity log alerts fire (3m to 20m on Azure)")
 	durationFlag(f, &o.azure.RoleDelay, "role-delay", 0, "how long a new role assignment takes to have an effect (up to 60m on Azure)")
+	f.StringVar(&o.apiServer, "kube-apiserver", "",
+		"run this kube-apiserver for each cluster (`PATH`, beside kube-controller-manager, kube-scheduler and etcd)")
+	f.StringVar(&o.etcd, "etcd", "", "take etcd 3.6 or newer from this `PATH`, with --kube-apiserver")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
+	_ = cmd.MarkFlagFilename("kube-apiserver")
+	_ = cmd.MarkFlagFilename("etcd")
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(scenarios, cobra.ShellCompDirectiveNoFileComp))
@@ -85,6 +95,9 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if d < 0 {
 			return fmt.Errorf("--%s: %s is in the past, expected 0 or more", name, d)
 		}
+	}
+	if o.etcd != "" && o.apiServer == "" {
+		return errors.New("--etcd: it is for --kube-apiserver only")
 	}
 	options := o.azure
 	if o.asOf != "" {
@@ -136,6 +149,13 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 				return fmt.Errorf("--faults: %w", err)
 			}
 		}
+	}
+	if o.apiServer != "" {
+		k, err := playKubernetes(e, o, options.Log)
+		if err != nil {
+			return fmt.Errorf("--kube-apiserver: %w", err)
+		}
+		defer k.Close()
 	}
 	server, err := e.Start(o.dir, o.listen, o.listenHTTP)
 	if err != nil {

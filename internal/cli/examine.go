@@ -33,6 +33,8 @@ type examineOptions struct {
 	maxRoutes int
 	// rightless is set where nothing depends on who may do what: asking takes several calls for each resource.
 	rightless bool
+	// machines is set where all network interfaces count, and not only those of the clusters' nodes.
+	machines bool
 }
 
 // examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
@@ -166,7 +168,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 		return err
 	}
 	var groups []arm.ID
-	if o.subscription == "" { // of other clusters' nodes nothing is asked
+	if o.subscription == "" && !o.machines { // of other clusters' nodes nothing is asked
 		for _, id := range e.Clusters {
 			if cluster := s.Cluster(id); cluster != nil {
 				groups = append(groups, cluster.NodeGroup())

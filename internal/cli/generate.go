@@ -5,163 +5,214 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 )
 
 type generateOptions struct {
-	generate.Order
-	egress, space, pods     string
-	networkOnly, keeperOnly bool
-	force                   bool
-	paths                   []string
-	folder                  string
+	cluster  createOptions // what describes the cluster
+	host     string
+	provider int
+	paths    []string // --from-config
+	folder   string
+	force    bool
 }
 
 // newGenerate is iac generate.
 func (a *app) newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "generate {terraform | bicep}",
-		Short: "Write infrastructure code that keeps pod routes: a network with its cluster, and the keeper's rights",
-		Long: `Writes commented code, ready to apply: a network with route tables that no later apply strips, an AKS cluster with an identity of its
-own that has exactly the rights it needs, and routekeeper's own identity with the least rights that do, which pods use without a secret.
+		Use:   "generate {terraform | bicep | arm}",
+		Short: "Write the code of a cluster, of its keeper, or of a keeper's rights",
+		Long: `Writes commented code, ready to apply: the cluster that cluster create would
+make of the same options or the same file, with network, route tables, identity,
+role and role assignments. No later apply takes a route table off its subnet.
 
-With --from-config it is routekeeper's identity and rights only, for the clusters, subnets and tables that a config names.`,
-		Example: `  routekeeper iac generate terraform --name shop --out shop
-  routekeeper iac generate terraform --from-config routes.yaml --out keeper
-  routekeeper iac generate bicep --name shop --egress 10.100.0.4 --out shop`,
+With --host it is the keeper, too: an identity, its rights, and what runs it.
+  aks             in the cluster: a credential for its service account, and a
+                  manifest to apply, as an output
+  container-apps  an environment and an app of Azure Container Apps
+
+With --from-config it is only a keeper's identity and rights, for the clusters,
+subnets and tables that a config names.`,
+		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
+    --subscription <id> --location westeurope --out shop
+  routekeeper iac generate arm -f cluster.yaml --host aks --out shop
+  routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newGenerateTerraform(), a.newGenerateBicep())
+	cmd.AddCommand(a.newGenerateTerraform(), a.newGenerateBicep(), a.newGenerateARM())
 	return cmd
 }
 
+// generator writes code in the languages that there are.
+type generator interface {
+	Terraform() ([]generate.Output, error)
+	Bicep() ([]generate.Output, error)
+}
+
 func (a *app) newGenerateTerraform() *cobra.Command {
-	var o generateOptions
+	o := &generateOptions{}
 	cmd := &cobra.Command{
-		Use:   "terraform [--out DIR]",
+		Use:   "terraform {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE}",
 		Short: "Write Terraform configuration",
-		Long: `Writes a Terraform configuration for the azurerm provider, as one file to standard output or as several into a folder. What it
-stands for is said by routekeeper iac generate --help.`,
-		Example: `  routekeeper iac generate terraform --name shop --location westeurope --out shop
-  routekeeper iac generate terraform --provider-version 4 --network-only > network.tf
+		Long: `Writes a Terraform configuration for the azurerm provider, as one file to
+standard output or as several into a folder. routekeeper iac generate --help
+says what it is.`,
+		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
+    --application-gateway --subscription <id> --location westeurope --out shop
+  routekeeper iac generate terraform -f cluster.yaml --provider-version 4
   routekeeper iac generate terraform --from-config routes.yaml --out keeper`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runGenerate(cmd, o, generate.Order.Terraform) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := a.generator(cmd, o, args)
+			if err != nil {
+				return err
+			}
+			return a.generated(o, "terraform init", g.Terraform)
+		},
 	}
-	o.flags(cmd)
-	cmd.Flags().IntVar(&o.Provider, "provider-version", 5, "the azurerm provider's major version: 4 or 5")
+	a.generateFlags(cmd, o, true)
+	cmd.Flags().IntVar(&o.provider, "provider-version", 5, "azurerm's major `version`: 4 or 5")
 	return cmd
 }
 
 func (a *app) newGenerateBicep() *cobra.Command {
-	o := generateOptions{Order: generate.Order{Provider: 5}}
+	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
-		Use:   "bicep --out DIR",
+		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE} " +
+			"--out DIR",
 		Short: "Write Bicep",
-		Long:  `Writes main.bicep and its modules into a folder. What it stands for is said by routekeeper iac generate --help.`,
-		Example: `  routekeeper iac generate bicep --name shop --location westeurope --out shop
+		Long: `Writes main.bicep into a folder, with its modules where it has some.
+routekeeper iac generate --help says what it is.`,
+		Example: `  routekeeper iac generate bicep shop --blueprint overlay \
+    --subscription <id> --location westeurope --out shop
+  routekeeper iac generate bicep -f cluster.yaml --host container-apps --out shop
   routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runGenerate(cmd, o, generate.Order.Bicep) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := a.generator(cmd, o, args)
+			if err != nil {
+				return err
+			}
+			return a.generated(o, "the az commands at the head of main.bicep", g.Bicep)
+		},
 	}
-	o.flags(cmd)
+	a.generateFlags(cmd, o, true)
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-func (o *generateOptions) flags(cmd *cobra.Command) {
+func (a *app) newGenerateARM() *cobra.Command {
+	o := &generateOptions{provider: 5}
+	cmd := &cobra.Command{
+		Use:   "arm {NAME --blueprint B --subscription ID --location L | -f FILE}",
+		Short: "Write an ARM template",
+		Long: `Writes an ARM template for a deployment to a resource group, to standard output
+or as main.json into a folder. routekeeper iac generate --help says what it is.`,
+		Example: `  routekeeper iac generate arm shop --blueprint pod-subnet \
+    --subscription <id> --location westeurope > main.json
+  routekeeper iac generate arm -f cluster.yaml --host aks --out shop`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := a.blueprint(o)
+			if err != nil {
+				return err
+			}
+			return a.generated(o, "the az commands in its metadata", b.ARM)
+		},
+	}
+	a.generateFlags(cmd, o, false)
+	return cmd
+}
+
+// generateFlags adds the flags; rights reports whether there is --from-config.
+func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool) {
+	a.describing(cmd, &o.cluster)
 	f := cmd.Flags()
-	f.StringVar(&o.Name, "name", "", "what all names begin with (default aks, with --from-config routekeeper)")
-	f.StringVar(&o.Location, "location", "westeurope", "the Azure region")
-	f.StringVar(&o.Plugin, "plugin", "kubenet", "the cluster's network plugin: kubenet or overlay")
-	f.StringVar(&o.egress, "egress", "", "lead 0.0.0.0/0 to the firewall at this `ADDRESS`")
-	f.StringVar(&o.space, "address-space", "10.240.0.0/16", "the network's addresses (`CIDR`)")
-	f.StringVar(&o.pods, "pod-cidr", "10.244.0.0/16", "the pods' addresses (`CIDR`)")
-	f.BoolVar(&o.networkOnly, "network-only", false, "the network and its cluster, without the keeper")
-	f.BoolVar(&o.keeperOnly, "keeper-only", false, "the keeper's identity and rights only; with --from-config, which implies it")
-	f.StringArrayVar(&o.paths, "from-config", nil, "the keeper's rights for what this config `FILE`, folder, or - names (repeatable)")
+	ofCluster := []string{"host"} // flags that say what a cluster is
+	f.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "location" {
+			ofCluster = append(ofCluster, f.Name)
+		}
+	})
+	var hosts []string
+	for _, h := range generate.Hosts() {
+		hosts = append(hosts, string(h))
+	}
+	f.StringVar(&o.host, "host", "", "write the keeper, too, to run on `HOST`: "+strings.Join(hosts, " or "))
 	f.StringVar(&o.folder, "out", "", "write files into this folder (`DIR`)")
 	f.BoolVar(&o.force, "force", false, "overwrite files that exist")
-	cmd.MarkFlagsMutuallyExclusive("network-only", "keeper-only")
-	for _, other := range []string{"network-only", "plugin", "egress", "address-space", "pod-cidr"} {
-		cmd.MarkFlagsMutuallyExclusive("from-config", other)
-	}
-	_ = cmd.MarkFlagFilename("from-config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagDirname("out")
-	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions([]cobra.Completion{"kubenet", "overlay"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("host",
+		cobra.FixedCompletions(hosts, cobra.ShellCompDirectiveNoFileComp))
+	if !rights {
+		return
+	}
+	f.StringArrayVar(&o.paths, "from-config", nil,
+		"write a keeper's rights for what this config `FILE`, folder or - names (repeatable)")
+	_ = cmd.MarkFlagFilename("from-config", "yaml", "yml", "json")
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(o.paths) == 0 {
+			return check(cmd, args)
+		}
+		if len(args) > 1 {
+			return errors.New("expected one NAME at most: what the names of all resources begin with")
+		}
+		for _, name := range ofCluster {
+			if f.Changed(name) {
+				return fmt.Errorf("--%s and --from-config: expected one of them: the clusters of the config "+
+					"are there", name)
+			}
+		}
+		return nil
+	}
 }
 
-func (a *app) runGenerate(cmd *cobra.Command, o generateOptions, write func(generate.Order) ([]generate.Output, error)) error {
-	order, err := a.order(o)
-	if err != nil {
-		return err
-	}
-	files, err := write(order)
-	if err != nil {
-		return err
-	}
-	if o.folder == "" || o.folder == "-" {
-		return printOutputs(a.out, files)
-	}
-	return a.writeOutputs(cmd, files, o)
-}
-
-// order reads the flags.
-func (a *app) order(o generateOptions) (generate.Order, error) {
-	order := o.Order
-	var err error
-	for _, p := range []struct {
-		flag, text string
-		into       *netip.Prefix
-	}{{"--address-space", o.space, &order.Space}, {"--pod-cidr", o.pods, &order.Pods}} {
-		if *p.into, err = prefixOrLength(p.text); err != nil {
-			return order, fmt.Errorf("%s: %w", p.flag, err)
-		}
-	}
-	if o.egress != "" {
-		if order.Egress, err = netip.ParseAddr(o.egress); err != nil {
-			return order, fmt.Errorf("--egress: %q is not an address", o.egress)
-		}
-	}
-	order.Network, order.Keeper = len(o.paths) == 0, !o.networkOnly && (o.Plugin == "kubenet" || o.keeperOnly)
+// generator is what the flags ask for: a cluster, or rights.
+func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (generator, error) {
 	if len(o.paths) == 0 {
-		if o.keeperOnly {
-			return order, errors.New("--keeper-only: expected --from-config: it says which clusters and tables the rights are for")
-		}
-		if order.Name == "" {
-			order.Name = "aks"
-		}
-		return order, nil
+		return a.blueprint(o)
 	}
-	if order.Name == "" {
-		order.Name = "routekeeper"
+	r := generate.Rights{Name: "routekeeper", Location: "westeurope", Provider: o.provider}
+	if len(args) == 1 {
+		r.Name = args[0]
+	}
+	if cmd.Flags().Changed("location") {
+		r.Location = o.cluster.source.described.Spec.Location
 	}
 	configs, err := a.readConfig(o.paths)
 	if err != nil {
-		return order, err
+		return nil, err
 	}
 	for _, c := range configs {
-		order.Kept = append(order.Kept, kept(c))
+		r.Kept = append(r.Kept, kept(c))
 	}
-	return order, nil
+	return r, nil
+}
+
+func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
+	c, err := a.readCluster(&o.cluster)
+	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
 }
 
 // kept is what a config says of the rights it takes: where it only observes, there is nothing to write.
 func kept(c v1alpha1.ClusterRoutes) generate.Kept {
-	k := generate.Kept{Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce, Table: arm.ID(c.Spec.RouteTableID)}
+	k := generate.Kept{
+		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(c.Spec.RouteTableID),
+		Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
+	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
-			k.Subnets = append(k.Subnets, generate.KeptSubnet{Subnet: arm.ID(g.SubnetID), Table: arm.ID(g.RouteTableID)})
+			k.Subnets = append(k.Subnets, generate.KeptSubnet{
+				Subnet: arm.ID(g.SubnetID), Table: arm.ID(g.RouteTableID)})
 		}
 	}
 	for _, t := range c.Spec.Targets {
@@ -170,6 +221,18 @@ func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 		}
 	}
 	return k
+}
+
+// generated writes code, and says what comes next.
+func (a *app) generated(o *generateOptions, next string, write func() ([]generate.Output, error)) error {
+	files, err := write()
+	if err != nil {
+		return err
+	}
+	if o.folder == "" || o.folder == "-" {
+		return printOutputs(a.out, files)
+	}
+	return a.writeOutputs(files, o, next)
 }
 
 // printOutputs writes all files as one.
@@ -188,7 +251,7 @@ func printOutputs(w io.Writer, files []generate.Output) error {
 }
 
 // writeOutputs writes the files into a folder: all of them, or, where one is there already, none.
-func (a *app) writeOutputs(cmd *cobra.Command, files []generate.Output, o generateOptions) error {
+func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next string) error {
 	var names []string
 	for _, f := range files {
 		path := filepath.Join(o.folder, filepath.FromSlash(f.Name))
@@ -209,10 +272,7 @@ func (a *app) writeOutputs(cmd *cobra.Command, files []generate.Output, o genera
 			return fmt.Errorf("--out: %s cannot be written: %w", path, reason(err))
 		}
 	}
-	next := "terraform init"
-	if cmd.Name() == "bicep" {
-		next = "az deployment sub what-if, as main.bicep says"
-	}
-	_, err := fmt.Fprintf(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "), o.folder, next)
+	_, err := fmt.Fprintf(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "),
+		finding.Show(o.folder), next)
 	return err
 }

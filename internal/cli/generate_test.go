@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -21,8 +23,11 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
 // hclFunctions are those of Terraform's that the generated code uses.
@@ -295,62 +300,73 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// TestGeneratedClusterRole: the cluster's role is what its cloud provider does with, and the config that is written with it is one.
-func TestGeneratedClusterRole(t *testing.T) {
+// TestClusterActions: the cluster's role is what its cloud provider does with.
+func TestClusterActions(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	l := &leastRights{t: t}
-	l.run(0, "iac", "generate", "terraform", "--name", "shop", "--out", dir)
-	ids := map[string]string{}
-	made := func(kind, name string) cty.Value {
-		id := "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg/providers/" + kind + "/" + name
-		ids[name] = id
-		return cty.ObjectVal(map[string]cty.Value{"id": cty.StringVal(id), "client_id": cty.StringVal("c")})
-	}
-	subnets := made(arm.TypeVNet, "shop-vnet").GetAttr("id").AsString() + "/subnets/"
-	id := func(s string) cty.Value { return cty.ObjectVal(map[string]cty.Value{"id": cty.StringVal(s)}) }
-	ctx, blocks := evaluation(t, map[string]cty.Value{
-		"var":                        cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("shop")}),
-		"data":                       cty.ObjectVal(map[string]cty.Value{"azurerm_subscription": cty.ObjectVal(map[string]cty.Value{"main": id("/subscriptions/11111111-1111-1111-1111-111111111111")})}),
-		"azurerm_resource_group":     cty.ObjectVal(map[string]cty.Value{"main": id("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg")}),
-		"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"main": made(arm.TypeCluster, "shop")}),
-		"azurerm_route_table":        cty.ObjectVal(map[string]cty.Value{"nodes": made(arm.TypeRouteTable, "shop-nodes-rt"), "gateway": made(arm.TypeRouteTable, "shop-gateway-rt")}),
-		"azurerm_subnet":             cty.ObjectVal(map[string]cty.Value{"nodes": id(subnets + "nodes"), "gateway": id(subnets + "gateway")}),
-	}, filepath.Join(dir, "keeper.tf"), filepath.Join(dir, "outputs.tf"), filepath.Join(dir, "cluster.tf"))
-	var actions []string
-	for _, b := range blocks {
-		if b.Type == "output" && b.Labels[0] == "routes_yaml" {
-			text, diagnostics := b.Body.Attributes["value"].Expr.Value(ctx)
-			if diagnostics.HasErrors() {
-				t.Fatal(diagnostics)
-			}
-			configs, err := config.Read(config.File{Name: "routes.yaml", Data: []byte(text.AsString())})
-			if err != nil || len(configs) != 1 {
-				t.Fatalf("%v\n%s", err, text.AsString())
-			}
-			spec := configs[0].Spec
-			if spec.ClusterID != ids["shop"] || spec.RouteTableID != ids["shop-nodes-rt"] || spec.Targets[0].RouteTableID != ids["shop-gateway-rt"] || spec.Guard.Subnets[0].SubnetID != subnets+"gateway" {
-				t.Errorf("the config is %+v", spec)
-			}
-		}
-		if b.Type == "resource" && b.Labels[0] == "azurerm_role_definition" && b.Labels[1] == "cluster" {
-			list, diagnostics := b.Body.Blocks[0].Body.Attributes["actions"].Expr.Value(nil)
-			if diagnostics.HasErrors() {
-				t.Fatal(diagnostics)
-			}
-			for _, action := range list.AsValueSlice() {
-				actions = append(actions, action.AsString())
-			}
-		}
-	}
+	actions := build.Cluster{Blueprint: capacity.Kubenet}.ClusterActions()
 	for _, c := range []struct {
 		without string
 		works   bool
-	}{{"", true}, {"Microsoft.Network/routeTables/read", false}, {"Microsoft.Network/routeTables/write", false}, {"Microsoft.Network/virtualNetworks/subnets/read", false}, {"Microsoft.Network/virtualNetworks/subnets/join/action", false}} {
+	}{
+		{"", true}, {"Microsoft.Network/routeTables/read", false}, {"Microsoft.Network/routeTables/write", false},
+		{"Microsoft.Network/virtualNetworks/subnets/read", false},
+		{"Microsoft.Network/virtualNetworks/subnets/join/action", false},
+	} {
 		err := makeCluster(t, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == c.without }))
 		if (err == nil) != c.works {
 			t.Errorf("without %q: %v", c.without, err)
 		}
+	}
+}
+
+// TestGeneratedConfig: the config that a template's output gives is the one that cluster create writes,
+// and the manifest holds it, too.
+func TestGeneratedConfig(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := &leastRights{t: t}
+	const subscription = "11111111-1111-1111-1111-111111111111"
+	l.run(0, "iac", "generate", "arm", "shop", "--host", "aks", "--out", dir, "--blueprint", "kubenet",
+		"--application-gateway", "--subscription", subscription, "--location", "westeurope")
+	text, err := os.ReadFile(filepath.Join(dir, "main.json"))
+	l.must(err)
+	doc, err := armtemplate.Parse("main.json", text)
+	l.must(err)
+	r, err := armtemplate.Evaluate(doc.(*armtemplate.Object), nil, armtemplate.Options{
+		Subscription: subscription, ResourceGroup: "shop-rg", Location: "westeurope"})
+	l.must(err)
+	c, err := build.Cluster{Name: "shop", Subscription: subscription, Location: "westeurope",
+		Blueprint: capacity.Kubenet, ApplicationGateway: &build.Gateway{Most: 10},
+		Pools: []build.Pool{{Name: "system", VMSize: "Standard_D4s_v5", Count: 3}}}.Complete()
+	l.must(err)
+	want := routesOf(c)
+	output := func(name string) string {
+		value, _ := armtemplate.TextOf(r.Outputs.Object(name).Get("value"))
+		return value
+	}
+	configs, err := config.Read(config.File{Name: "routes.yaml", Data: []byte(output("routes"))})
+	if err != nil || len(configs) != 1 || !reflect.DeepEqual(configs[0].Spec, want.Spec) {
+		t.Errorf("%v\n%s\nwant %+v", err, output("routes"), want.Spec)
+	}
+	var kinds []string
+	for part := range strings.SplitSeq(output("keeperManifest"), "\n---\n") {
+		var object struct {
+			Kind string
+			Data map[string]string
+		}
+		l.must(yaml.Unmarshal([]byte(part), &object))
+		kinds = append(kinds, object.Kind)
+		if object.Kind != "ConfigMap" {
+			continue
+		}
+		in := []byte(object.Data["routes.yaml"])
+		configs, err := config.Read(config.File{Name: "routes.yaml", Data: in})
+		if err != nil || len(configs) != 1 || !reflect.DeepEqual(configs[0].Spec, want.Spec) {
+			t.Errorf("in the manifest: %v\n%s", err, in)
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "Namespace ServiceAccount ConfigMap Deployment" {
+		t.Errorf("the manifest has %s", got)
 	}
 }
 

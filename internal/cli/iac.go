@@ -28,7 +28,7 @@ func (a *app) newIaC() *cobra.Command {
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check infra/
   routekeeper iac fix infra/
-  routekeeper iac generate terraform --name shop --out shop`,
+  routekeeper iac generate terraform -f cluster.yaml --out shop`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}

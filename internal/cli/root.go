@@ -150,7 +150,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.newPromote())
-	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newStatus(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newCluster(), a.newDemo(), a.newEmulator(), a.newVersion())
+	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newStatus(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newCluster(), a.newDemo(), a.newEmulator(), a.newVersion(), a.newHello())
 	return root
 }
 

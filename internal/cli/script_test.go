@@ -30,7 +30,10 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 // TestScripts drives the built binary. Beside testscript's own commands there are:
 //
 //	exits CODE command…     run a command that must exit with that code
-//	azure demo|empty        serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it
+//	azure demo|empty [kubernetes]   serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it;
+//	                        with kubernetes, its clusters have real API servers
+//	kubectl …               run the kubectl that .ci/kube builds with kube.yaml
+//	machine SUBNET PREFIX TABLE   make a subnet with a machine's network interface in it
 //	strip nodes|appgw…      redeploy subnets without their tables
 //	like                    make another cluster with the pod CIDR of the demo's, in a network of its own
 //	scale N                 set the number of nodes
@@ -74,7 +77,10 @@ func TestScripts(t *testing.T) {
 			"cluster":    scriptCluster,
 			"arm":        scriptARM,
 			"saved":      scriptSaved,
+			"kubectl":    scriptKubectl,
+			"machine":    scriptMachine,
 		},
+		Condition: scriptCondition,
 	})
 }
 
@@ -104,7 +110,7 @@ type azureOf struct {
 }
 
 func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
-	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", emulator.Options{RouteBatch: 50 * time.Millisecond})
+	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", emulator.Options{RouteBatch: 50 * time.Millisecond}, withKubernetes(ts, args[1:])...)
 	ts.Check(err)
 	ts.Defer(func() {
 		server.Close()
@@ -120,8 +126,9 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals, and those that the options name.
-func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulator.Server, error) {
+// startAzure serves a local Azure with two principals, and those that the options name. Before it
+// serves anything, join is called.
+func startAzure(dir string, demo bool, opts emulator.Options, join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
 	e, err := emulator.New(opts)
 	if err != nil {
@@ -133,6 +140,11 @@ func startAzure(dir string, demo bool, opts emulator.Options) (*azureOf, *emulat
 	}
 	if demo {
 		if _, err := emulator.BuildDemo(e, operator); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, join := range join {
+		if err := join(e); err != nil {
 			return nil, nil, err
 		}
 	}

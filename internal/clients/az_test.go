@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,8 +59,8 @@ func checkCommands(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(raw), "\n"); n > 40 {
-		t.Errorf("the script calls az %d times; 40 are enough", n)
+	if n := strings.Count(string(raw), "\n"); n > 55 {
+		t.Errorf("the script calls az %d times; 55 are enough", n)
 	}
 }
 
@@ -79,7 +80,9 @@ func checkAnswers(t *testing.T, out string) {
 		{"table", "id", table},
 		{"route", "nextHopIpAddress", "10.42.3.4"},
 		{"associate", "routeTable.id", table},
-		{"role", "properties.scope", "/subscriptions/" + sub + "/resourceGroups/shop-rg"},
+		{"role", "scope", "/subscriptions/" + sub + "/resourceGroups/shop-rg"},
+		{"roles", "0.roleDefinitionName", "Network Contributor"},
+		{"feature", "properties.state", "Registering"},
 		{"cluster", "provisioningState", "Succeeded"},
 		{"cluster", "agentPoolProfiles.0.count", "3"},
 		{"cluster", "agentPoolProfiles.0.vnetSubnetId", nodes},
@@ -104,7 +107,17 @@ func checkAnswers(t *testing.T, out string) {
 		{"stripped", "subnets", ""},
 		{"stripped", "routes.#", "6"},
 		{"restore", "routeTable.id", table},
-		{"left", "#", "0"},
+		{"validate", "properties.provisioningState", "Succeeded"},
+		{"what-if", `changes.#(changeType=="Create")#|#`, "3"},
+		{"what-if", `changes.#(changeType=="Modify")#|#`, "0"},
+		{"deploy", "properties.outputs.third.value", strings.Replace(table, "shop-rt", "shop-three", 1)},
+		{"deploy", "properties.outputResources.#", "3"},
+		{"what-if-again", `changes.#(changeType=="NoChange")#|#`, "3"},
+		{"deployment", "properties.provisioningState", "Succeeded"},
+		{"deployments", "#", "2"},
+		{"operations", "#", "4"},
+		{"gateway", "applicationGateway.provisioningState", "Succeeded"},
+		{"left", "#", "4"}, // the three tables of the template, and the gateway's address
 		{"groups", "#", "0"},
 	} {
 		if got := answered(t, out, want.step).Get(want.path).String(); got != want.value {
@@ -147,6 +160,9 @@ func texts(list gjson.Result) []string {
 	return out
 }
 
+// gatewayName is what az calls the deployment of a gateway.
+var gatewayName = regexp.MustCompile(`ag_deploy_\w+`)
+
 // checkWrites looks at what az wrote, and that it followed its operations.
 func checkWrites(t *testing.T, a *azure) {
 	var writes []string
@@ -154,10 +170,11 @@ func checkWrites(t *testing.T, a *azure) {
 	for _, r := range a.requests() {
 		switch {
 		case r.Principal != emulator.DefaultPrincipal.Name: // the cluster's own calls
-		case strings.Contains(r.Path, "/operations/"):
+		case strings.Contains(r.Path, "/operations/") || strings.Contains(strings.ToLower(r.Path), "/operationstatuses/"):
 			polls++
+		case r.Note != "": // of a deployment
 		case r.Method != "GET" && r.Method != "HEAD":
-			writes = append(writes, line(r))
+			writes = append(writes, gatewayName.ReplaceAllString(line(r), "ag_deploy"))
 		}
 	}
 	want := []string{
@@ -169,7 +186,10 @@ func checkWrites(t *testing.T, a *azure) {
 		"PUT Microsoft.Network/routeTables/shop-rt/routes/egress 2021-08-01 201",
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
 		"PUT Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity 2022-01-31-preview 201",
-		"PUT Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001 2022-04-01 201",
+		"POST v1.0/directoryObjects/getByIds  200",
+		"PUT Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001 2020-04-01-preview 201",
+		"POST v1.0/directoryObjects/getByIds  200",
+		"POST Microsoft.ContainerService/features/PodSubnetPreview/register 2021-07-01 200",
 		"PUT Microsoft.ContainerService/managedClusters/shop 2022-11-01 201",
 		"PUT Microsoft.Insights/actionGroups/keeper 2022-06-01 201",
 		"PUT microsoft.insights/activityLogAlerts/keeper 2017-04-01 201",
@@ -179,6 +199,13 @@ func checkWrites(t *testing.T, a *azure) {
 		"POST Microsoft.ContainerService/managedClusters/shop/listClusterUserCredential 2022-11-01 200",
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
+		"POST Microsoft.Resources/deployments/shop/validate 2021-04-01 200",
+		"POST Microsoft.Resources/deployments/shop/whatIf 2021-04-01 202",
+		"POST Microsoft.Resources/deployments/shop/validate 2021-04-01 200",
+		"PUT Microsoft.Resources/deployments/shop 2021-04-01 201",
+		"POST Microsoft.Resources/deployments/shop/whatIf 2021-04-01 202",
+		"PUT Microsoft.Resources/deployments/ag_deploy 2021-04-01 201",
+		"DELETE Microsoft.Network/applicationGateways/shop-gw 2022-05-01 202",
 		"DELETE Microsoft.ContainerService/managedClusters/shop 2022-11-01 202",
 		"DELETE Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 202",
 		"DELETE Microsoft.Network/routeTables/shop-rt 2021-08-01 202",

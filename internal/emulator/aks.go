@@ -315,6 +315,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	properties := objectAt(doc, "properties")
 	showAPIServer(r.id, properties)
+	e.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
 	if slices.ContainsFunc(listAt(properties, "agentPoolProfiles"), func(p object) bool { return text(p, "type") == "AvailabilitySet" }) {

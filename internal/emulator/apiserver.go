@@ -86,7 +86,10 @@ func (e *Emulator) kubernetes(c *call) reply {
 	if c.unknown != nil {
 		return c.refusal(c.unknown)
 	}
-	answer, f := e.kubernetesCall(c)
+	answer, f, asked := e.tokenRequest(c)
+	if !asked {
+		answer, f = e.kubernetesCall(c)
+	}
 	if f != nil {
 		return c.refusal(f)
 	}

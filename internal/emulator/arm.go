@@ -18,7 +18,7 @@ func (e *Emulator) arm(c *call) (answer reply, f *failure) {
 	}
 	defer e.lock()()
 	e.happen()
-	e.begin(c)
+	e.watch(c)
 	defer e.recovered(c, &answer, &f)
 	return e.armLocked(c)
 }
@@ -63,6 +63,7 @@ var specials = []func(*Emulator, *call) (reply, *failure, bool){
 	(*Emulator).roleDefinitionCall,
 	(*Emulator).roleAssignmentCall,
 	(*Emulator).lockCall,
+	(*Emulator).featureCall,
 }
 
 func ok(doc any) reply { return reply{status: http.StatusOK, body: encode(doc)} }

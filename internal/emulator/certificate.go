@@ -11,6 +11,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // authority is the certificate authority that clients are told to trust: the one that was kept, or a new one.
@@ -94,4 +96,7 @@ func (e *Emulator) listen(address string, i int) (net.Listener, error) {
 func (e *Emulator) listens(listeners [2]net.Listener) {
 	defer e.lock()()
 	e.server.HTTPS, e.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
+	for _, cluster := range e.store.list(arm.TypeCluster, "") { // their issuers' URLs have the address in them
+		e.store.touch(cluster.id)
+	}
 }

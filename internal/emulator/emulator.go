@@ -2,8 +2,8 @@
 // behind it whose cloud provider writes its routes as the real one does. Real clients work against it unmodified, and what
 // breaks a network on Azure breaks it here.
 //
-// It shares IDs, prefixes and decoders with package network and nothing else with the rest of the program: what it says
-// is the judge of what the others do.
+// It shares IDs, prefixes and decoders with package network, the evaluator of templates with package iac, and nothing else
+// with the rest of the program: what it says is the judge of what the others do.
 package emulator
 
 import (
@@ -87,7 +87,9 @@ type Emulator struct {
 	nodeGroups map[string]*cluster // by the node resource group's Key()
 	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
 	activity   []activityRecord
-	later      []later // what happens by the clock, in its order
+	// deployments are those of the store, by ID.Key().
+	deployments map[string]*deploymentRun
+	later       []later // what happens by the clock, in its order
 	// takesEffect is when role assignments count, by ID.Key(), where that was not at once; registration is the state of
 	// resource providers, where it was changed.
 	takesEffect  map[string]time.Time
@@ -107,6 +109,8 @@ type Emulator struct {
 	faults   *faults
 	requests *requestLog
 	webhooks *webhooks
+	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
+	kubernetesBy Kubernetes
 }
 
 // New makes a local Azure with nothing in it but its subscriptions.
@@ -144,6 +148,7 @@ func New(opts Options) (*Emulator, error) {
 		clusters:     map[string]*cluster{},
 		nodeGroups:   map[string]*cluster{},
 		scaleSets:    map[string]poolOf{},
+		deployments:  map[string]*deploymentRun{},
 		takesEffect:  map[string]time.Time{},
 		registration: map[string]string{},
 		identity:     id,

@@ -63,7 +63,7 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 			return refuse(test.code, "No matching federated identity record found for presented assertion %s '%s'. Please check your federated identity credential Subject, Audience and Issuer against the presented assertion. https://learn.microsoft.com/entra/workload-id/workload-identity-federation", test.what, test.value)
 		}
 	}
-	keys, err := e.identity.keysOf(issuer)
+	keys, err := e.keysOf(issuer)
 	if err != nil {
 		return refuse(50166, "Request to External OIDC endpoint failed: %v.", err)
 	}

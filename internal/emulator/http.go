@@ -128,6 +128,10 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 	if r.Body == nil { // a request that no server made
 		r.Body = http.NoBody
 	}
+	if e.kubernetesBy != nil && newCall(r, nil).toAPIServer() {
+		e.serveKubernetes(w, r)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
@@ -196,6 +200,7 @@ func newCall(r *http.Request, body []byte) *call {
 	if c.ids[1] == "" {
 		c.ids[1] = uuid.NewString()
 	}
+	c.path = deploymentPath(c.path)
 	c.version = strings.ToLower(c.param("api-version"))
 	return c
 }
@@ -217,6 +222,12 @@ func (e *Emulator) answer(c *call) (answer reply) {
 	}
 	if c.unknown != nil {
 		return e.challenge(c, c.unknown.reply())
+	}
+	if graph, f, asked := e.graph(c); asked {
+		if f != nil {
+			graph = f.reply()
+		}
+		return graph
 	}
 	remaining, f := e.buckets.take(c)
 	if f == nil {

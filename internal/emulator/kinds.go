@@ -56,6 +56,7 @@ func init() {
 		typeLoadBalancer:        {tracked: true},
 		typeWatcher:             {tracked: true},
 		typeVM:                  {tracked: true},
+		typeDeployment:          {immediate: true, show: showDeployment, removed: (*Emulator).deploymentRemoved},
 		typeUserIdentity:        {tracked: true, immediate: true, settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity, show: showBare, removed: (*Emulator).userIdentityRemoved},
 		typeFederatedCredential: {immediate: true, settle: (*Emulator).settleFederatedCredential, show: showBare},
 		typeRoleDefinition:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).roleDefinitionRemovable},

@@ -13,6 +13,9 @@ import (
 
 // login answers the endpoints that clients ask before they have a token.
 func (e *Emulator) login(c *call) (reply, bool) {
+	if document, ours := e.issuerDocument(c); ours {
+		return document, true
+	}
 	path := strings.ToLower(strings.Join(c.path, "/"))
 	switch {
 	case path == "metadata/endpoints":
@@ -136,14 +139,14 @@ func (e *Emulator) clientCredentials(c *call) reply {
 }
 
 // grant answers with a token. The managed identity endpoints write numbers as strings, as the token endpoint of version 1
-// does.
+// does; AD FS writes numbers.
 func (e *Emulator) grant(c *call, who Principal, audience string, asText bool) reply {
 	token, expires, err := e.identity.issue(who, audience)
 	if err != nil {
 		return refusedLogin(c, http.StatusInternalServerError, "server_error", 90033, "%v", err)
 	}
 	var seconds any = int(tokenLife.Seconds())
-	if asText || !strings.Contains(c.key(), "/v2.0/") {
+	if asText || !strings.Contains(c.key(), "/v2.0/") && !strings.HasPrefix(c.key(), "/adfs/") {
 		seconds = strconv.Itoa(int(tokenLife.Seconds()))
 	}
 	return ok(object{

@@ -187,17 +187,7 @@ func (e *Emulator) settleRoleDefinition(c *call, r, old *resource) *failure {
 	}
 	p := objectAt(r.body, "properties")
 	p["type"] = "CustomRole"
-	for _, q := range listAt(p, "permissions") {
-		for _, field := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
-			setDefault(q, field, []any{})
-		}
-	}
-	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
-	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, c.who.ObjectID, c.who.ObjectID
-	if old != nil {
-		was := objectAt(old.body, "properties")
-		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
-	}
+	stampRole(p, old, c.who)
 	name := text(p, "roleName")
 	if name == "" || len(listAt(p, "permissions")) == 0 || len(list(p, "assignableScopes")) == 0 {
 		return fail(http.StatusBadRequest, "InvalidRoleDefinition", "A custom role needs roleName, permissions and assignableScopes.")
@@ -210,6 +200,23 @@ func (e *Emulator) settleRoleDefinition(c *call, r, old *resource) *failure {
 		return fail(http.StatusConflict, "RoleDefinitionWithSameNameExists", "A custom role with the same name already exists in this directory. Use a different name.")
 	}
 	return nil
+}
+
+// stampRole fills in what Azure says of a custom role: by whom and when, and lists that are empty.
+func stampRole(p object, old *resource, by Principal) {
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
+	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID, by.ObjectID
+	if old != nil {
+		was := objectAt(old.body, "properties")
+		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
+	}
+	for _, q := range listAt(p, "permissions") {
+		for _, name := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
+			if q[name] == nil {
+				q[name] = []any{}
+			}
+		}
+	}
 }
 
 // roleDefinitionRemovable refuses while it is assigned.
@@ -228,6 +235,10 @@ var roleFilter = regexp.MustCompile(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 // be assigned.
 func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 	scope, rest, found := extension(c, "roleDefinitions")
+	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
+		// It belongs to the subscription, wherever below it is written [R].
+		c.path = strings.Split(strings.TrimPrefix(roleID(scope.Subscription(), rest[0]), "/"), "/")
+	}
 	if !found || c.method != http.MethodGet {
 		return reply{}, nil, false
 	}

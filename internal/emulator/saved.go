@@ -286,7 +286,11 @@ func (e *Emulator) resume() {
 			under[r.operationID] = r
 		}
 	}
+	e.resumeDeployments()
 	for _, id := range slices.Sorted(maps.Keys(under)) {
+		if e.resumeActivity(under[id]) {
+			continue
+		}
 		e.at(under[id].ends, func() { e.note(under[id].ended(nil)) })
 	}
 	for _, r := range e.store.list(arm.TypeResourceGroup, "") {

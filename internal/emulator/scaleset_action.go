@@ -74,7 +74,7 @@ func (e *Emulator) scaleSetAction(c *call, set *resource, parts []string) (reply
 func (e *Emulator) deleteInstances(c *call, set *resource, numbers []string) *failure {
 	if cl, p := e.findScaleSet(set.id); cl != nil {
 		for _, i := range e.instancesOf(set) {
-			if _, n := cl.findNode(i.computer); n != nil && named(numbers, i.number) {
+			if _, n := cl.findNode(i.computer); n != nil && numbered(numbers, i.number) {
 				e.removeNode(cl, p, n)
 			}
 		}
@@ -83,7 +83,7 @@ func (e *Emulator) deleteInstances(c *call, set *resource, numbers []string) *fa
 	}
 	gone := 0
 	for _, i := range e.instancesOf(set) {
-		if !named(numbers, i.number) {
+		if !numbered(numbers, i.number) {
 			continue
 		}
 		gone++
@@ -100,7 +100,7 @@ func (e *Emulator) deleteInstances(c *call, set *resource, numbers []string) *fa
 	return f
 }
 
-func named(numbers []string, number int) bool {
+func numbered(numbers []string, number int) bool {
 	return slices.Contains(numbers, "*") || slices.Contains(numbers, strconv.Itoa(number))
 }
 

@@ -128,6 +128,7 @@ var providerVersions = map[string][]string{
 	"Microsoft.Authorization":    {"2022-04-01", "2020-05-01", "2018-07-01", "2015-07-01"},
 	"Microsoft.Resources":        {"2024-11-01", "2024-03-01", "2022-09-01", "2021-04-01"},
 	"Microsoft.Insights":         {"2015-04-01", "2020-10-01", "2023-01-01"},
+	"Microsoft.Features":         {"2021-07-01", "2015-12-01"},
 }
 
 // providerTypes are the resource types that the local Azure does more for than keep their documents.

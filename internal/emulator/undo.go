@@ -41,8 +41,8 @@ func (u *undo) notedAddresses(key string, used *addresses) {
 	}
 }
 
-// begin remembers from now on. A read needs nothing undone.
-func (e *Emulator) begin(c *call) {
+// watch remembers from now on. A read needs nothing undone.
+func (e *Emulator) watch(c *call) {
 	if c.method == http.MethodGet || c.method == http.MethodHead {
 		return
 	}

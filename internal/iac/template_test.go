@@ -236,3 +236,19 @@ func TestReadParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyOnce: what a template makes only where it is not there loses nothing.
+func TestOnlyOnce(t *testing.T) {
+	text := `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+		"languageVersion": "2.0", "resources": {
+		"table": {"type": "Microsoft.Network/routeTables", "apiVersion": "2025-05-01", "name": "rt", "properties": {}, "@options": {"onlyIfNotExists": ONCE}},
+		"nodes": {"type": "Microsoft.Network/virtualNetworks/subnets", "apiVersion": "2025-05-01", "name": "v/nodes", "properties": {"addressPrefix": "10.0.0.0/24"}, "@options": {"onlyIfNotExists": ONCE}},
+		"other": {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2022-01-01", "name": "w", "properties": {}, "@options": {"onlyIfNotExists": ONCE}}
+	}}`
+	for once, want := range map[string]int{"true": 0, "false": 3} {
+		r := readTemplate(t, File{"t.json", []byte(strings.ReplaceAll(text, "ONCE", once))}, TemplateOptions{})
+		if got := len(r.Effects) + len(r.Notes); got != want {
+			t.Errorf("once %s: %+v %+v, want %d of them", once, r.Effects, r.Notes, want)
+		}
+	}
+}

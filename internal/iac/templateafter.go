@@ -9,9 +9,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// tables says of each table that is written whole that routes which others put there go.
+// tables says of each table that is written whole that routes which others put there go. What is made
+// only where it is not there is not written again.
 func (t *armReading) tables() {
 	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
+		if onlyOnce(r) {
+			return
+		}
 		routes := r.Body.Object("properties").Get("routes")
 		if u, is := routes.(*armtemplate.Unknown); is && strings.EqualFold(u.Of, r.ID) {
 			return // it writes what it read

@@ -75,6 +75,8 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		t.doubt(value)
 		t.note(t.place(r), true, "which subnets it lists is not known, and so not which of them keep a route table")
 		return
+	case value == nil && onlyOnce(r):
+		return
 	case value == nil && !plainVersion(r.APIVersion):
 		t.note(t.place(r), true, "its api-version is not known: before "+subnetsKept+" a deployment deletes the subnets that it does not list")
 		return
@@ -96,6 +98,9 @@ func (t *armReading) network(r *armtemplate.Resource) {
 			line, file = properties.LineOf("subnets"), r.File
 		}
 		t.write(r.ID, name, subnet, r, file, line)
+	}
+	if onlyOnce(r) {
+		return
 	}
 	gone := func(s *templateSubnet) {
 		s.writes = append(s.writes, subnetWrite{by: r, outcome: deletes, file: r.File, line: r.Line})
@@ -121,6 +126,12 @@ func (t *armReading) network(r *armtemplate.Resource) {
 	}
 }
 
+// onlyOnce reports whether a resource is made where it is not there, and never written again.
+func onlyOnce(r *armtemplate.Resource) bool {
+	once, _ := r.Body.Object("@options").Get("onlyIfNotExists").(bool)
+	return once
+}
+
 // plainVersion reports whether an api-version is one, and not an unknown.
 func plainVersion(v string) bool { return len(v) >= len(subnetsKept) && v[0] >= '0' && v[0] <= '9' }
 
@@ -141,6 +152,9 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 	s := t.subnet(vnet, name)
 	w := subnetWrite{by: by, subnet: body, file: file, line: line}
 	w.outcome, w.table, w.doubt = tableIn(body, s.place.ID)
+	if w.outcome == strips && onlyOnce(by) {
+		w.outcome = keeps
+	}
 	t.doubt(body.Get("name"))
 	if w.outcome == doubts {
 		t.doubts = append(t.doubts, w.doubt)

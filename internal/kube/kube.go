@@ -1,5 +1,5 @@
 // Package kube is the only door to the Kubernetes API: it finds in kubeconfigs the way to a cluster's API server, and reads its nodes
-// and pods. It writes nothing.
+// and pods. It writes what package hello deploys, and nothing else.
 //
 // Kubeconfigs, logins (client certificates, tokens, exec plugins such as kubelogin) and TLS are client-go's; nodes and pods are plain
 // paged GETs, decoded by package network. So neither the typed clients nor their models are linked.
@@ -57,6 +57,7 @@ type Client struct {
 	plugin  string // the exec plugin that logs in, or ""
 	server  *url.URL
 	http    *http.Client
+	config  *rest.Config  // for connections that are not HTTP's own
 	pause   time.Duration // before a call is made again
 }
 
@@ -114,6 +115,7 @@ func Load(o Options) (*Client, error) {
 func (c *Client) connect(config *rest.Config, limit time.Duration) error {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "routekeeper"
+	c.config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} }) // the login is wrapped around it
 	client, err := rest.HTTPClientFor(config)

@@ -112,10 +112,23 @@ func pages[T any](ctx context.Context, c *Client, resource string, decode func([
 	return nil, &failure{garbage: errors.New("the list has no end")}
 }
 
-// get makes one call, again where the server is too busy.
+// get reads one thing.
 func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	return c.send(ctx, request{method: http.MethodGet, path: path, query: query})
+}
+
+// request is a call to the API server.
+type request struct {
+	method, path string
+	query        url.Values
+	contentType  string
+	body         []byte
+}
+
+// send makes one call, again where the server is too busy.
+func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	for try := 1; ; try++ {
-		body, err := c.call(ctx, path, query)
+		body, err := c.call(ctx, r)
 		var f *failure
 		if !errors.As(err, &f) || !f.busy() || try == maxTries {
 			return body, err
@@ -131,14 +144,17 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte
 }
 
 // call makes one call. It ends with the context, though a login plugin may go on: client-go starts those without one.
-func (c *Client) call(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	u := c.server.JoinPath(path)
-	u.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
+	u := c.server.JoinPath(r.path)
+	u.RawQuery = r.query.Encode()
+	request, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/json")
+	if r.contentType != "" {
+		request.Header.Set("Content-Type", r.contentType)
+	}
 	type result struct {
 		body []byte
 		err  error
@@ -168,7 +184,7 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 	} else if n > maxPage {
 		return nil, &failure{garbage: fmt.Errorf("an answer of more than %d MB", maxPage>>20)}
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
 		f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
 		var status struct {
 			Message string `json:"message"`

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Azure CLI 2.45 against a local Azure: a network, a kubenet cluster in it, the association lost and put back, all of it deleted.
+# Azure CLI 2.45 against a local Azure: a network, a kubenet cluster in it, the association lost and put back, all of it deleted. In between
+# a template is deployed, and a gateway, which az sends as one.
 # The answer of each step goes to $OUT/<step>.json and the command to $OUT/commands, for the test that runs this.
 #
 # In: HTTPS, TENANT, SUBSCRIPTION, CLIENT_ID, CLIENT_SECRET (of emulator.json), OUT (a folder), and in the environment
@@ -22,12 +23,13 @@ group="--resource-group shop-rg"
 nodes="$group --vnet-name shop-vnet --name nodes"
 shop="$group --name shop"
 providers=/subscriptions/$SUBSCRIPTION/resourceGroups/shop-rg/providers
-networkContributor=4d97b98b-1d4f-4787-a291-c67834d212e7
+template="--name shop --template-file $(dirname "$0")/template.json"
 
-# A cloud whose directory ends in /adfs is asked for no instance discovery.
-step cloud-register cloud register --name local --endpoint-resource-manager "$HTTPS" --endpoint-management "$HTTPS" \
-  --endpoint-active-directory "$HTTPS/adfs" --endpoint-active-directory-resource-id https://management.core.windows.net/ \
-  --endpoint-active-directory-graph-resource-id https://graph.windows.net/
+# A cloud whose directory ends in /adfs is asked for no instance discovery. Microsoft Graph is the emulator, too.
+step cloud-register cloud register --name local --cloud-config "{\"endpoints\": {
+  \"resourceManager\": \"$HTTPS\", \"management\": \"$HTTPS\", \"activeDirectory\": \"$HTTPS/adfs\",
+  \"activeDirectoryResourceId\": \"https://management.core.windows.net/\",
+  \"activeDirectoryGraphResourceId\": \"https://graph.windows.net/\", \"microsoftGraphResourceId\": \"$HTTPS/\"}}"
 step cloud-set cloud set --name local
 step login login --service-principal --username "$CLIENT_ID" --password "$CLIENT_SECRET" --tenant "$TENANT"
 
@@ -40,12 +42,13 @@ step route network route-table route create $group --route-table-name shop-rt --
   --address-prefix 0.0.0.0/0 --next-hop-type VirtualAppliance --next-hop-ip-address 10.42.3.4
 step associate network vnet subnet update $nodes --route-table shop-rt
 
-# `az role` does not work in Debian's package, shim or not; az rest does.
+# The assignee is looked up in Microsoft Graph, the role by its name.
 step identity identity create $group --name shop-identity
 principal=$(said principalId identity)
-step role rest --method put \
-  --url "$providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001?api-version=2022-04-01" \
-  --body "{\"properties\":{\"principalId\":\"$principal\",\"principalType\":\"ServicePrincipal\",\"roleDefinitionId\":\"/subscriptions/$SUBSCRIPTION/providers/Microsoft.Authorization/roleDefinitions/$networkContributor\"}}"
+step role role assignment create --assignee "$principal" --role "Network Contributor" $group \
+  --name a55160ed-0000-4000-8000-000000000001
+step roles role assignment list $group
+step feature feature register --namespace Microsoft.ContainerService --name PodSubnetPreview
 
 step cluster aks create $shop --network-plugin kubenet --node-count 3 --no-ssh-key --skip-subnet-role-assignment \
   --vnet-subnet-id "$providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes" \
@@ -69,6 +72,18 @@ step strip network vnet subnet update $nodes --remove routeTable
 step stripped network route-table show $group --name shop-rt
 step restore network vnet subnet update $nodes --route-table shop-rt
 step activity monitor activity-log list $group --offset 1h --max-events 500
+
+# Deployments: of a template, and of what az itself makes a template of.
+step validate deployment group validate $group $template
+step what-if deployment group what-if $group $template --no-pretty-print
+step deploy deployment group create $group $template
+step what-if-again deployment group what-if $group $template --no-pretty-print
+step deployment deployment group show $group --name shop
+step deployments deployment group list $group
+step operations deployment operation group list $group --name shop
+step gateway network application-gateway create $group --name shop-gw --sku Standard_v2 --priority 100 \
+  --public-ip-address shop-gw-ip --vnet-name shop-vnet --subnet appgw
+step delete-gateway network application-gateway delete $group --name shop-gw
 
 step delete-cluster aks delete $shop --yes
 step delete-vnet network vnet delete $group --name shop-vnet

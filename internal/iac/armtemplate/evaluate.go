@@ -37,7 +37,7 @@ var functions map[string]function
 
 func init() { // not in the declaration: functions call functions
 	functions = map[string]function{}
-	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions, numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions, templateFunctions} {
+	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions, numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions, templateFunctions, timeFunctions, uriFunctions} {
 		for name, f := range family {
 			functions[strings.ToLower(name)] = f
 		}
@@ -45,7 +45,7 @@ func init() { // not in the declaration: functions call functions
 }
 
 // later are functions whose result only Azure knows, when the template is deployed.
-var later = map[string]bool{"providers": true, "pickzones": true, "environment": true, "deployer": true, "externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true, "tophysicalzone": true, "tophysicalzones": true}
+var later = map[string]bool{"providers": true, "pickzones": true, "environment": true, "externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true, "tophysicalzone": true, "tophysicalzones": true}
 
 // value evaluates all expressions in a value of a template. What goes wrong in one is noted, and its value unknown.
 func (x *scope) value(v any) any {
@@ -93,7 +93,13 @@ func (x *scope) text(text string) any {
 	v, err := x.evaluate(source)
 	if err != nil {
 		x.d.note(x.place, true, "%s cannot be evaluated: %v", shorten(text), err)
+		if x.live() {
+			return &Unknown{Why: fmt.Sprintf("%s cannot be evaluated: %v", shorten(text), err)}
+		}
 		return &Unknown{Why: "an expression that cannot be evaluated"}
+	}
+	if x.d.verbatim && x.resource != nil && holdsUnknown(x, v) {
+		return text
 	}
 	return v
 }
@@ -139,6 +145,8 @@ func (x *scope) call(c *call) (any, error) {
 	name := strings.ToLower(c.name)
 	f, known := functions[name]
 	switch {
+	case !known && strings.HasPrefix(name, "list") && x.live():
+		return x.list(c)
 	case later[name] || !known && strings.HasPrefix(name, "list"):
 		return &Unknown{Why: "what " + c.name + "() says when it is deployed"}, nil
 	case !known:

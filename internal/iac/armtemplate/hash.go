@@ -4,6 +4,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"math/bits"
+	"strconv"
 	"strings"
 )
 
@@ -46,3 +47,6 @@ func scramble(h uint32) uint32 {
 	h = (h ^ h>>13) * 0xc2b2ae35
 	return h ^ h>>16
 }
+
+// Hash tells templates apart. Resource Manager shows such a number, and how it makes it is not known.
+func Hash(template *Object) string { return strconv.FormatUint(murmur64(JSON(template)), 10) }

@@ -162,11 +162,8 @@ func (p *jsonParser) object(depth int) (any, error) {
 				continue
 			}
 		}
-		if c != '"' {
-			return nil, p.fail("expected the name of a member")
-		}
 		line, at := p.line, p.mark+p.at
-		name, err := p.text()
+		name, err := p.name(c)
 		if err != nil {
 			return nil, err
 		}
@@ -187,6 +184,25 @@ func (p *jsonParser) object(depth int) (any, error) {
 		m.At, m.From, m.To = at, from, p.mark+p.at
 	}
 }
+
+// name reads the name of a member. Resource Manager takes one without quotes: az writes template:{ around
+// what is in a template file.
+func (p *jsonParser) name(first byte) (any, error) {
+	if first == '"' {
+		return p.text()
+	}
+	start := p.at
+	for p.at < len(p.data) && (p.data[p.at] == '_' || p.data[p.at] == '$' || isLetter(p.data[p.at]) ||
+		p.at > start && p.data[p.at] >= '0' && p.data[p.at] <= '9') {
+		p.at++
+	}
+	if p.at == start {
+		return nil, p.fail("expected the name of a member")
+	}
+	return string(p.data[start:p.at]), nil
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 func (p *jsonParser) list(depth int) (any, error) {
 	list := []any{}

@@ -46,7 +46,59 @@ func reference(x *scope, args []any) (any, error) {
 	full := len(args) == 3 && strings.EqualFold(fmt.Sprint(args[2]), "Full")
 	r := x.find(name)
 	if r == nil {
-		return present(name), nil
+		if !x.live() {
+			return present(name), nil
+		}
+		version := ""
+		if len(args) > 1 {
+			version, _ = TextOf(args[1])
+		}
+		switch {
+		case !strings.HasPrefix(name, "/"):
+			return nil, fmt.Errorf("%s is no resource of the template, and no resource ID", shorten(name))
+		case version == "":
+			return nil, fmt.Errorf("the resource %s is not in the template: name an API version", shorten(name))
+		}
+		return x.shown(name, version, full)
+	}
+	return x.state(r, full)
+}
+
+// live reports whether the state of resources is known: their deployment is under way.
+func (x *scope) live() bool { return x.d.world != nil && !x.d.planning }
+
+// shown is what Azure says of a resource now.
+func (x *scope) shown(id, version string, full bool) (any, error) {
+	doc, err := x.d.world.Resource(id, version)
+	if err != nil {
+		return nil, err
+	}
+	x.d.measure(doc)
+	if !full {
+		return doc.Get("properties"), nil
+	}
+	out := doc.like()
+	for _, m := range doc.Members {
+		out.set(m.Name, m.Value, 0)
+	}
+	for name, value := range map[string]string{"apiVersion": version, "resourceId": id} {
+		if out.Member(name) == nil {
+			out.set(name, value, 0)
+		}
+	}
+	return out, nil
+}
+
+// state is what a resource of the template says of itself, or will say.
+func (x *scope) state(r *Resource, full bool) (any, error) {
+	if x.live() {
+		return x.shown(r.ID, r.APIVersion, full)
+	}
+	if x.d.world != nil { // before it: that it is needed is all there is to know
+		if x.resource != nil && x.resource != r {
+			x.resource.needs = append(x.resource.needs, r)
+		}
+		return present(r.ID), nil
 	}
 	return x.stateOf(r, full), nil
 }
@@ -128,10 +180,40 @@ func references(x *scope, args []any) (any, error) {
 	list := []any{}
 	for _, r := range x.d.resources {
 		if base, _, looped := strings.Cut(r.symbol, "["); looped && strings.EqualFold(base, name) {
-			list = append(list, x.stateOf(r, full))
+			v, err := x.state(r, full)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
 		}
 	}
 	return list, nil
+}
+
+// list calls a function of a resource, such as listKeys(id, version).
+func (x *scope) list(c *call) (any, error) {
+	args, err := x.evalAll(c.args)
+	if err != nil {
+		return nil, err
+	}
+	if u := unknownOf(args); u != nil {
+		return u, nil
+	}
+	if len(args) < 2 || len(args) > 3 {
+		return nil, fmt.Errorf("%s takes a resource, an API version and at most one value", c.name)
+	}
+	id, isID := args[0].(string)
+	version, isVersion := args[1].(string)
+	if !isID || !isVersion {
+		return nil, fmt.Errorf("%s takes a resource and an API version", c.name)
+	}
+	if r := x.find(id); r != nil {
+		id = r.ID
+	}
+	if len(args) == 2 {
+		args = append(args, nil)
+	}
+	return x.d.world.List(c.name, id, version, args[2])
 }
 
 func resourceInfo(x *scope, args []any) (any, error) {

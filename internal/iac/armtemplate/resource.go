@@ -133,7 +133,8 @@ func (r *Resource) evaluate() {
 		switch strings.ToLower(m.Name) {
 		case "copy", "condition", "comments", "resources", "existing":
 		case "dependson":
-			r.depend(x.value(m.Value))
+			r.dependsOn = x.value(m.Value)
+			r.depend()
 		case "properties":
 			p, _ := m.Value.(*Object)
 			if p != nil && strings.EqualFold(r.Type, typeDeployment) {
@@ -179,8 +180,8 @@ func without(o *Object, name string) *Object {
 }
 
 // depend notes the resources that dependsOn names: by ID, by name, by symbol, or a whole copy loop.
-func (r *Resource) depend(v any) {
-	list, _ := v.([]any)
+func (r *Resource) depend() {
+	list, _ := r.dependsOn.([]any)
 	for _, item := range list {
 		text, is := TextOf(item)
 		if !is {
@@ -188,13 +189,18 @@ func (r *Resource) depend(v any) {
 		}
 		for _, other := range r.d.resources {
 			r.d.spend(1)
-			base, _, _ := strings.Cut(other.symbol, "[")
-			if strings.EqualFold(text, other.ID) || strings.EqualFold(text, other.Name) || other.symbol != "" && (strings.EqualFold(text, other.symbol) || strings.EqualFold(text, base)) ||
-				other.loop != "" && strings.EqualFold(text, other.loop) || strings.EqualFold(text, other.Type+"/"+other.Name) {
+			if other.called(text) {
 				r.needs = append(r.needs, other)
 			}
 		}
 	}
+}
+
+// called reports whether a text of dependsOn means the resource.
+func (r *Resource) called(text string) bool {
+	base, _, _ := strings.Cut(r.symbol, "[")
+	return strings.EqualFold(text, r.ID) || strings.EqualFold(text, r.Name) || r.symbol != "" && (strings.EqualFold(text, r.symbol) || strings.EqualFold(text, base)) ||
+		r.loop != "" && strings.EqualFold(text, r.loop) || strings.EqualFold(text, r.Type+"/"+r.Name)
 }
 
 // After reports whether a resource is deployed when another one is done, because it or something between them depends on it.
@@ -245,18 +251,12 @@ func (r *Resource) nested() *deployment {
 		return r.child
 	}
 	r.evaluate()
-	properties := r.Source.Object("properties")
-	template := properties.Object("template")
-	if template == nil {
+	c := r.template()
+	if c == nil {
 		if link := r.Body.Object("properties").Object("templateLink"); link != nil {
 			r.d.note(r.scope.place, true, "the linked template %s is not in this file, and what it deploys is not seen", shorten(link.Text("uri")+link.Text("id")+link.Text("relativePath")))
 		}
 		return nil
-	}
-	c := &deployment{run: r.d.run, parent: r.d, template: template, given: r.Body.Object("properties").Object("parameters"), at: r.at(r.scope), name: r.Name, address: r.Address + ".properties.template."}
-	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text("scope"), "inner") {
-		outer := *r.scope
-		c.outer = &outer
 	}
 	if !r.d.enter() {
 		panic(limit{"its deployments nest without end"})
@@ -264,5 +264,20 @@ func (r *Resource) nested() *deployment {
 	defer r.d.leave()
 	r.child = c
 	c.declareAll()
+	return c
+}
+
+// template is the nested deployment that a resource describes, nil where its template is elsewhere.
+func (r *Resource) template() *deployment {
+	template := r.Source.Object("properties").Object("template")
+	if template == nil {
+		return nil
+	}
+	c := &deployment{run: r.d.run, parent: r.d, template: template, given: r.Body.Object("properties").Object("parameters"), at: r.at(r.scope), name: r.Name, address: r.Address + ".properties.template."}
+	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text("scope"), "inner") {
+		outer := *r.scope
+		outer.resource = r // whose references those of the nested template are
+		c.outer = &outer
+	}
 	return c
 }

@@ -89,6 +89,7 @@ var scopeFunctions = map[string]function{
 	"managementGroup":           {max: 0, call: managementGroup},
 	"tenant":                    {max: 0, call: tenant},
 	"deployment":                {max: 0, call: thisDeployment},
+	"deployer":                  {max: 0, call: deployer},
 }
 
 // idParts splits the arguments of resourceId: what stands before the type, the type, and the names.
@@ -208,6 +209,9 @@ func resourceGroup(x *scope, _ []any) (any, error) {
 		return nil, fmt.Errorf("the template is not deployed to a resource group")
 	}
 	t.scope = ""
+	if x.d.world != nil {
+		return x.d.world.Resource(t.prefix(), "")
+	}
 	return described("the resource group", "id", t.prefix(), "name", t.group, "type", "Microsoft.Resources/resourceGroups", "location", cmp.Or(x.d.options.Location, "{location}")), nil
 }
 
@@ -215,6 +219,9 @@ func subscription(x *scope, _ []any) (any, error) {
 	id := x.d.expressions().at.subscription
 	if id == "" {
 		return nil, fmt.Errorf("the template is not deployed to a subscription")
+	}
+	if x.d.world != nil {
+		return x.d.world.Resource("/subscriptions/"+id, "")
 	}
 	return described("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id, "tenantId", "{tenant}", "displayName", "{subscription-name}"), nil
 }
@@ -224,11 +231,39 @@ func managementGroup(x *scope, _ []any) (any, error) {
 	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type", "Microsoft.Management/managementGroups"), nil
 }
 
-func tenant(*scope, []any) (any, error) {
+func tenant(x *scope, _ []any) (any, error) {
+	if id := x.d.expressions().at.subscription; x.d.world != nil && id != "" {
+		sub, err := x.d.world.Resource("/subscriptions/"+id, "")
+		if err != nil {
+			return nil, err
+		}
+		out := &Object{}
+		out.set("tenantId", sub.Get("tenantId"), 0)
+		return out, nil
+	}
 	return described("the tenant", "tenantId", "{tenant}"), nil
 }
 
 func thisDeployment(x *scope, _ []any) (any, error) {
 	d := x.d.expressions()
+	if d.world != nil {
+		properties, out := &Object{}, &Object{}
+		properties.set("template", d.template, 0)
+		properties.set("mode", "Incremental", 0)
+		properties.set("provisioningState", "Accepted", 0)
+		out.set("name", d.name, 0)
+		if d.at.group == "" && d.options.Location != "" {
+			out.set("location", d.options.Location, 0)
+		}
+		out.set("properties", properties, 0)
+		return out, nil
+	}
 	return described("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location", cmp.Or(d.options.Location, "{location}")), nil
+}
+
+func deployer(x *scope, _ []any) (any, error) {
+	if x.d.options.Deployer == nil {
+		return &Unknown{Why: "who deploys it"}, nil
+	}
+	return x.d.options.Deployer, nil
 }

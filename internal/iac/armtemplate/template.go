@@ -20,6 +20,8 @@ const maxSteps = 2_000_000
 // Options say where a template is deployed, as far as that is known. What is empty is unknown.
 type Options struct {
 	Subscription, ResourceGroup, ManagementGroup, Location, DeploymentName string
+	// Deployer is what deployer() returns, nil where that is not known.
+	Deployer *Object
 }
 
 // Result is what a template would deploy.
@@ -50,6 +52,7 @@ type Resource struct {
 
 	symbol, loop string
 	skipped      bool
+	dependsOn    any
 	d            *deployment
 	scope        *scope
 	state        int // of Body: 0 none, 1 on the way, 2 done
@@ -86,11 +89,16 @@ type place struct {
 // run is one evaluation, with all nested deployments.
 type run struct {
 	options Options
-	steps   int
-	depth   int
-	parsed  map[string]expression
-	notes   []Note
-	noted   map[string]bool
+	// world is nil where nothing is deployed. planning asks it for scopes only, not for the state of
+	// resources; verbatim leaves expressions in a body as they are written where they are not known.
+	world              World
+	planning, verbatim bool
+
+	steps  int
+	depth  int
+	parsed map[string]expression
+	notes  []Note
+	noted  map[string]bool
 }
 
 // limit ends an evaluation that grows without end.

@@ -97,7 +97,8 @@ func TestUnknown(t *testing.T) {
 		`listKeys('x', '2020-01-01').keys[0]`:                             "?",
 		`reference(resourceId('A/b', 'c')).d`:                             "?",
 		`environment().suffixes.storage`:                                  "?",
-		`guid('a')`:                                                       "{guid-",
+		`guid(resourceGroup().id)`:                                        "{guid-",
+		`guid('a', 'b')`:                                                  "2d796349-",
 		`uniqueString(resourceGroup().id)`:                                "{uniqueString-",
 	} {
 		r := evaluate(t, fmt.Sprintf(`{%s, %s, "resources": [], "outputs": {"x": {"type": "string", "value": "[%s]"}}}`, rgSchema, parameters, expression), Options{})

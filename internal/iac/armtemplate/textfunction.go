@@ -1,12 +1,15 @@
 package armtemplate
 
 import (
+	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // Functions on texts (template-functions-string).
@@ -15,10 +18,10 @@ var textFunctions = map[string]function{
 	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
 	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
 	"format":         {min: 1, max: -1, open: true, call: format},
-	"guid":           {min: 1, max: -1, call: standIn, open: true}, // no value that Azure gave is published to check one against
+	"guid":           {min: 1, max: -1, call: guid, open: true},
 	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
-	"newGuid":        {call: func(*scope, []any) (any, error) { return Opaque("{newGuid}"), nil }},
-	"utcNow":         {max: 1, call: func(*scope, []any) (any, error) { return Opaque("{utcNow}"), nil }},
+	"newGuid":        {call: newGUID},
+	"utcNow":         {max: 1, call: utcNow},
 	"toLower":        {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
 	"toUpper":        {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
 	"trim":           {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.TrimSpace(s) })},
@@ -89,12 +92,59 @@ func unique(x *scope, args []any) (any, error) {
 	return uniqueString(texts...), nil
 }
 
-// standIn is for names that only Azure makes: the same for the same arguments.
-func standIn(x *scope, args []any) (any, error) {
+// newGUID and utcNow are for default values of parameters only: they differ from call to call.
+func newGUID(x *scope, _ []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{newGuid}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return x.d.world.NewGUID(), nil
+}
+
+func utcNow(x *scope, args []any) (any, error) {
+	if x.d.world == nil {
+		return Opaque("{utcNow}"), nil
+	}
+	if err := x.inDefault(); err != nil {
+		return nil, err
+	}
+	return formatTime(x.d.world.Now(), args)
+}
+
+// inDefault refuses a function outside the default value of a parameter.
+func (x *scope) inDefault() error {
+	at := strings.TrimPrefix(x.place.address, x.d.address)
+	if x.resource == nil && strings.HasPrefix(at, "parameters.") {
+		return nil
+	}
+	return fmt.Errorf("it can be used in the default value of a parameter only")
+}
+
+// guidNamespace is that of the function guid (bicep-functions-string).
+var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
+
+// guid is a UUID of version 5 of its arguments with hyphens between them. What is partly unknown is
+// the same for the same arguments.
+func guid(x *scope, args []any) (any, error) {
 	if u := unknownOf(args); u != nil {
 		return u, nil
 	}
-	return x.opaque("guid", args), nil
+	texts := make([]string, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			texts[i] = v
+		case Opaque:
+			return x.opaque("guid", args), nil
+		default:
+			return nil, fmt.Errorf("expected strings, not %s", kindOf(arg))
+		}
+	}
+	joined := []byte(strings.Join(texts, "-"))
+	x.d.spend(len(joined) / 64)
+	return uuid.NewHash(sha1.New(), guidNamespace, joined, 5).String(), nil
 }
 
 func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {

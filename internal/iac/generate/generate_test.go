@@ -3,7 +3,7 @@ package generate
 import (
 	"bytes"
 	"flag"
-	"net/netip"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,81 +12,105 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 const shopSub = "/subscriptions/11111111-1111-1111-1111-111111111111"
 
-func orderOf(change func(*Order)) Order {
-	o := Order{
-		Name: "shop", Location: "westeurope", Plugin: "kubenet", Provider: 5, Network: true, Keeper: true,
-		Space: netip.MustParsePrefix("10.240.0.0/16"), Pods: netip.MustParsePrefix("10.244.0.0/16"),
-	}
-	if change != nil {
-		change(&o)
-	}
-	return o
-}
-
-// keptOrder is for two clusters: one whose own table is named, one whose table is discovered and that only observes its subnets.
-func keptOrder(o *Order) {
-	o.Name, o.Network = "routekeeper", false
+func rightsOf(change func(*Rights)) Rights {
 	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
 	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net + "/routeTables/appgw-rt"}
-	o.Kept = []Kept{
-		{
-			Name: "shop", Cluster: shopSub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop", Guarded: true,
-			Table: net + "/routeTables/shop-rt", Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table},
-		},
-		{
-			Name: "pay", Cluster: shopSub + "/resourceGroups/pay-rg/providers/Microsoft.ContainerService/managedClusters/pay", Guarded: true,
-			Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/Microsoft.Network/routeTables/hub-rt"},
-		},
-		{Name: "lab", Cluster: shopSub + "/resourceGroups/lab-rg/providers/Microsoft.ContainerService/managedClusters/lab"},
+	cluster := func(name string) arm.ID {
+		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster + "/" + name)
 	}
+	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
+		arm.TypeRouteTable + "/hub-rt")
+	// Two clusters: one whose own table is named, one whose table is discovered. The third only observes.
+	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
+		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
+			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
+		{Name: "pay", Cluster: cluster("pay"), Guarded: true,
+			Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
+		{Name: "lab", Cluster: cluster("lab")},
+	}}
+	if change != nil {
+		change(&r)
+	}
+	return r
 }
 
-// orders are what the other tests look at; golden ones are kept as they are written.
-var orders = []struct {
+// writer writes code: a Blueprint, or Rights.
+type writer interface {
+	Terraform() ([]Output, error)
+	Bicep() ([]Output, error)
+}
+
+// order is what the other tests look at; golden ones are kept as they are written.
+type order struct {
 	name   string
-	order  Order
-	golden bool
-}{
-	{"kubenet", orderOf(nil), true},
-	{"kubenet-egress-v4", orderOf(func(o *Order) { o.Provider, o.Egress = 4, netip.MustParseAddr("10.100.0.4") }), true},
-	{"overlay", orderOf(func(o *Order) { o.Plugin, o.Keeper = "overlay", false }), true},
-	{"overlay-egress-v4", orderOf(func(o *Order) {
-		o.Plugin, o.Keeper, o.Provider, o.Egress = "overlay", false, 4, netip.MustParseAddr("10.100.0.4")
-	}), false},
-	{"network-v4", orderOf(func(o *Order) { o.Keeper, o.Provider = false, 4 }), false},
-	{"kept", orderOf(keptOrder), true},
-	{"kept-v4", orderOf(func(o *Order) { keptOrder(o); o.Provider = 4 }), false},
-	{"kept-observing", orderOf(func(o *Order) { keptOrder(o); o.Kept = o.Kept[2:] }), false},
+	writer writer
+	// provider is that of azurerm.
+	provider int
+	golden   bool
+	cluster  *build.Cluster // nil for rights
+}
+
+// orders are rights, and all variants of clusters for both versions of the provider and all hosts.
+func orders(t *testing.T) []order {
+	out := []order{
+		{"kept", rightsOf(nil), 5, true, nil},
+		{"kept-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
+		{"kept-observing", rightsOf(func(r *Rights) { r.Kept = r.Kept[2:] }), 5, false, nil},
+	}
+	golden := map[string]bool{"kubenet-gateway for 5 aks": true, "kubenet-egress for 4 container-apps": true,
+		"pod-subnet-static-all for 5 ": true}
+	for _, v := range variants(t) {
+		for _, provider := range []int{4, 5} {
+			for _, host := range append(Hosts(), "") {
+				if host != "" && v.cluster.Blueprint != capacity.Kubenet {
+					continue
+				}
+				name := fmt.Sprintf("%s for %d %s", v.name, provider, host)
+				out = append(out, order{strings.Trim(strings.ReplaceAll(name, " ", "-"), "-"),
+					Blueprint{Cluster: v.cluster, Provider: provider, Host: host}, provider, golden[name], &v.cluster})
+			}
+		}
+	}
+	return out
+}
+
+// languages are the ways to write an order.
+func (o order) languages() map[string]func() ([]Output, error) {
+	out := map[string]func() ([]Output, error){"terraform": o.writer.Terraform, "bicep": o.writer.Bicep}
+	if b, is := o.writer.(Blueprint); is {
+		out["arm"] = b.ARM
+	}
+	return out
 }
 
 // written writes an order in a language.
-func written(t *testing.T, language string, o Order) []Output {
+func written(t *testing.T, language string, o order) []Output {
 	t.Helper()
-	write := map[string]func(Order) ([]Output, error){"terraform": Order.Terraform, "bicep": Order.Bicep}[language]
-	files, err := write(o)
+	files, err := o.languages()[language]()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
 
-// TestGolden compares all that is written with testdata/golden; -update writes it.
+// TestGolden compares what is written with testdata/golden; -update writes it.
 func TestGolden(t *testing.T) {
-	for _, c := range orders {
+	for _, c := range orders(t) {
 		if !c.golden {
 			continue
 		}
-		for _, language := range []string{"terraform", "bicep"} {
+		for language := range c.languages() {
 			dir := filepath.Join("testdata", "golden", language, c.name)
-			files := written(t, language, c.order)
 			var names []string
-			for _, f := range files {
+			for _, f := range written(t, language, c) {
 				path := filepath.Join(dir, filepath.FromSlash(f.Name))
 				names = append(names, path)
 				if *update {
@@ -101,7 +125,7 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				} else if want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")); !bytes.Equal(f.Text, want) {
-					t.Errorf("%s is not what is written now: go test ./internal/iac -run Golden -update\n%s", path, f.Text)
+					t.Errorf("%s is not what is written now: go test ./internal/iac/generate -run Golden -update\n%s", path, f.Text)
 				}
 			}
 			err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -123,9 +147,9 @@ func TestTerraformFormat(t *testing.T) {
 	if err != nil {
 		t.Skipf("NOT RUN: terraform is not installed here (%v); the other tests compare with hclwrite's format", err)
 	}
-	for _, c := range orders {
+	for _, c := range orders(t) {
 		dir := t.TempDir()
-		for _, f := range written(t, "terraform", c.order) {
+		for _, f := range written(t, "terraform", c) {
 			if err := os.WriteFile(filepath.Join(dir, f.Name), f.Text, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -136,48 +160,30 @@ func TestTerraformFormat(t *testing.T) {
 	}
 }
 
-func TestRefusedOrders(t *testing.T) {
-	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
+// TestRefused: what could not be applied is refused, in one line.
+func TestRefused(t *testing.T) {
+	other := arm.ID("/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/g/providers/" +
+		arm.TypeCluster + "/c")
+	all := variants(t)
+	overlay := all[len(all)-1].cluster
 	for _, c := range []struct {
-		change func(*Order)
+		writer writer
 		want   string
 	}{
-		{func(o *Order) { o.Name = `x"${y}` }, "is no name for it"},
-		{func(o *Order) { o.Name = "shop-" }, "is no name for it"},
-		{func(o *Order) { o.Location = "West Europe" }, "is no location"},
-		{func(o *Order) { o.Plugin = "azure" }, `unknown plugin "azure", expected kubenet or overlay`},
-		{func(o *Order) { o.Provider = 3 }, "version 3 is not known here, expected 4 or 5"},
-		{func(o *Order) { o.Network, o.Keeper = false, false }, "neither"},
-		{func(o *Order) { o.Plugin = "overlay" }, "nothing to keep"},
-		{func(o *Order) { o.Space = prefix("10.240.0.0/24") }, "10.240.0.0/24 is no address space for it, expected an IPv4 prefix from /8 to /22"},
-		{func(o *Order) { o.Space = prefix("10.240.0.1/16") }, "no address space"},
-		{func(o *Order) { o.Pods = prefix("10.240.0.0/16") }, "the pod CIDR 10.240.0.0/16 overlaps the address space 10.240.0.0/16"},
-		{func(o *Order) { o.Pods = prefix("fd00::/48") }, "no pod CIDR"},
-		{func(o *Order) { o.Egress = addr("10.244.3.4") }, "a firewall cannot be at 10.244.3.4"},
-		{func(o *Order) { o.Egress = addr("10.240.0.4") }, "a firewall cannot be at 10.240.0.4"},
-		{func(o *Order) { o.Egress = addr("fd00::1") }, "a firewall cannot be at fd00::1"},
-		{func(o *Order) {
-			keptOrder(o)
-			o.Kept[1].Cluster = "/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/c"
-		}, "expected configs of one"},
+		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is no name for it"},
+		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is no name for it"},
+		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is no location"},
+		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not known, expected 4 or 5"},
+		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
+		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},
+		{Blueprint{Cluster: all[0].cluster, Provider: 3}, "version 3 of the azurerm provider is not known"},
+		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"}, `unknown host "vm", expected aks or container-apps`},
+		{Blueprint{Cluster: overlay, Provider: 5, Host: HostAKS}, "overlay has no pod routes to keep in sync"},
 	} {
-		if _, err := orderOf(c.change).Terraform(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
-	}
-}
-
-// TestLayout: whatever the sizes, nothing overlaps.
-func TestLayout(t *testing.T) {
-	for _, c := range []struct{ space, pods, nodes, gateway, services string }{
-		{"10.240.0.0/16", "10.244.0.0/16", "10.240.0.0/20", "10.240.255.0/24", "10.0.0.0/16"},
-		{"10.0.0.0/8", "172.16.0.0/16", "10.0.0.0/20", "10.255.255.0/24", "192.168.0.0/16"},
-		{"192.168.4.0/22", "10.0.0.0/12", "192.168.4.0/24", "192.168.7.0/24", "172.16.0.0/16"},
-		{"10.1.0.0/19", "10.0.0.0/20", "10.1.0.0/21", "10.1.31.0/24", "172.16.0.0/16"},
-	} {
-		l, err := orderOf(func(o *Order) { o.Space, o.Pods = netip.MustParsePrefix(c.space), netip.MustParsePrefix(c.pods) }).check()
-		if err != nil || l.Nodes.String() != c.nodes || l.Gateway.String() != c.gateway || l.Services.String() != c.services || !l.Services.Contains(l.DNS) {
-			t.Errorf("%s: nodes %s, gateway %s, services %s with DNS %s, %v", c.space, l.Nodes, l.Gateway, l.Services, l.DNS, err)
+		for _, write := range []func() ([]Output, error){c.writer.Terraform, c.writer.Bicep} {
+			if _, err := write(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
 		}
 	}
 }

@@ -47,15 +47,3 @@ func KeeperRoles() []KeeperRole {
 		}},
 	}
 }
-
-// clusterActions are what a kubenet cluster's identity needs on a table and a subnet that are brought to it (Azure: Use kubenet, bring your
-// own subnet and route table). Network Contributor has them, and a great deal more.
-var clusterActions = []KeeperAction{
-	{"Microsoft.Network/routeTables/read", "the cloud provider reads the table"},
-	{"Microsoft.Network/routeTables/write", "and writes it whole, one route a node"},
-	{"Microsoft.Network/routeTables/routes/read", ""},
-	{"Microsoft.Network/routeTables/routes/write", ""},
-	{"Microsoft.Network/routeTables/routes/delete", ""},
-	{"Microsoft.Network/virtualNetworks/subnets/read", "nodes are put into the subnet"},
-	{"Microsoft.Network/virtualNetworks/subnets/join/action", ""},
-}

@@ -25,8 +25,10 @@ type MonitorWebhook struct{ ObjectID, Audience, Tenant string }
 
 // Terraform writes it for the azurerm provider, which takes one operation a rule.
 func (m Monitor) Terraform() ([]Output, error) {
-	return write("terraform", []string{"monitor.tf"}, m)
+	return write("terraform/monitor", []string{"monitor.tf"}, m)
 }
 
 // Bicep writes it as one file that is deployed to a resource group of each subscription.
-func (m Monitor) Bicep() ([]Output, error) { return write("bicep", []string{"monitor.bicep"}, m) }
+func (m Monitor) Bicep() ([]Output, error) {
+	return write("bicep/monitor", []string{"monitor.bicep"}, m)
+}

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-var reference = regexp.MustCompile(`\b(data\.)?((?:azurerm|time)_\w+)\.(\w+)`)
+var reference = regexp.MustCompile(`\b(data\.)?((?:azurerm|azapi|time)_\w+)\.(\w+)`)
 
 // standIn rewrites a configuration so that Terraform takes it without any provider: every resource becomes a terraform_data, which Terraform
 // has built in, with its arguments as input, and what the provider would compute as something that is not known yet.
@@ -54,7 +54,11 @@ func refer(text, attribute string) string {
 func writeStandIn(out *strings.Builder, body *hclsyntax.Body, source []byte, computed []string) {
 	var input strings.Builder
 	for _, name := range computed {
-		fmt.Fprintf(&input, "    %s = terraform_data.unknown.id\n", name)
+		value := "terraform_data.unknown.id"
+		if name == "output" { // of azapi: an object
+			value = "jsondecode(terraform_data.unknown.id)"
+		}
+		fmt.Fprintf(&input, "    %s = %s\n", name, value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
 		text := string(body.Attributes[name].Expr.Range().SliceBytes(source))
@@ -70,6 +74,9 @@ func writeStandIn(out *strings.Builder, body *hclsyntax.Body, source []byte, com
 	for i, b := range body.Blocks {
 		if b.Type == "lifecycle" {
 			continue
+		}
+		if b.Type == "ingress_application_gateway" { // what is in it is computed
+			input.WriteString("    ingress_application_gateway = [jsondecode(terraform_data.unknown.id)]\n")
 		}
 		for name, a := range b.Body.Attributes {
 			fmt.Fprintf(&input, "    %s_%d_%s = %s\n", b.Type, i, name, refer(string(a.Expr.Range().SliceBytes(source)), ".output"))
@@ -90,21 +97,28 @@ func TestTerraformPlans(t *testing.T) {
 	if err != nil {
 		t.Skipf("NOT RUN: terraform is not installed here (%v)", err)
 	}
-	for _, c := range orders {
+	for _, c := range orders(t) {
+		if c.cluster != nil && (c.provider == 4 || strings.Contains(c.name, "-egress-")) {
+			continue // others say the same to Terraform
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			source := standIn(written(t, "terraform", c.order), loadProvider(t, c.order.Provider))
+			source := standIn(written(t, "terraform", c), loadProvider(t, c.provider))
 			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(source), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			commands := [][]string{{"init", "-input=false"}, {"validate"}}
-			if c.order.makesNetwork() { // otherwise what is read from clusters says what is made
+			if c.cluster != nil { // otherwise what is read from clusters says what is made
 				commands = append(commands, []string{"plan", "-input=false"})
 			}
 			for _, command := range commands {
 				cmd := exec.Command(terraform, append(command, "-no-color")...)
 				cmd.Dir = dir
+				cmd.Env = os.Environ()
+				for name, value := range given {
+					cmd.Env = append(cmd.Env, "TF_VAR_"+name+"="+value)
+				}
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("terraform %s: %v\n%s", command[0], err, out)
 				}

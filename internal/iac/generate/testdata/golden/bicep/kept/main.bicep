@@ -1,5 +1,4 @@
 // The keeper's identity and rights, for the clusters and tables of a routekeeper config. Written by routekeeper iac generate.
-// Bicep 0.38.3 or newer, for onlyIfNotExists.
 //
 //   az deployment sub create --subscription 11111111-1111-1111-1111-111111111111 --location westeurope --template-file main.bicep
 

@@ -68,8 +68,8 @@ locals {
 # The rights, each only where it is used. None of them writes a cluster's own table.
 locals {
   keeper_roles = {
-    # reads: on the subscriptions of the clusters and their networks: lists there show only what may be read, and
-    # the activity log is the subscription's.
+    # reads: on the subscriptions of the clusters and their networks: lists there show only what may
+    # be read, and the activity log is the subscription's.
     reads = {
       actions = [
         "Microsoft.ContainerService/managedClusters/read",                  # clusters: their pools, pod CIDRs and identities
@@ -91,8 +91,8 @@ locals {
       ]
       scopes = { for id in local.all_subscriptions : id => id }
     }
-    # links: on the resource groups of route tables, security groups and the like that the subnets link to: writing
-    # a subnet takes a right to join each of them again.
+    # links: on the resource groups of route tables, security groups and the like that the subnets
+    # link to: writing a subnet takes a right to join each of them again.
     links = {
       actions = [
         "Microsoft.Network/routeTables/join/action",             # to put a lost table back
@@ -102,8 +102,8 @@ locals {
       ]
       scopes = { for key, ids in local.all_groups : key => ids[0] }
     }
-    # subnets: on the subnets whose route table is guarded, and no others; where AKS made the network, the node
-    # resource group, which has no others.
+    # subnets: on the subnets whose route table is guarded, and no others; where AKS made the
+    # network, the node resource group, which has no others.
     subnets = {
       actions = [
         "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back

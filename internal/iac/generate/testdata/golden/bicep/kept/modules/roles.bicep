@@ -4,8 +4,8 @@ targetScope = 'subscription'
 param name string
 param principalId string
 
-// reads: on the subscriptions of the clusters and their networks: lists there show only what may be read, and the
-// activity log is the subscription's.
+// reads: on the subscriptions of the clusters and their networks: lists there show only what may be
+// read, and the activity log is the subscription's.
 resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'reads')
   properties: {
@@ -39,8 +39,8 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// links: on the resource groups of route tables, security groups and the like that the subnets link to: writing a
-// subnet takes a right to join each of them again.
+// links: on the resource groups of route tables, security groups and the like that the subnets link
+// to: writing a subnet takes a right to join each of them again.
 resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'links')
   properties: {
@@ -62,8 +62,8 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// subnets: on the subnets whose route table is guarded, and no others; where AKS made the network, the node
-// resource group, which has no others.
+// subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
+// the node resource group, which has no others.
 resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'subnets')
   properties: {

@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/hello"
+	"routekeeper.dev/routekeeper/internal/kube"
+	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+type helloOptions struct {
+	examineOptions
+	namespace, image, listen string
+	keep                     bool
+	timeout                  time.Duration
+}
+
+func (a *app) newClusterHello() *cobra.Command {
+	o := helloOptions{image: hello.ImageOf(version())}
+	cmd := &cobra.Command{
+		Use:   "hello NAME",
+		Short: "Deploy a demo, and let every pod call every other",
+		Long: `Deploys a small demo into a namespace of its own: a pod on every node and two
+more behind a service. Lets every pod call every other one, and a machine in
+each subnet that is to reach pods, and prints who reaches whom, how long it
+took, and which route carried it. Where calls are lost it says which finding of
+routekeeper doctor explains it. Then it removes the namespace.
+
+The pods are asked by port-forward, which works also where their routes are
+lost. A call that is refused counts as arrived: packets went there and back.
+--listen shows the page of a pod until Ctrl-C.
+
+An interrupt removes the demo, too; a second one leaves it, and the next run
+takes over what is left. A namespace of another owner is refused.
+
+Exit code 0: every pod is ready and every call arrives; 1: an error; 2: calls
+are lost, or pods are not ready in time.`,
+		Example: `  routekeeper cluster hello shop
+  routekeeper cluster hello shop --listen 127.0.0.1:8080 --keep
+  routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runClusterHello(cmd.Context(), o)
+		},
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("expected the name or ID of one cluster, found %s",
+				report.Count(len(args), "argument"))
+		}
+		o.name = args[0]
+		return nil
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.subscription, "subscription", "", "look for the cluster in this subscription (`ID`)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
+	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
+	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the demo's own namespace (`NAME`)")
+	f.StringVar(&o.image, "image", o.image, "an image with routekeeper as its entrypoint (`IMAGE`)")
+	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
+	f.StringVar(&o.listen, "listen", "", "show a pod's page at this `address` until Ctrl-C")
+	durationFlag(f, &o.timeout, "timeout", 3*time.Minute, "how long pods may take to be ready")
+	_ = cmd.MarkFlagFilename("kubeconfig")
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
+}
+
+// names of namespaces, and what an image may be called: both are put into the manifest.
+var (
+	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	imageName     = regexp.MustCompile(`^[\w][\w.:/@-]*$`)
+)
+
+func (o helloOptions) check() error {
+	switch {
+	case !namespaceName.MatchString(o.namespace):
+		return fmt.Errorf("--namespace: %q is no name of a namespace", o.namespace)
+	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.namespace):
+		return fmt.Errorf("--namespace: the demo needs a namespace of its own, and deletes it: not %s", o.namespace)
+	case !imageName.MatchString(o.image):
+		return fmt.Errorf("--image: %q is no name of an image", o.image)
+	case o.timeout <= 0:
+		return fmt.Errorf("--timeout: %s is out of range, expected more than 0", o.timeout)
+	}
+	return nil
+}
+
+func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "reading the network")
+	defer progress.stop()
+	o.rightless, o.machines = true, true
+	e, err := a.examineAzure(ctx, o.examineOptions, progress)
+	if err != nil {
+		return err
+	}
+	cluster := e.Clusters[0]
+	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: e.Snapshot.Cluster(cluster)})
+	if err != nil {
+		return err
+	}
+	if _, err := client.Read(ctx); err != nil { // proves that it is this cluster, before anything is written
+		return err
+	}
+	demo := &hello.Demo{Client: client, Namespace: o.namespace, Image: o.image, Tell: progress.now}
+	if !o.keep {
+		defer func() {
+			progress := a.progress(context.WithoutCancel(ctx), "removing the demo")
+			defer progress.stop()
+			failed = removeDemo(ctx, demo, failed, progress)
+		}()
+	}
+	if err := demo.Deploy(ctx); err != nil {
+		return leftBehind(demo, o.keep, err)
+	}
+	h, pods, err := a.callAround(ctx, o, e, demo, progress)
+	if err != nil {
+		return leftBehind(demo, o.keep, err)
+	}
+	if o.keep {
+		h.Remove = demo.Leftover()
+	}
+	var page net.Listener
+	if o.listen != "" {
+		if page, err = net.Listen("tcp", o.listen); err != nil {
+			return leftBehind(demo, o.keep, fmt.Errorf("--listen: %w", err))
+		}
+		defer page.Close()
+		h.Page = "http://" + page.Addr().String() + "/"
+	}
+	progress.stop()
+	if err := h.Write(w, format, style); err != nil {
+		return leftBehind(demo, o.keep, err)
+	}
+	if o.keep {
+		fmt.Fprintf(a.err, "the demo is kept; remove it with: %s\n", h.Remove)
+	}
+	if page != nil {
+		fmt.Fprintf(a.err, "%s is the page of a pod, until Ctrl-C\n", h.Page)
+		showPage(ctx, page, demo, pods)
+	}
+	if !h.Whole() {
+		return attention
+	}
+	return nil
+}
+
+// leftBehind adds to an error what it leaves in the cluster, where that is to be kept.
+func leftBehind(demo *hello.Demo, keep bool, err error) error {
+	if keep && demo.Begun() {
+		return fmt.Errorf("%w; what was deployed is kept, and removed by: %s", err, demo.Leftover())
+	}
+	return err
+}
+
+// removeTime is how long the removal may take.
+const removeTime = 2 * time.Minute
+
+// removeDemo removes the demo, also after an interrupt. What cannot be removed is an error that says how.
+func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *progress) error {
+	if !demo.Begun() {
+		return failed
+	}
+	demo.Tell = progress.now
+	interrupted := ctx.Err() != nil
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), removeTime,
+		fmt.Errorf("it takes longer than %s", removeTime))
+	defer cancel()
+	if interrupted {
+		progress.say("removing the demo; Ctrl-C again leaves it, to be removed by: " + demo.Leftover())
+	}
+	if err := demo.Remove(ctx); err != nil {
+		err = fmt.Errorf("removing the demo: %w: what is left is removed by: %s", err, demo.Leftover())
+		if errors.Is(failed, attention) {
+			return err
+		}
+		return errors.Join(failed, err)
+	}
+	return failed
+}
+
+// showPage passes connections on to a pod until the context ends: to the first that is ready.
+func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []hello.Pod) {
+	stop := context.AfterFunc(ctx, func() { page.Close() })
+	defer stop()
+	at := max(0, slices.IndexFunc(pods, func(p hello.Pod) bool { return p.Ready }))
+	for {
+		conn, err := page.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			pod, err := demo.Dial(ctx, pods[at])
+			if err != nil {
+				fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n%s\n", err)
+				return
+			}
+			defer pod.Close()
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			defer stop()
+			go func() { _, _ = io.Copy(pod, conn) }() // ends when the connection is closed
+			_, _ = io.Copy(conn, pod)
+		}()
+	}
+}
+
+// callAround waits for the pods, lets them call, and says what became of it.
+func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, demo *hello.Demo, progress *progress) (report.Hello, []hello.Pod, error) {
+	cluster := e.Clusters[0]
+	h := report.Hello{Cluster: cluster.Name()}
+	pods, err := demo.Wait(ctx, o.timeout)
+	if err != nil {
+		return h, nil, err
+	}
+	ready := slices.DeleteFunc(slices.Clone(pods), func(p hello.Pod) bool { return !p.Ready || !p.Address.IsValid() })
+	if len(ready) == 0 {
+		why := "there is none"
+		if len(pods) > 0 {
+			why = pods[0].Name + ": " + pods[0].Why
+		}
+		return h, nil, fmt.Errorf("no pod of the demo was ready within %s (%s)", o.timeout, why)
+	}
+	names := map[netip.Addr]string{}
+	var to []netip.Addr
+	for _, p := range ready {
+		names[p.Address] = p.Name
+		to = append(to, p.Address)
+	}
+	t := trace.New(e.Snapshot, trace.Options{Cluster: cluster})
+	others := map[netip.Addr]arm.ID{}
+	for _, subnet := range t.Targets(cluster) {
+		machine := firstOf(e.Snapshot, subnet.ID, e.Snapshot.Cluster(cluster))
+		if !machine.IsValid() {
+			h.Unknown = append(h.Unknown, "subnet "+subnet.ID.Short()+": no machine with a network interface is "+
+				"seen in it, and gateways answer no pod (routekeeper trace subnet/"+subnet.ID.Short()+" says how packets go)")
+			continue
+		}
+		to, others[machine] = append(to, machine), subnet.ID
+		names[machine] = machine.String() + " in " + subnet.ID.Short()
+	}
+	asked := demo.CallAll(ctx, ready, to)
+	if ctx.Err() != nil {
+		return h, nil, ctx.Err()
+	}
+	// What is read after the calls explains them. Nodes and pods are read with the demo's pods.
+	progress.now("reading the network again")
+	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
+		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
+	}) // rights are a reason for what is lost, and take many calls
+	if e, err = a.examineAzure(ctx, o.examineOptions, progress); err == nil {
+		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
+	}
+	if err != nil {
+		return h, nil, err
+	}
+	h.Pods = helloPods(pods, asked)
+	var lostTo []arm.ID
+	t = trace.New(e.Snapshot, trace.Options{Protocol: "tcp", Port: hello.Port, Cluster: cluster})
+	for _, from := range asked {
+		for _, call := range from.Calls {
+			address, err := netip.ParseAddr(call.To)
+			if err != nil {
+				return h, nil, fmt.Errorf("the program in pod %s names %q: is the image routekeeper's?", from.Pod.Name, call.To)
+			}
+			c := carriedCall(t, from.Pod, names[address], address, call)
+			subnet, other := others[address]
+			switch {
+			case c.Arrived:
+				h.Arrived++
+			case other && c.Traced == trace.Delivered:
+				line := c.To + ": it does not answer, although by what Azure shows packets arrive: its own firewall may drop them"
+				if !slices.Contains(h.Unknown, line) {
+					h.Unknown = append(h.Unknown, line)
+				}
+				continue
+			case other:
+				lostTo = append(lostTo, subnet)
+			}
+			h.Calls = append(h.Calls, c)
+		}
+	}
+	if h.Arrived < len(h.Calls) {
+		found, err := e.diagnosis(ctx)
+		if err != nil {
+			return h, nil, err
+		}
+		h.Findings = diagnose.Explains(e.Snapshot, cluster, lostTo, found)
+	}
+	return h, ready, nil
+}
+
+func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
+	for _, p := range pods {
+		shown := report.HelloPod{Name: p.Name, Node: p.Node, Address: p.Address, Ready: p.Ready, Why: p.Why}
+		for _, a := range asked {
+			if a.Pod.Name == p.Name && a.Err != nil {
+				shown.Why = "it could not be asked: " + a.Err.Error()
+			}
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// carriedCall is a call with the way of its packets, by what Azure shows.
+func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr, call hello.Call) report.HelloCall {
+	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(), Millis: call.Millis}
+	c.Routes, c.AnswerRoutes = []string{}, []string{}
+	c.Result = string(call.Result)
+	if call.Error != "" && call.Result != hello.Refused {
+		c.Result += ": " + call.Error
+	}
+	ways, err := waysBetween(t, from.Address.String(), address.String())
+	if err != nil {
+		c.Traced, c.Why = trace.Unknown, err.Error()
+		return c
+	}
+	way := ways.There
+	if way.Verdict == trace.Delivered {
+		way = ways.Back
+	}
+	c.Traced, c.Why = way.Verdict, way.Why
+	c.Routes, c.AnswerRoutes = hopsOf(ways.There), hopsOf(ways.Back)
+	return c
+}
+
+// hopsOf are the routes that carry a packet, each once.
+func hopsOf(way trace.Way) []string {
+	out := []string{}
+	for _, hop := range way.Hops {
+		if hop.Route != "" && !slices.Contains(out, hop.Route) {
+			out = append(out, hop.Route)
+		}
+	}
+	return out
+}

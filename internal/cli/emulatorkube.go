@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// playKubernetes gives the emulator's clusters real API servers, with played nodes and pods.
+func playKubernetes(e *emulator.Emulator, o emulatorOptions, log *slog.Logger) (*kubernetes.Kubernetes, error) {
+	binaries, err := kubernetes.Find(o.apiServer, o.etcd)
+	if err != nil {
+		return nil, err
+	}
+	network := &playedNetwork{dir: o.dir, seen: map[string]seenNetwork{}}
+	return kubernetes.Join(e, kubernetes.Options{
+		Binaries: binaries, Folder: filepath.Join(o.dir, "kubernetes"), Fresh: !e.Restored(), Log: log, Way: network.way,
+	})
+}
+
+// playedNetwork says which packets of played pods arrive: what trace says of the emulator's network, as
+// a client of it reads it.
+type playedNetwork struct {
+	dir string // of emulator.json
+
+	mu   sync.Mutex
+	seen map[string]seenNetwork // by the cluster's key
+}
+
+type seenNetwork struct {
+	at     time.Time
+	port   int
+	tracer *trace.Tracer
+}
+
+// networkAge is how old what was read of the network may be. All calls of a moment share one reading.
+const networkAge = time.Second
+
+func (p *playedNetwork) way(ctx context.Context, packet kubernetes.Packet) error {
+	p.mu.Lock() // a tracer remembers what it has worked out
+	defer p.mu.Unlock()
+	t, err := p.read(ctx, packet)
+	if err != nil {
+		return fmt.Errorf("the network was not read: %w", err)
+	}
+	ways, err := waysBetween(t, packet.From.String(), packet.To.String())
+	if err != nil {
+		return err
+	}
+	for _, w := range []trace.Way{ways.There, ways.Back} {
+		if w.Verdict != trace.Delivered {
+			return fmt.Errorf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why)
+		}
+	}
+	return nil
+}
+
+func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*trace.Tracer, error) {
+	cluster := packet.Cluster
+	if seen := p.seen[cluster.Key()]; time.Since(seen.at) < networkAge && seen.port == packet.Port {
+		return seen.tracer, nil
+	}
+	info, err := emulator.ReadInfo(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	client, err := connectLocal(info, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &examination{client: client}
+	e.Clusters = []arm.ID{cluster}
+	if e.Snapshot, err = surveyOne(ctx, client, arm.ID("/subscriptions/"+cluster.Subscription()), cluster); err != nil {
+		return nil, err
+	}
+	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
+		return nil, err
+	}
+	k := &inventory.Kubernetes{}
+	nodes, err := packet.List(ctx, "nodes")
+	if err == nil {
+		k.Nodes, err = inventory.DecodeNodes(nodes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pods, err := packet.List(ctx, "pods")
+	if err == nil {
+		k.Pods, err = inventory.DecodePods(pods)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Snapshot.Kubernetes[cluster.Key()] = k
+	t := trace.New(e.Snapshot, trace.Options{Protocol: "tcp", Port: packet.Port, Cluster: cluster})
+	p.seen[cluster.Key()] = seenNetwork{time.Now(), packet.Port, t}
+	return t, nil
+}
+
+// firstOf is an address of an interface in a subnet that belongs to none of a cluster's nodes: a machine
+// that answers for the subnet.
+func firstOf(s *inventory.Snapshot, subnet arm.ID, cluster *inventory.Cluster) (found netip.Addr) {
+	for _, nic := range s.Interfaces {
+		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) {
+			continue
+		}
+		for _, c := range nic.Configs {
+			if c.Subnet.Equal(subnet) && c.Address.IsValid() && (!found.IsValid() || c.Address.Less(found)) {
+				found = c.Address
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,210 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// plannedResource is a resource as far as it is known before anything is deployed.
+type plannedResource struct {
+	*armtemplate.Resource
+	ID   arm.ID
+	Body *armtemplate.Object
+	// Hidden says why what is in a nested deployment is not known yet, "" where it is.
+	Hidden string
+}
+
+// planned are all resources of a deployment, those of nested ones behind the others.
+func (run *deploymentRun) planned() []plannedResource {
+	if run.plan == nil {
+		run.plan = plannedIn(run.ready)
+	}
+	return run.plan
+}
+
+func plannedIn(ready *armtemplate.Deployment) []plannedResource {
+	var out, below []plannedResource
+	for _, r := range ready.Resources() {
+		p := plannedResource{Resource: r, ID: spelled(arm.ID(r.ID))}
+		nested, err := ready.Nested(r, true)
+		if err != nil {
+			p.Hidden = err.Error()
+		} else if nested != nil {
+			below = append(below, plannedIn(nested)...)
+		}
+		if p.Body, err = ready.Planned(r); err != nil {
+			p.Body, p.Hidden = &armtemplate.Object{}, err.Error()
+		}
+		out = append(out, p)
+	}
+	return append(out, below...)
+}
+
+// preflight refuses a deployment of which it is known before it begins that a part will be refused:
+// for a group that is not there, the caller's roles, or a policy.
+func (e *Emulator) preflight(run *deploymentRun) *failure {
+	var unauthorized []string
+	details := []any{}
+	makes := map[string]bool{}
+	for _, p := range run.planned() {
+		makes[p.ID.Key()] = true
+	}
+	for _, p := range run.planned() {
+		if p.ID.Is(typeDeployment) {
+			if f := onlyInline(p.Body.Object("properties")); f != nil {
+				return f
+			}
+			if link := p.Source.Object("properties"); link.Object("template") == nil {
+				return invalidTemplate("the nested deployment '%s' has no template", p.ID.Name())
+			}
+		}
+		if f := knownOptions(p.Source.Object("@options")); f != nil {
+			return f
+		}
+		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
+			e.store.get(group) == nil &&
+			!makes[group.Key()] {
+			return missing(group)
+		}
+		if action := operationOn(p.ID) + "/write"; !e.allowed(run.who, action, p.ID) {
+			unauthorized = append(
+				unauthorized,
+				fmt.Sprintf(
+					"Authorization failed for template resource '%s' of type '%s'. The client '%s' with object id '%s' does not have permission to perform action '%s' at scope '%s'.",
+					p.Name,
+					p.Type,
+					run.who.ClientID,
+					run.who.ObjectID,
+					action,
+					p.ID,
+				),
+			)
+		}
+		body, f := decodeObject(resourceBody(p.Body))
+		if f != nil || holdsExpression(body) { // its policies are looked at when it is its turn
+			continue
+		}
+		if f := e.checkPolicies(p.ID, body); f != nil {
+			details = append(
+				details,
+				object{"code": f.code, "target": p.Name, "message": f.message},
+			)
+		}
+	}
+	switch {
+	case len(unauthorized) == 1:
+		return fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed with error: '%s'.",
+			unauthorized[0],
+		)
+	case len(unauthorized) > 1:
+		return fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"Deployment failed with multiple errors: '%s'",
+			strings.Join(unauthorized, ":"),
+		)
+	case len(details) > 0:
+		f := fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed because of policy violation. Please see details for more information.",
+		)
+		f.details = details
+		return f
+	}
+	return nil
+}
+
+// knownOptions refuses what a template asks of the deployment of a resource and is not done here.
+func knownOptions(options *armtemplate.Object) *failure {
+	if options == nil {
+		return nil
+	}
+	for _, m := range options.Members {
+		if !strings.EqualFold(m.Name, "onlyIfNotExists") {
+			return fail(http.StatusNotImplemented, "ResourceOptionNotSupported",
+				"This local Azure does not do that: the option %s of a resource.", m.Name)
+		}
+	}
+	return nil
+}
+
+// holdsExpression reports whether something in a body stands as the template has it.
+func holdsExpression(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.HasPrefix(v, "[") && strings.HasSuffix(v, "]")
+	case []any:
+		for _, item := range v {
+			if holdsExpression(item) {
+				return true
+			}
+		}
+	case object:
+		for _, item := range v {
+			if holdsExpression(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startNested begins a nested deployment. It needs what a deployment of its own needs.
+func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
+	nested := run.e.newRun(run.who, run.correlation, run.base)
+	nested.id, nested.outer = s.ID, run
+	f := run.nest(nested, r)
+	if f == nil {
+		f = run.world.admitted(s.ID)
+	}
+	if f == nil {
+		f = onlyInline(r.Body.Object("properties"))
+	}
+	if old := run.e.deployments[s.ID.Key()]; f == nil && old.active() {
+		f = fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to edit or replace deployment '%s': a previous deployment is still active.",
+			s.ID.Name(),
+		)
+	}
+	if f == nil {
+		f = run.e.preflight(nested)
+	}
+	if f != nil {
+		run.ended(s, f.status, f)
+		return
+	}
+	run.e.begin(nested, nil)
+	nested.step()
+}
+
+// nest gives a nested deployment its template, evaluated where it stands.
+func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *failure {
+	if group := nested.id.Group(); group != "" && run.e.store.get(group) == nil {
+		return missing(group)
+	}
+	ready, err := run.ready.Nested(r, false)
+	if err != nil {
+		return run.unprocessable(r, err)
+	}
+	nested.ready, nested.location = ready, r.Body.Text("location")
+	nested.template = r.Source.Object("properties").Object("template")
+	return nil
+}
+
+// admitted checks that who deploys may write a deployment.
+func (w *deploymentWorld) admitted(id arm.ID) *failure {
+	return w.e.admit(&call{
+		method: http.MethodPut, path: strings.Split(strings.Trim(string(id), "/"), "/"), header: http.Header{}, body: []byte("{}"),
+		base: w.run.base, version: resourcesVersion, who: w.run.who, ids: [2]string{newTracking(), w.run.correlation},
+	})
+}

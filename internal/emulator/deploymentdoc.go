@@ -1,0 +1,177 @@
+package emulator
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// properties are what Azure says of a deployment from the beginning.
+func (run *deploymentRun) properties() object {
+	parameters := object{}
+	all, err := run.ready.Parameters()
+	if err != nil {
+		run.e.log.Error(
+			"the parameters of a deployment",
+			"id",
+			string(run.id),
+			"error",
+			err.Error(),
+		)
+	}
+	for _, p := range all {
+		parameters[lowerFirst(p.Name)] = typedValue(p.Type, p.Value, p.Secret)
+	}
+	providers, dependencies := run.describe()
+	return object{
+		"templateHash": armtemplate.Hash(
+			run.template,
+		), "parameters": parameters, "mode": "Incremental",
+		"provisioningState": deploymentAccepted, "timestamp": stamp(time.Now()), "duration": "PT0.0009437S",
+		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
+	}
+}
+
+// describe lists the resource types of a template, and who needs whom.
+func (run *deploymentRun) describe() (providers, dependencies []any) {
+	providers, dependencies = []any{}, []any{}
+	places := map[string]map[string][]any{}
+	var namespaces []string
+	types := map[string][]string{}
+	for _, p := range run.planned() {
+		namespace, rest, _ := strings.Cut(p.Type, "/")
+		if places[namespace] == nil {
+			places[namespace] = map[string][]any{}
+			namespaces = append(namespaces, namespace)
+		}
+		var location any
+		if l := normalLocation(p.Body.Text("location")); l != "" && !strings.Contains(l, "[") {
+			location = l
+		}
+		if places[namespace][rest] == nil {
+			types[namespace] = append(types[namespace], rest)
+		}
+		if !slices.Contains(places[namespace][rest], location) {
+			places[namespace][rest] = append(places[namespace][rest], location)
+		}
+	}
+	for _, namespace := range namespaces {
+		list := []any{}
+		for _, t := range types[namespace] {
+			list = append(list, object{"resourceType": t, "locations": places[namespace][t]})
+		}
+		providers = append(providers, object{"namespace": namespace, "resourceTypes": list})
+	}
+	for _, r := range run.ready.Resources() {
+		needs := []any{}
+		for _, need := range run.ready.Needs(r) {
+			needs = append(needs, named(need))
+		}
+		if len(needs) > 0 {
+			doc := named(r)
+			doc["dependsOn"] = needs
+			dependencies = append(dependencies, doc)
+		}
+	}
+	return providers, dependencies
+}
+
+func named(r *armtemplate.Resource) object {
+	return object{
+		"id":           string(spelled(arm.ID(r.ID))),
+		"resourceType": r.Type,
+		"resourceName": r.Name,
+	}
+}
+
+// typedValue is a parameter or an output as Azure shows it. A secret is not shown.
+func typedValue(kind string, value any, secret bool) object {
+	doc := object{"type": strings.ToUpper(kind[:min(1, len(kind))]) + kind[min(1, len(kind)):]}
+	if !secret {
+		doc["value"] = plainJSON(value)
+	}
+	return doc
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
+
+// isoDuration writes a duration as .NET does: PT4M42.1939014S.
+func isoDuration(d time.Duration) string {
+	d = max(d, 100*time.Nanosecond).Round(100 * time.Nanosecond)
+	text, hours, minutes := "PT", d/time.Hour, d%time.Hour/time.Minute
+	if hours > 0 {
+		text += fmt.Sprintf("%dH", hours)
+	}
+	if minutes > 0 {
+		text += fmt.Sprintf("%dM", minutes)
+	}
+	seconds := strconv.FormatFloat((d % time.Minute).Seconds(), 'f', -1, 64)
+	return text + seconds + "S"
+}
+
+// operationNumber is what Azure calls an operation of a deployment: it falls with time.
+func operationNumber() string {
+	return fmt.Sprintf(
+		"0%d",
+		9_223_372_036_854_775_807-(time.Now().Unix()+62_135_596_800)*10_000_000-int64(
+			time.Now().Nanosecond()/100,
+		),
+	)
+}
+
+func operationID() string { return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16]) }
+
+// operationDocuments lists what it did, the last first, as Azure lists it.
+func (run *deploymentRun) operationDocuments() []object {
+	docs := []object{}
+	if run == nil {
+		return docs
+	}
+	for _, s := range slices.Backward(run.State.Steps) {
+		ended := s.Ended
+		if ended.IsZero() {
+			ended = time.Now()
+		}
+		p := object{
+			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(ended), "duration": isoDuration(ended.Sub(s.Started)),
+			"trackingId": s.Tracking, "targetResource": object{"id": string(s.ID), "resourceType": s.Type, "resourceName": s.Name},
+		}
+		if s.Code != 0 {
+			p["statusCode"] = statusName(s.Code)
+		}
+		if s.Failure != nil {
+			p["statusMessage"] = object{"error": s.Failure.failure().document()}
+		}
+		docs = append(
+			docs,
+			object{
+				"id":          fmt.Sprintf("%s/operations/%s", run.id, s.Operation),
+				"operationId": s.Operation,
+				"properties":  p,
+			},
+		)
+	}
+	if run.State.OutputID != "" {
+		docs = append(
+			docs,
+			object{
+				"id":          fmt.Sprintf("%s/operations/%s", run.id, run.State.OutputID),
+				"operationId": run.State.OutputID,
+				"properties": object{
+					"provisioningOperation": "EvaluateDeploymentOutput", "provisioningState": "Succeeded", "timestamp": stamp(run.State.Ended), "duration": isoDuration(0),
+					"trackingId": newTracking(), "statusCode": "OK",
+				},
+			},
+		)
+	}
+	return docs
+}

@@ -1,0 +1,473 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// The states of a deployment and of what it deploys.
+const (
+	deploymentAccepted  = "Accepted"
+	deploymentRunning   = "Running"
+	deploymentSucceeded = "Succeeded"
+	deploymentFailed    = "Failed"
+	deploymentCanceled  = "Canceled"
+)
+
+// deploymentRun is a deployment: what it is made of, and how far it is.
+type deploymentRun struct {
+	e                    *Emulator
+	id                   arm.ID
+	who                  Principal
+	correlation, base    string
+	location             string
+	template, parameters *armtemplate.Object
+	ready                *armtemplate.Deployment
+	world                *deploymentWorld
+	activity             activityRecord
+	outer                *deploymentRun // around a nested one
+	fault                *Fault         // befell the call that began it
+	stepping             bool
+	plan                 []plannedResource
+
+	// State is kept.
+	State deploymentState
+}
+
+// deploymentState is how far a deployment is, as it is kept.
+type deploymentState struct {
+	Status  string    `json:"status"`
+	Number  string    `json:"number"` // of its operation
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Steps   []*step   `json:"steps,omitempty"`
+	// Parent is the deployment around a nested one.
+	Parent      arm.ID    `json:"parent,omitempty"`
+	Who         Principal `json:"who"`
+	Correlation string    `json:"correlation"`
+	Base        string    `json:"base"`
+	Location    string    `json:"location,omitempty"`
+	// OutputID is the operation that evaluated the outputs.
+	OutputID string `json:"outputID,omitempty"`
+}
+
+// step is the writing of one resource.
+type step struct {
+	ID        arm.ID        `json:"id"`
+	Type      string        `json:"type"`
+	Name      string        `json:"name"`
+	Operation string        `json:"operation"`
+	Tracking  string        `json:"tracking"`
+	Status    string        `json:"status"`
+	Code      int           `json:"code,omitempty"` // of the answer
+	Failure   *savedFailure `json:"failure,omitempty"`
+	Started   time.Time     `json:"started"`
+	Ended     time.Time     `json:"ended,omitzero"`
+	// Follow is the operation it waits for, Until when to look again, Tries how often it was sent.
+	Follow string    `json:"follow,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	Again  bool      `json:"again,omitempty"`
+	Tries  int       `json:"tries,omitempty"`
+}
+
+func (e *Emulator) newRun(who Principal, correlation, base string) *deploymentRun {
+	run := &deploymentRun{e: e, who: who, correlation: correlation, base: base}
+	run.world = &deploymentWorld{e: e, run: run, now: time.Now()}
+	return run
+}
+
+// prepare reads the template.
+func (run *deploymentRun) prepare() *failure {
+	o := armtemplate.Options{
+		Subscription:   run.id.Subscription(),
+		ResourceGroup:  run.id.ResourceGroup(),
+		DeploymentName: run.id.Name(),
+		Location:       run.location,
+		Deployer:       run.world.deployer(),
+	}
+	ready, err := armtemplate.Prepare(run.template, run.parameters, o, run.world)
+	if err != nil {
+		return invalidTemplate("%v", err)
+	}
+	run.ready = ready
+	for _, r := range ready.Resources() {
+		if r.APIVersion == "" {
+			return invalidTemplate("the resource '%s' has no apiVersion", r.ID)
+		}
+	}
+	return nil
+}
+
+// active reports whether a deployment is under way.
+func (run *deploymentRun) active() bool {
+	return run != nil &&
+		(run.State.Status == deploymentAccepted || run.State.Status == deploymentRunning)
+}
+
+// begin stores the document of a deployment.
+func (e *Emulator) begin(run *deploymentRun, fault *Fault) {
+	run.fault = fault
+	run.State = deploymentState{
+		Status:      deploymentAccepted,
+		Number:      operationNumber(),
+		Started:     time.Now(),
+		Who:         run.who,
+		Correlation: run.correlation,
+		Base:        run.base,
+		Location:    run.location,
+	}
+	if run.outer != nil {
+		run.State.Parent = run.outer.id
+	}
+	body := object{"properties": run.properties(), "source": run.source()}
+	if run.location != "" {
+		body["location"] = run.location
+	}
+	r := &resource{id: run.id, body: body, created: time.Now(), changed: time.Now()}
+	e.store.put(r)
+	e.deployments[run.id.Key()] = run
+	run.keep()
+}
+
+// keep notes how far it is, in the document.
+func (run *deploymentRun) keep() {
+	if r := run.e.store.get(run.id); r != nil {
+		r.body["run"] = string(encode(run.State))
+		run.e.store.changed(r)
+	}
+}
+
+// step starts what can be started, and ends the deployment when nothing is left to wait for.
+func (run *deploymentRun) step() {
+	if run.stepping || !run.active() || run.e.deployments[run.id.Key()] != run {
+		return // the group was deleted, or a part that ended at once comes back to here
+	}
+	run.stepping = true
+	defer func() { run.stepping = false }()
+	run.State.Status = deploymentRunning
+	if run.fault != nil && run.fault.Fail {
+		run.end(run.fault.failure())
+		return
+	}
+	for started := true; started; {
+		started = false
+		for _, r := range run.ready.Resources() {
+			s := run.stepOf(r)
+			if s == nil && run.canStart(r) {
+				run.State.Steps = append(run.State.Steps, newStep(r))
+				run.start(r)
+				started = true
+			}
+		}
+	}
+	run.keep()
+	if !slices.ContainsFunc(
+		run.State.Steps,
+		func(s *step) bool { return s.Status == deploymentRunning },
+	) {
+		run.finish()
+	}
+}
+
+func newStep(r *armtemplate.Resource) *step {
+	return &step{
+		ID:        spelled(arm.ID(r.ID)),
+		Type:      r.Type,
+		Name:      r.Name,
+		Operation: operationID(),
+		Tracking:  newTracking(),
+		Status:    deploymentRunning,
+		Started:   time.Now(),
+	}
+}
+
+func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {
+	for _, s := range run.State.Steps {
+		if s.ID.Equal(arm.ID(r.ID)) {
+			return s
+		}
+	}
+	return nil
+}
+
+// canStart reports whether all that a resource needs is there. What needs a failed one is never
+// started; the rest is ([U]: whether Azure starts it when another branch has failed already).
+func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
+	for _, need := range run.ready.Needs(r) {
+		if s := run.stepOf(need); s == nil || s.Status != deploymentSucceeded {
+			return false
+		}
+	}
+	return true
+}
+
+// start writes a resource, or begins a nested deployment.
+func (run *deploymentRun) start(r *armtemplate.Resource) {
+	s := run.stepOf(r)
+	s.Tries++
+	s.Again = false
+	if strings.EqualFold(r.Type, typeDeployment) {
+		run.startNested(r, s)
+		return
+	}
+	body, err := run.ready.Body(r)
+	if err == nil && onlyNew(body) && run.e.store.get(s.ID) != nil {
+		run.ended(s, http.StatusOK, nil)
+		return
+	}
+	if err != nil {
+		run.ended(s, http.StatusBadRequest, run.unprocessable(r, err))
+		return
+	}
+	answer, f := run.world.call(http.MethodPut, s.ID, r.APIVersion, resourceBody(body))
+	if f != nil && retried(f) && s.Tries < maxTries {
+		s.Again = true
+		run.wait(s, time.Now().Add(time.Duration(max(1, f.retryAfter))*time.Second))
+		return
+	}
+	if f != nil {
+		run.ended(s, f.status, f)
+		return
+	}
+	s.Code = answer.status
+	s.Follow = followed(answer)
+	run.settle(s)
+}
+
+// maxTries is how often a write is sent that is refused for a moment.
+const maxTries = 20
+
+// onlyNew reports whether a resource that is there already is left as it is: what Bicep makes of
+// @onlyIfNotExists().
+func onlyNew(body *armtemplate.Object) bool {
+	only, _ := body.Object("@options").Get("onlyIfNotExists").(bool)
+	return only
+}
+
+// retried reports whether Resource Manager sends a write again [U: how often].
+func retried(f *failure) bool {
+	return f.status == http.StatusTooManyRequests ||
+		f.status >= 500 && f.status != http.StatusNotImplemented
+}
+
+// unprocessable is an expression that cannot be evaluated once it is its turn.
+func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *failure {
+	return fail(
+		http.StatusBadRequest,
+		"InvalidTemplate",
+		"Unable to process template language expressions for resource '%s' at line '%d' and column '1'. '%v'",
+		r.ID,
+		r.Line,
+		err,
+	)
+}
+
+// resourceBody is what is sent of a resource of a template.
+func resourceBody(body *armtemplate.Object) []byte {
+	out := &armtemplate.Object{}
+	for _, m := range body.Members {
+		switch strings.ToLower(m.Name) {
+		case "apiversion", "type", "name", "dependson", "scope", "resourcegroup", "subscriptionid",
+			"asserts", "metadata", "@options":
+		default:
+			out.Members = append(out.Members, m)
+		}
+	}
+	return armtemplate.JSON(out)
+}
+
+// followed is the name of the operation that an answer says to follow, or "".
+func followed(answer reply) string {
+	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
+		if url, _, _ := strings.Cut(answer.header[name], "?"); url != "" {
+			return url[strings.LastIndexByte(url, '/')+1:]
+		}
+	}
+	return ""
+}
+
+// settle ends a step whose operation has ended, or waits for it.
+func (run *deploymentRun) settle(s *step) {
+	op := run.e.operations[s.Follow]
+	switch {
+	case op == nil:
+		run.ended(s, s.Code, nil)
+	case op.ends.After(time.Now()):
+		run.wait(s, op.ends)
+	default:
+		run.ended(s, s.Code, op.failure)
+	}
+}
+
+// wait looks at a step again at a time.
+func (run *deploymentRun) wait(s *step, until time.Time) {
+	s.Until = until
+	run.e.at(until, func() { run.wake(s) })
+}
+
+func (run *deploymentRun) wake(s *step) {
+	if s.Status != deploymentRunning || run.e.deployments[run.id.Key()] != run {
+		return
+	}
+	if !s.Again {
+		run.settle(s)
+	} else if !run.active() {
+		run.ended(s, 0, fail(http.StatusConflict, deploymentCanceled, "The deployment was cancelled."))
+	} else {
+		for _, r := range run.ready.Resources() {
+			if s.ID.Equal(arm.ID(r.ID)) {
+				run.start(r)
+			}
+		}
+	}
+	if run.active() {
+		run.step()
+	} else {
+		run.keep()
+	}
+}
+
+// ended notes how a step ended.
+func (run *deploymentRun) ended(s *step, code int, f *failure) {
+	s.Status, s.Ended, s.Failure, s.Until = deploymentSucceeded, time.Now(), saveFailure(
+		f,
+	), time.Time{}
+	if s.Code = code; f != nil {
+		s.Status, s.Code = deploymentFailed, f.status
+	}
+}
+
+// finish ends the deployment by how its parts ended, and then by its outputs.
+func (run *deploymentRun) finish() {
+	details := []any{}
+	for _, s := range run.State.Steps {
+		if s.Status == deploymentFailed {
+			details = append(details, s.Failure.failure().document())
+		}
+	}
+	if len(details) > 0 {
+		f := fail(
+			http.StatusConflict,
+			"DeploymentFailed",
+			"At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.",
+		)
+		f.details = details
+		run.end(f)
+		return
+	}
+	outputs, err := run.ready.Outputs()
+	if err != nil {
+		run.end(
+			fail(
+				http.StatusBadRequest,
+				"DeploymentOutputEvaluationFailed",
+				"Unable to evaluate template outputs: '%v'. Please see error details and deployment operations. Please see https://aka.ms/arm-common-errors for usage details.",
+				err,
+			),
+		)
+		return
+	}
+	properties := objectAt(run.e.store.get(run.id).body, "properties")
+	if len(outputs.Members) > 0 {
+		out := object{}
+		for _, m := range outputs.Members {
+			o, _ := m.Value.(*armtemplate.Object)
+			kind := o.Text("type")
+			out[lowerFirst(m.Name)] = typedValue(
+				kind,
+				o.Get("value"),
+				strings.HasPrefix(strings.ToLower(kind), "secure"),
+			)
+		}
+		properties["outputs"] = out
+	}
+	made := []any{}
+	for _, id := range run.made() {
+		made = append(made, object{"id": string(id)})
+	}
+	properties["outputResources"] = made
+	run.State.OutputID = operationNumber()
+	run.end(nil)
+}
+
+// made are the resources that it has written, nested ones included.
+func (run *deploymentRun) made() []arm.ID {
+	var out []arm.ID
+	for _, s := range run.State.Steps {
+		if nested := run.e.deployments[s.ID.Key()]; nested != nil && s.ID.Is(typeDeployment) {
+			out = append(out, nested.made()...)
+		} else {
+			out = append(out, s.ID)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// end ends the deployment and tells the one around it.
+func (run *deploymentRun) end(f *failure) {
+	run.State.Status, run.State.Ended = deploymentSucceeded, time.Now()
+	properties := objectAt(run.e.store.get(run.id).body, "properties")
+	if f != nil {
+		run.State.Status = deploymentFailed
+		properties["error"] = f.document()
+	}
+	run.stamp(properties)
+	run.keep()
+	if run.activity.operationID != "" {
+		run.e.note(run.activity.ended(f))
+	}
+	run.tell(f)
+}
+
+func (run *deploymentRun) stamp(properties object) {
+	properties["timestamp"] = stamp(run.State.Ended)
+	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
+}
+
+// tell lets the deployment around a nested one go on.
+func (run *deploymentRun) tell(f *failure) {
+	if run.outer == nil {
+		return
+	}
+	for _, s := range run.outer.State.Steps {
+		if s.ID.Equal(run.id) && s.Status == deploymentRunning {
+			run.outer.ended(s, http.StatusOK, f)
+			run.outer.step()
+			run.outer.keep()
+		}
+	}
+}
+
+// cancel ends the deployment where it is, with the nested ones.
+func (run *deploymentRun) cancel() {
+	for _, s := range run.State.Steps {
+		if nested := run.e.deployments[s.ID.Key()]; nested != nil &&
+			s.Status == deploymentRunning &&
+			nested.active() {
+			nested.outer = nil
+			nested.cancel()
+			run.ended(
+				s,
+				0,
+				fail(
+					http.StatusConflict,
+					deploymentCanceled,
+					"The deployment '%s' was cancelled.",
+					nested.id.Name(),
+				),
+			)
+		}
+	}
+	run.State.Status, run.State.Ended = deploymentCanceled, time.Now()
+	run.stamp(objectAt(run.e.store.get(run.id).body, "properties"))
+	run.keep()
+	if run.activity.operationID != "" {
+		run.e.note(run.activity.ended(nil))
+	}
+}

@@ -1,0 +1,222 @@
+// Package kubernetes puts a real control plane behind each of the emulator's clusters: etcd,
+// kube-apiserver, kube-controller-manager and kube-scheduler, each a process of its own on loopback.
+//
+// Nodes and pods are played. Nodes follow the emulator's pools. A pod that is scheduled becomes Running
+// with an address as the cluster's network plugin gives it, and no container runs: the pods of
+// routekeeper cluster hello serve their page from this process, and others a line that says so. Whether
+// one pod reaches another is decided by Options.Way. Logs and port-forward go the way they go on AKS,
+// from the API server to a kubelet, through a socket in place of AKS' tunnel.
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// Packet is one between a pod and an address.
+type Packet struct {
+	Cluster  arm.ID
+	From, To netip.Addr
+	Port     int
+	// List reads all of the cluster's objects of a kind of the core API, such as nodes.
+	List func(ctx context.Context, plural string) ([]byte, error)
+}
+
+// Options say what the control planes are made of.
+type Options struct {
+	Binaries Binaries
+	// Folder holds etcd's data, keys and logs, a folder for each cluster.
+	Folder string
+	// Fresh clears the folder first: nothing of an earlier emulator is kept.
+	Fresh bool
+	// Way reports whether a packet arrives and its answer comes back, and if not, why.
+	Way func(context.Context, Packet) error
+	Log *slog.Logger
+}
+
+// Kubernetes runs the control planes of an emulator's clusters.
+type Kubernetes struct {
+	o    Options
+	e    *emulator.Emulator
+	ctx  context.Context // of all control planes
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex
+	clusters map[string]*cluster // that were called, by ID.Key()
+	same     map[string]any      // of all clusters, to see which are gone; nil before the first look
+}
+
+// followTime is how often nodes are compared with the emulator's pools.
+const followTime = 250 * time.Millisecond
+
+// Join answers for the API servers of an emulator's clusters: the first call to each starts its control
+// plane.
+func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
+	var err error
+	if o.Folder, err = filepath.Abs(o.Folder); err != nil {
+		return nil, err
+	}
+	if o.Fresh {
+		if err := os.RemoveAll(o.Folder); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	k := &Kubernetes{o: o, e: e, ctx: ctx, stop: stop, done: make(chan struct{}), clusters: map[string]*cluster{}}
+	e.ServeKubernetes(k)
+	go func() {
+		defer close(k.done)
+		for tick := time.NewTicker(followTime); ; {
+			k.follow()
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return k, nil
+}
+
+// Close ends all control planes.
+func (k *Kubernetes) Close() {
+	k.stop()
+	<-k.done
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.clusters {
+		c.end()
+	}
+}
+
+// follow ends the control planes of clusters that are stopped or gone, and gives the others the
+// emulator's nodes. What is deleted leaves nothing.
+func (k *Kubernetes) follow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.followLocked()
+}
+
+func (k *Kubernetes) followLocked() {
+	all, same, folders := map[string]emulator.KubernetesCluster{}, map[string]any{}, map[string]bool{}
+	for _, shown := range k.e.KubernetesClusters(func(id arm.ID) bool { return k.clusters[id.Key()] != nil }) {
+		key := shown.ID.Key()
+		all[key], same[key], folders[k.folderOf(shown.ID)] = shown, shown.Same, true
+	}
+	for key, c := range k.clusters {
+		if shown := all[key]; shown.Running && shown.Same == c.same {
+			c.show(shown)
+			continue
+		}
+		c.end()
+		delete(k.clusters, key)
+	}
+	if k.same == nil { // what an earlier emulator kept of clusters that are gone
+		entries, err := os.ReadDir(k.o.Folder)
+		for _, entry := range entries {
+			if folder := filepath.Join(k.o.Folder, entry.Name()); !folders[folder] {
+				err = errors.Join(err, os.RemoveAll(folder))
+			}
+		}
+		k.warn(err)
+	}
+	for key, before := range k.same {
+		if same[key] != before {
+			k.warn(os.RemoveAll(k.folderOf(arm.ID(key))))
+		}
+	}
+	k.same = same
+}
+
+func (k *Kubernetes) warn(err error) {
+	if err != nil {
+		k.o.Log.Error("the folder of a cluster that is gone could not be removed", "error", err.Error())
+	}
+}
+
+// folderOf is where a cluster's control plane keeps what it has: names repeat in other groups.
+func (k *Kubernetes) folderOf(id arm.ID) string {
+	sum := sha256.Sum256([]byte(id.Key()))
+	return filepath.Join(k.o.Folder, strings.ToLower(id.Name())+"-"+hex.EncodeToString(sum[:4]))
+}
+
+// Serve passes a call on to a cluster's API server. A cluster that has just been made is waited for.
+func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, user string, groups []string) {
+	cp, err := k.ready(r.Context(), id)
+	if err != nil {
+		k.o.Log.Warn("an API server does not answer", "cluster", string(id), "error", err.Error())
+		panic(http.ErrAbortHandler)
+	}
+	// The path is /_kubernetes/SUBSCRIPTION/GROUP/NAME/…, which the API server does not know.
+	words := strings.SplitN(strings.TrimLeft(r.URL.Path, "/"), "/", 5)
+	r = r.Clone(r.Context())
+	r.URL.Path, r.URL.RawPath = "/"+strings.Join(words[min(4, len(words)):], ""), ""
+	for name := range r.Header {
+		if strings.HasPrefix(strings.ToLower(name), "x-remote-") { // who calls is not for the caller to say
+			r.Header.Del(name)
+		}
+	}
+	if user == "" {
+		cp.plain.ServeHTTP(w, r)
+		return
+	}
+	r.Header.Del("Authorization")
+	r.Header.Set("X-Remote-User", user)
+	for _, group := range groups {
+		r.Header.Add("X-Remote-Group", group)
+	}
+	cp.front.ServeHTTP(w, r)
+}
+
+// ready waits for a cluster's control plane, which the first call starts.
+func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error) {
+	c, err := k.called(id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it has not started in time"))
+	defer cancel()
+	select {
+	case <-c.started:
+		return c.cp, c.failed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// called is the cluster of a call.
+func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.clusters[id.Key()]; c != nil {
+		return c, nil
+	}
+	k.followLocked() // nothing of one of the same name that was deleted
+	for _, shown := range k.e.KubernetesClusters(id.Equal) {
+		if shown.Running && shown.ID.Equal(id) && k.ctx.Err() == nil {
+			c := k.newCluster(k.ctx, shown)
+			k.clusters[id.Key()] = c
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s does not run", id.Name())
+}

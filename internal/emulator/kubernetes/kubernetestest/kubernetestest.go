@@ -1,0 +1,37 @@
+// Package kubernetestest finds the control plane that .ci/kube builds, for tests.
+package kubernetestest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
+)
+
+// NeedKube makes a missing control plane a failure where it is set.
+const NeedKube = "ROUTEKEEPER_NEED_KUBE"
+
+// Binaries are the control plane that .ci/kube builds. Without it the test does not run, and says so.
+func Binaries(t testing.TB) kubernetes.Binaries {
+	t.Helper()
+	folder, err := kubernetes.Folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := kubernetes.Find(folder, "")
+	if err == nil {
+		return b
+	}
+	if os.Getenv(NeedKube) != "" {
+		t.Fatalf("%s is set: %v", NeedKube, err)
+	}
+	t.Skipf("NOT RUN: %v", err)
+	return b
+}
+
+// Kubectl is the one that .ci/kube builds beside the control plane.
+func Kubectl(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(filepath.Dir(Binaries(t).APIServer), "kubectl")
+}

@@ -1,0 +1,122 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// dialer connects a played pod with others. Whether packets go there and back is asked each time. What
+// is dropped is not answered, so the caller waits until its time is over.
+func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("played pods call addresses only: %w", err)
+		}
+		if err := c.way(ctx, from, to); err != nil {
+			fmt.Fprintf(from.log, "packets to %s are lost: %v\n", address, err)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		p := c.podAt(to.Addr())
+		if p == nil || !p.listens(int(to.Port())) { // a machine at which packets arrive, and nothing listens
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return serveOne(p), nil
+	}
+}
+
+// way asks whether packets go from a pod to an address and back.
+func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
+	if c.k.o.Way == nil {
+		return nil
+	}
+	at := slices.IndexFunc(from.addrs, func(a netip.Addr) bool { return a.Is4() == to.Addr().Is4() })
+	if at < 0 {
+		return fmt.Errorf("the pod has no address of the family of %s", to.Addr())
+	}
+	return c.k.o.Way(ctx, Packet{
+		Cluster: c.id, From: from.addrs[at], To: to.Addr(), Port: int(to.Port()),
+		List: func(ctx context.Context, plural string) ([]byte, error) {
+			return c.cp.get(ctx, "/api/v1/"+plural)
+		},
+	})
+}
+
+// peersOf finds what the demo's headless service shows: the pods of the demo in a pod's namespace. No
+// DNS is played.
+func (c *cluster) peersOf(of *pod) func(context.Context) ([]netip.Addr, error) {
+	return func(context.Context) (out []netip.Addr, err error) {
+		for _, p := range c.running() {
+			if p.Metadata.Namespace == of.Metadata.Namespace && p.Spec.Containers[0].Name == of.Spec.Containers[0].Name && len(p.addrs) > 0 {
+				out = append(out, p.addrs[0])
+			}
+		}
+		return out, nil
+	}
+}
+
+// serveOne is a connection to a pod.
+func serveOne(p *pod) net.Conn {
+	ours, theirs := net.Pipe()
+	l := &oneConn{conn: theirs, closed: make(chan struct{})}
+	server := &http.Server{Handler: p.handler, ConnState: func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed || state == http.StateHijacked {
+			l.Close()
+		}
+	}}
+	go func() { _ = server.Serve(l) }() // ends with its one connection
+	return addressed{ours, p}
+}
+
+// addressed is a connection that shows the pod's address.
+type addressed struct {
+	net.Conn
+	pod *pod
+}
+
+// RemoteAddr is the pod's address.
+func (a addressed) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: a.pod.addrs[0].AsSlice()}
+}
+
+// oneConn is a listener that accepts one connection.
+type oneConn struct {
+	conn   net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept returns the connection, and the next time waits until it is closed.
+func (l *oneConn) Accept() (net.Conn, error) {
+	if conn := l.conn; conn != nil {
+		l.conn = nil
+		return conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+// Close lets Accept end.
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr is nowhere.
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+func portOf(text string) (int, error) {
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 1 || port > 65535 {
+		return 0, fmt.Errorf("%q is no port", text)
+	}
+	return port, nil
+}

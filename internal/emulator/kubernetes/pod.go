@@ -1,0 +1,153 @@
+package kubernetes
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+
+	"routekeeper.dev/routekeeper/internal/hello"
+)
+
+// podDocument is a pod of the API server, as far as a kubelet reads it here.
+type podDocument struct {
+	Metadata struct {
+		Name              string `json:"name"`
+		Namespace         string `json:"namespace"`
+		UID               string `json:"uid"`
+		DeletionTimestamp string `json:"deletionTimestamp"`
+		CreationTimestamp string `json:"creationTimestamp"`
+		ResourceVersion   string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName    string `json:"nodeName"`
+		HostNetwork bool   `json:"hostNetwork"`
+		Containers  []struct {
+			Name  string   `json:"name"`
+			Image string   `json:"image"`
+			Args  []string `json:"args"`
+			Ports []struct {
+				ContainerPort int `json:"containerPort"`
+			} `json:"ports"`
+		} `json:"containers"`
+		InitContainers []struct {
+			Name  string `json:"name"`
+			Image string `json:"image"`
+		} `json:"initContainers"`
+	} `json:"spec"`
+	Status struct {
+		Phase  string `json:"phase"`
+		PodIPs []struct {
+			IP netip.Addr `json:"ip"`
+		} `json:"podIPs"`
+	} `json:"status"`
+}
+
+func (d *podDocument) key() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
+
+func (d *podDocument) path() string {
+	return "/api/v1/namespaces/" + d.Metadata.Namespace + "/pods/" + d.Metadata.Name
+}
+
+// pod is a pod that runs: it has addresses, and something that answers.
+type pod struct {
+	podDocument
+	addrs   []netip.Addr
+	handler http.Handler
+	log     *podLog
+}
+
+// listens reports whether a container says that it listens on a port. Where none says anything, all do.
+func (p *pod) listens(port int) bool {
+	told := false
+	for _, c := range p.Spec.Containers {
+		for _, its := range c.Ports {
+			told = true
+			if its.ContainerPort == port {
+				return true
+			}
+		}
+	}
+	return !told
+}
+
+// play makes what answers for a pod: the demo's own program, or a line for any other image.
+func (c *cluster) play(p *pod) {
+	p.log = &podLog{}
+	first := p.Spec.Containers[0]
+	if len(first.Args) == 0 || first.Args[0] != "hello" {
+		fmt.Fprintf(p.log, "this pod is played by routekeeper emulator: %s does not run\n", first.Image)
+		p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(p.log, "%s %s\n", r.Method, r.URL)
+			fmt.Fprintf(w, "pod %s on node %s is played by routekeeper emulator: %s does not run\n", p.key(), p.Spec.NodeName, first.Image)
+		})
+		return
+	}
+	server := &hello.Server{
+		Self: hello.Self{Pod: p.Metadata.Name, Namespace: p.Metadata.Namespace, Node: p.Spec.NodeName},
+		Log:  p.log, Dial: c.dialer(p), Peers: c.peersOf(p),
+	}
+	if len(p.addrs) > 0 {
+		server.Self.Address = p.addrs[0].String()
+	}
+	fmt.Fprintf(p.log, "listening on :%s, played by routekeeper emulator\n", strconv.Itoa(hello.Port))
+	p.handler = server.Handler()
+}
+
+// running are the pods that run.
+func (c *cluster) running() []*pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*pod
+	for _, p := range c.pods {
+		out = append(out, p)
+	}
+	return out
+}
+
+func (c *cluster) pod(key string) *pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pods[key]
+}
+
+// podAt is the pod with an address of its own, or nil.
+func (c *cluster) podAt(a netip.Addr) *pod {
+	for _, p := range c.running() {
+		if !p.Spec.HostNetwork && slices.Contains(p.addrs, a) {
+			return p
+		}
+	}
+	return nil
+}
+
+// podLog keeps the last that a pod printed.
+type podLog struct {
+	mu    sync.Mutex
+	begun int // how many bytes were dropped
+	text  []byte
+}
+
+const maxLog = 1 << 20
+
+// Write adds to the log.
+func (l *podLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	if over := len(l.text) - maxLog; over > 0 {
+		l.text, l.begun = bytes.Clone(l.text[over:]), l.begun+over
+	}
+	return len(p), nil
+}
+
+// from returns what was printed after so many bytes, and how many there are now.
+func (l *podLog) from(at int) ([]byte, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	start := max(0, at-l.begun)
+	return bytes.Clone(l.text[min(start, len(l.text)):]), l.begun + len(l.text)
+}

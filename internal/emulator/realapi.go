@@ -1,0 +1,201 @@
+package emulator
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Kubernetes serves the clusters' API servers in place of the small one of apiserver.go.
+type Kubernetes interface {
+	// Serve answers a call to a cluster's API server. The emulator has authenticated the user; user is
+	// "" where it does not know the token, which can still be a service account's.
+	Serve(w http.ResponseWriter, r *http.Request, cluster arm.ID, user string, groups []string)
+}
+
+// KubernetesCluster is what a real API server is to show of a cluster.
+type KubernetesCluster struct {
+	ID arm.ID
+	// Same tells a cluster from one of the same name that was deleted before.
+	Same any
+	// Running is not set for a cluster that is stopped.
+	Running bool
+	// ServiceCIDR is where services have their addresses.
+	ServiceCIDR string
+	Nodes       []KubernetesNode
+	Workloads   []KubernetesWorkload
+}
+
+// KubernetesNode is a node with the addresses of its pods.
+type KubernetesNode struct {
+	Name     string
+	Document map[string]any
+	Addrs    []netip.Addr // its own, one of each family
+	// PodCIDRs are the parts of the pod CIDRs that are its own. PodAddrs are its pods' addresses in a
+	// subnet. Where both are empty, pods wait for a network plugin.
+	PodCIDRs []netip.Prefix
+	PodAddrs []netip.Addr
+}
+
+// KubernetesWorkload is what AKS, and one tenant, run on every node.
+type KubernetesWorkload struct {
+	Namespace, Name string
+	HostNetwork     bool
+}
+
+// ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called before
+// the emulator serves anything.
+func (e *Emulator) ServeKubernetes(k Kubernetes) { e.kubernetesBy = k }
+
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of those that are
+// wanted: many take time.
+func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
+	defer e.lock()()
+	e.happen()
+	var out []KubernetesCluster
+	for _, key := range slices.Sorted(maps.Keys(e.clusters)) {
+		cl := e.clusters[key]
+		r := e.store.get(cl.id)
+		if r == nil {
+			continue
+		}
+		profile := objectAt(objectAt(r.body, "properties"), "networkProfile")
+		k := KubernetesCluster{ID: r.id, Same: cl, Running: powerOf(r) == "Running", ServiceCIDR: text(profile, "serviceCidr")}
+		pools := cl.pools
+		if !nodesOf(r.id) {
+			pools = nil
+		}
+		seen := map[KubernetesWorkload]bool{}
+		for _, p := range pools {
+			for _, n := range p.nodes {
+				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
+				for _, w := range cl.podsOn(p, n) {
+					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
+					if !seen[workload] {
+						seen[workload] = true
+						k.Workloads = append(k.Workloads, workload)
+					}
+				}
+			}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+func (cl *cluster) kubernetesNode(p *pool, n *node, profile object) KubernetesNode {
+	k := KubernetesNode{Name: n.name, Document: cl.nodeDocument(p, n, profile), Addrs: n.addresses()}
+	switch {
+	case cl.mode.hasPodCIDR():
+		k.PodCIDRs = slices.Clone(n.podCIDRs)
+	case cl.mode == modeVNet && p.podSubnet != "":
+		k.PodAddrs = slices.Clone(n.pods)
+	case cl.mode == modeVNet:
+		k.PodAddrs = slices.Clone(n.addrs[min(1, len(n.addrs)):])
+	}
+	return k
+}
+
+// serveKubernetes hands a call to a cluster's real API server. It is not read here: it may be a watch,
+// or become another protocol.
+func (e *Emulator) serveKubernetes(w http.ResponseWriter, r *http.Request) {
+	start, c := time.Now(), newCall(r, nil)
+	c.secret = true
+	c.who, c.unknown = e.kubernetesUser(c)
+	if e.silent(c) {
+		e.requests.add(c, start, reply{}, "no API server")
+		cut(w)
+		return
+	}
+	fault := e.faults.take(c, false)
+	if fault != nil && fault.before() && fault.Status != 0 {
+		answer := c.refusal(fault.failure())
+		e.requests.add(c, start, answer, "")
+		write(w, c, answer)
+		return
+	}
+	user, groups, f := e.kubernetesGroups(c)
+	if f != nil {
+		answer := c.refusal(f)
+		e.requests.add(c, start, answer, "")
+		write(w, c, answer)
+		return
+	}
+	e.requests.add(c, start, reply{status: http.StatusOK}, "by the cluster's API server")
+	e.kubernetesBy.Serve(w, r, e.ofAPIServerAsNamed(c), user, groups)
+}
+
+// ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
+func (e *Emulator) ofAPIServerAsNamed(c *call) arm.ID {
+	defer e.lock()()
+	if r := e.store.get(c.ofAPIServer()); r != nil {
+		return r.id
+	}
+	return c.ofAPIServer()
+}
+
+// kubernetesGroups says as whom the API server is to see the caller. Local accounts are administrators,
+// as on AKS. Of the others, Azure's roles make administrators for one call; Kubernetes' own bindings
+// decide about the rest.
+func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *failure) {
+	const administrators = "system:masters"
+	defer e.lock()()
+	r := e.store.get(c.ofAPIServer())
+	if r == nil {
+		return "", nil, missing(c.ofAPIServer())
+	}
+	if c.unknown != nil { // a service account, or nobody: the API server knows
+		return "", nil, nil
+	}
+	if f := e.admitKubernetes(c.who, r, "", "", ""); f != nil {
+		return "", nil, f
+	}
+	if c.who.ObjectID == "" {
+		return "masterclient", []string{administrators}, nil
+	}
+	azureRoles := objectAt(objectAt(r.body, "properties"), "aadProfile")["enableAzureRBAC"] == true
+	if e.isDefault(c.who) || azureRoles && e.granted(c.who, dataAction(c), r.id, true) {
+		return c.who.ObjectID, []string{administrators}, nil
+	}
+	return c.who.ObjectID, nil, nil
+}
+
+// dataAction is what a call to an API server is in Azure's words, as in
+// Microsoft.ContainerService/managedClusters/apps/deployments/write.
+func dataAction(c *call) string {
+	for name := range c.header {
+		if strings.HasPrefix(strings.ToLower(name), "impersonate-") {
+			return arm.TypeCluster + "/users/impersonate/action"
+		}
+	}
+	verb := "write"
+	switch c.method {
+	case http.MethodGet, http.MethodHead:
+		verb = "read"
+	case http.MethodDelete:
+		verb = "delete"
+	}
+	words := c.path[4:]
+	kind := ""
+	switch {
+	case len(words) > 2 && words[0] == "api":
+		words = words[2:]
+	case len(words) > 3 && words[0] == "apis":
+		kind, words = words[1]+"/", words[3:]
+	default: // discovery
+		return arm.TypeCluster + "/" + strings.Join(words, "/") + "/" + verb
+	}
+	if words[0] == "namespaces" && len(words) > 2 {
+		words = words[2:]
+	}
+	action := arm.TypeCluster + "/" + kind + words[0] + "/"
+	if len(words) > 2 && words[2] != "status" && words[2] != "log" && words[2] != "scale" {
+		return action + words[2] + "/action" // exec and its like, whatever the method
+	}
+	return action + verb
+}

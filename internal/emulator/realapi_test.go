@@ -1,0 +1,92 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// askedAPI is a real API server that only notes who calls.
+type askedAPI struct {
+	cluster arm.ID
+	user    string
+	groups  []string
+}
+
+func (a *askedAPI) Serve(w http.ResponseWriter, _ *http.Request, cluster arm.ID, user string, groups []string) {
+	a.cluster, a.user, a.groups = cluster, user, groups
+	w.WriteHeader(http.StatusTeapot)
+}
+
+// TestServeKubernetes hands calls to a real API server, with the user whom the emulator knows.
+func TestServeKubernetes(t *testing.T) {
+	b, _ := withGuest(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	with := func(fields string) {
+		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+`"networkProfile"`, 1))
+	}
+	with(``)
+	api := &askedAPI{}
+	b.e.ServeKubernetes(api)
+	sees := func(method, path, token, user string, admin bool) {
+		t.Helper()
+		*api = askedAPI{}
+		status, doc := b.apiServer(aks, method, path, token)
+		if status != http.StatusTeapot || api.user != user || slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aks) {
+			t.Errorf("%s %s: %d %s, %+v", method, path, status, encode(doc), api)
+		}
+	}
+	const pods, deployments = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
+	sees(http.MethodPost, deployments, "", "masterclient", true)
+	sees(http.MethodGet, pods, "a service account's", "", false)
+
+	b.inject(Fault{Path: "/deployments$", Status: 500, Count: 1})
+	if status, _ := b.apiServer(aks, http.MethodGet, deployments, ""); status != 500 {
+		t.Errorf("a fault: %d", status)
+	}
+
+	with(`"aadProfile":{"managed":true,"enableAzureRBAC":true},"disableLocalAccounts":true,`)
+	visitor, _, err := b.e.Token(guest, aksServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sees(aks, pods, "", 401, "Unauthorized") // a local account
+	sees(http.MethodGet, pods, visitor, guest.ObjectID, false)
+	b.grant(1, aks, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
+	sees(http.MethodGet, pods, visitor, guest.ObjectID, true)
+	sees(http.MethodGet, pods+"/x/log", visitor, guest.ObjectID, true)
+	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, false) // no reading
+	sees(http.MethodDelete, pods+"/x", visitor, guest.ObjectID, false)
+	sees(http.MethodPatch, deployments+"/x", visitor, guest.ObjectID, false)
+	b.grant(2, aks, guest.ObjectID, "Azure Kubernetes Service RBAC Cluster Admin")
+	sees(http.MethodPatch, deployments+"/x", visitor, guest.ObjectID, true)
+	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, true)
+}
+
+// TestKubernetesClusters shows what a real API server is to show.
+func TestKubernetesClusters(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, `,"count":2`))
+	wanted := func(id arm.ID) bool { return id.Equal(aks) }
+	all := b.e.KubernetesClusters(wanted)
+	if len(all) != 1 || !all[0].Running || len(all[0].Nodes) != 2 || all[0].ServiceCIDR == "" || len(all[0].Workloads) != 4 {
+		t.Fatalf("%+v", all)
+	}
+	if n := all[0].Nodes[1]; len(n.Addrs) != 1 || len(n.PodCIDRs) != 1 || n.PodAddrs != nil || objectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
+		t.Errorf("%+v", n)
+	}
+	if none := b.e.KubernetesClusters(func(arm.ID) bool { return false }); len(none) != 1 || none[0].Nodes != nil {
+		t.Errorf("without nodes: %+v", none)
+	}
+	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
+		t.Fatal(status, code)
+	}
+	same := all[0].Same
+	if all = b.e.KubernetesClusters(wanted); len(all) != 1 || all[0].Running || all[0].Same != same {
+		t.Errorf("stopped: %+v", all)
+	}
+}

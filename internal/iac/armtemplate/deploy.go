@@ -1,0 +1,426 @@
+package armtemplate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// World answers what a template alone does not show, while it is deployed.
+type World interface {
+	// Resource returns a resource as Azure shows it at an api-version. It is asked for a resource
+	// group and a subscription without one.
+	Resource(id, apiVersion string) (*Object, error)
+	// List calls a function of a resource, such as listKeys.
+	List(function, id, apiVersion string, body any) (any, error)
+	// NewGUID returns a random GUID.
+	NewGUID() string
+	// Now is when the deployment began.
+	Now() time.Time
+}
+
+// Deployment is a template on its way to Azure. A deployment asks for one body after the other:
+// what reference() says in a body is what the World shows at that moment.
+type Deployment struct {
+	d     *deployment
+	needs map[*Resource][]*Resource
+}
+
+// Prepare checks a template and its parameters as Azure does before it deploys anything. Every
+// error refuses the whole deployment, and is one line.
+func Prepare(template, parameters *Object, o Options, w World) (ready *Deployment, err error) {
+	if !IsTemplate(template) {
+		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")
+	}
+	defer recovered(&err)
+	r := &run{
+		options:  o,
+		world:    w,
+		planning: true,
+		parsed:   map[string]expression{},
+		noted:    map[string]bool{},
+	}
+	d := &deployment{
+		run:      r,
+		template: template,
+		given:    parameters,
+		at:       targetOf(template, o),
+		name:     o.DeploymentName,
+	}
+	return d.prepare()
+}
+
+// recovered turns the end of an evaluation that grows without end into an error.
+func recovered(err *error) {
+	if l, is := recover().(limit); is {
+		*err = fmt.Errorf("%s", l.text)
+	}
+}
+
+// prepare declares the resources and finds what each needs. Bodies are evaluated for that once,
+// without the World, and forgotten.
+func (d *deployment) prepare() (*Deployment, error) {
+	if err := d.checkParameters(); err != nil {
+		return nil, err
+	}
+	d.planning = true
+	before := len(d.notes)
+	d.declareAll()
+	for _, r := range d.resources {
+		if err := d.deployable(r, before); err != nil {
+			return nil, err
+		}
+	}
+	ready := &Deployment{d: d, needs: map[*Resource][]*Resource{}}
+	for _, r := range d.resources {
+		if r.skipped || r.Existing {
+			continue
+		}
+		r.evaluate()
+		if err := ready.named(r); err != nil {
+			return nil, err
+		}
+		if c := r.nested(); c != nil {
+			// An outer scope makes its references those of the template around it.
+			for _, inner := range c.resources {
+				inner.evaluate()
+				r.needs = append(r.needs, inner.needs...)
+			}
+			c.outputValues()
+		}
+		for _, need := range r.needs {
+			if need != r && need.d == d && !slices.Contains(ready.needs[r], need) &&
+				!need.Existing {
+				ready.needs[r] = append(ready.needs[r], need)
+			}
+		}
+		ready.needs[r] = append(ready.needs[r], d.before(r)...)
+	}
+	if loop := ready.circle(); loop != nil {
+		return nil, fmt.Errorf("circular dependency detected on resource: '%s'", loop.ID)
+	}
+	return ready, nil
+}
+
+// deployable refuses a resource of which it is not known whether and under which name it is
+// deployed.
+func (d *deployment) deployable(r *Resource, before int) error {
+	if r.skipped {
+		return nil
+	}
+	at := fmt.Sprintf("the resource %s (line %d)", shorten(r.Type+" "+r.Name), r.Line)
+	switch {
+	case r.Maybe != nil:
+		return fmt.Errorf(
+			"%s: its condition or its number of copies is not known: %s",
+			at,
+			r.Maybe.Why,
+		)
+	case r.ID == "" && !strings.Contains(r.Name, "{"):
+		return fmt.Errorf(
+			"%s has an incorrect number of segments in its name: a type with n parts has n-1 names",
+			at,
+		)
+	case strings.Contains(r.ID, "{") || r.ID == "":
+		why := "its name is not known"
+		if len(d.notes) > before {
+			why = d.notes[len(d.notes)-1].Text
+		}
+		return fmt.Errorf("%s: %s", at, why)
+	}
+	for _, other := range d.resources {
+		if other == r {
+			return nil
+		}
+		if !other.skipped && other.Existing == r.Existing && strings.EqualFold(other.ID, r.ID) {
+			return fmt.Errorf("%s is defined multiple times in the template", at)
+		}
+	}
+	return nil
+}
+
+// named refuses a dependsOn that names nothing in the template.
+func (ready *Deployment) named(r *Resource) error {
+	list, _ := r.dependsOn.([]any)
+	for _, item := range list {
+		text, is := TextOf(item)
+		if !is {
+			continue
+		}
+		known := false
+		for d := ready.d; d != nil && !known; d = d.parent {
+			for _, other := range d.resources {
+				known = known || other.called(text)
+			}
+			known = known || d.knowsLoop(text)
+			if d.outer == nil {
+				break
+			}
+		}
+		if !known {
+			return fmt.Errorf(
+				"the resource '%s' is not defined in the template (dependsOn of %s, line %d)",
+				shorten(text),
+				shorten(r.Name),
+				r.Line,
+			)
+		}
+	}
+	return nil
+}
+
+// knowsLoop reports whether a copy loop of the template has a name, also one without copies.
+func (d *deployment) knowsLoop(name string) bool {
+	known := false
+	each := func(v any, symbol string) {
+		o, _ := v.(*Object)
+		if l := o.Object("copy"); l != nil {
+			known = known || strings.EqualFold(l.Text("name"), name) ||
+				symbol != "" && strings.EqualFold(symbol, name)
+		}
+	}
+	switch all := d.template.Get("resources").(type) {
+	case []any:
+		for _, item := range all {
+			each(item, "")
+		}
+	case *Object:
+		for _, m := range all.Members {
+			each(m.Value, m.Name)
+		}
+	}
+	return known
+}
+
+// before returns the copies that a serial loop makes before this one.
+func (d *deployment) before(r *Resource) []*Resource {
+	l := r.Source.Object("copy")
+	if r.loop == "" || !strings.EqualFold(l.Text("mode"), "serial") {
+		return nil
+	}
+	size, is := r.scope.value(l.Get("batchSize")).(int64)
+	if !is || size < 1 {
+		size = 1
+	}
+	var all []*Resource
+	for _, other := range d.resources {
+		if other.Source == r.Source && !other.skipped {
+			if other == r {
+				break
+			}
+			all = append(all, other)
+		}
+	}
+	whole := len(all) / int(size) * int(size)
+	return all[max(0, whole-int(size)):whole]
+}
+
+// circle returns a resource that needs itself, or nil.
+func (ready *Deployment) circle() *Resource {
+	state := map[*Resource]int{}
+	var walk func(r *Resource) *Resource
+	walk = func(r *Resource) *Resource {
+		switch state[r] {
+		case 1:
+			return r
+		case 2:
+			return nil
+		}
+		state[r] = 1
+		for _, need := range ready.needs[r] {
+			if found := walk(need); found != nil {
+				return found
+			}
+		}
+		state[r] = 2
+		return nil
+	}
+	for _, r := range ready.d.resources {
+		if found := walk(r); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// Resources are those to deploy, in the order of the file; one whose condition is false is none.
+func (ready *Deployment) Resources() []*Resource {
+	var out []*Resource
+	for _, r := range ready.d.resources {
+		if !r.skipped && !r.Existing {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Needs are the resources that are deployed before another one: dependsOn names them, or
+// reference() does.
+func (ready *Deployment) Needs(r *Resource) []*Resource { return ready.needs[r] }
+
+// Planned is the body of a resource as far as it is known before anything is deployed. What is not
+// known stands as it is written.
+func (ready *Deployment) Planned(r *Resource) (body *Object, err error) {
+	defer recovered(&err)
+	ready.d.planning, ready.d.verbatim = true, true
+	defer func() { ready.d.verbatim = false }()
+	r.forget()
+	r.evaluate()
+	return r.Body, nil
+}
+
+// Body is the body of a resource now. What is not known is an error.
+func (ready *Deployment) Body(r *Resource) (body *Object, err error) {
+	defer recovered(&err)
+	ready.d.planning = false
+	r.forget()
+	ready.d.outputs = nil
+	r.evaluate()
+	if u := ready.d.unknownIn(r.Body); u != nil {
+		return nil, fmt.Errorf("%s", u.Why)
+	}
+	return r.Body, nil
+}
+
+// Nested returns the deployment that a resource is, as it is at this moment, or nil for another
+// resource. With planned it is what is known of it before anything is deployed.
+func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, err error) {
+	if !strings.EqualFold(r.Type, typeDeployment) {
+		return nil, nil
+	}
+	defer recovered(&err)
+	ready.d.planning = planned
+	r.forget()
+	r.evaluate()
+	if !planned {
+		properties := without(r.Body.Object("properties"), "template")
+		if u := ready.d.unknownIn(properties); u != nil {
+			return nil, fmt.Errorf("%s", u.Why)
+		}
+	}
+	c := r.template()
+	if c == nil {
+		return nil, fmt.Errorf(
+			"the nested deployment %s has no template in it: a linked template is not read",
+			shorten(r.Name),
+		)
+	}
+	r.child = c
+	return c.prepare()
+}
+
+// Outputs are the outputs now.
+func (ready *Deployment) Outputs() (outputs *Object, err error) {
+	defer recovered(&err)
+	ready.d.planning, ready.d.outputs = false, nil
+	outputs = ready.d.outputValues()
+	if u := ready.d.unknownIn(outputs); u != nil {
+		return nil, fmt.Errorf("%s", u.Why)
+	}
+	return outputs, nil
+}
+
+// Parameter is a parameter of a deployment. A secret has no value that may be shown.
+type Parameter struct {
+	Name, Type string
+	Value      any
+	Secret     bool
+}
+
+// Parameters are all parameters with their values.
+func (ready *Deployment) Parameters() (all []Parameter, err error) {
+	defer recovered(&err)
+	declared := ready.d.template.Object("parameters")
+	if declared == nil || ready.d.outer != nil {
+		return nil, nil
+	}
+	for _, m := range declared.Members {
+		o, _ := m.Value.(*Object)
+		v, err := parameter(&scope{d: ready.d}, []any{m.Name})
+		if err != nil {
+			return nil, err
+		}
+		kind := ready.d.typeOf(o)
+		all = append(
+			all,
+			Parameter{m.Name, kind, v, strings.HasPrefix(strings.ToLower(kind), "secure")},
+		)
+	}
+	return all, nil
+}
+
+// forget makes a resource be evaluated again.
+func (r *Resource) forget() {
+	r.state, r.Body, r.runtime, r.child, r.needs = 0, nil, nil, nil, nil
+}
+
+// unknownIn returns something in a value that is not known, or nil.
+func (d *deployment) unknownIn(v any) *Unknown {
+	d.spend(1)
+	switch v := v.(type) {
+	case *Unknown:
+		return v
+	case Opaque:
+		return &Unknown{Why: "what " + shorten(string(v)) + " is, is not known"}
+	case []any:
+		for _, item := range v {
+			if u := d.unknownIn(item); u != nil {
+				return u
+			}
+		}
+	case *Object:
+		if v.Open != nil {
+			return v.Open
+		}
+		for _, m := range v.Members {
+			if u := d.unknownIn(m.Value); u != nil {
+				return u
+			}
+		}
+	}
+	return nil
+}
+
+// JSON writes a value of which everything is known.
+func JSON(v any) []byte { return appendJSON(nil, v) }
+
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case float64:
+		return strconv.AppendFloat(b, v, 'g', -1, 64)
+	case []any:
+		b = append(b, '[')
+		for i, item := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, item)
+		}
+		return append(b, ']')
+	case *Object:
+		b = append(b, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendJSON(b, m.Name), ':')
+			b = appendJSON(b, m.Value)
+		}
+		return append(b, '}')
+	}
+	text, _ := TextOf(v)
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return append(b, raw...)
+}

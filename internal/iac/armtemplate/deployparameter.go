@@ -1,0 +1,195 @@
+package armtemplate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checkParameters refuses values that Azure refuses, in its words (template-parameters).
+func (d *deployment) checkParameters() error {
+	declared := d.template.Object("parameters")
+	if d.outer != nil {
+		return nil // its expressions see the parameters of the template around it
+	}
+	if d.given != nil {
+		for _, m := range d.given.Members {
+			if _, there := declared.Lookup(m.Name); !there {
+				return fmt.Errorf(
+					"the template parameters '%s' in the parameters file are not valid; they are not present in the original template and can therefore not be provided at deployment time. The only supported parameters for this template are '%s'",
+					shorten(m.Name),
+					strings.Join(memberNames(declared), ", "),
+				)
+			}
+		}
+	}
+	if declared == nil {
+		return nil
+	}
+	for _, m := range declared.Members {
+		o, _ := m.Value.(*Object)
+		if o == nil {
+			return fmt.Errorf("the parameter '%s' is no object", shorten(m.Name))
+		}
+		if err := d.checkParameter(m.Name, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *deployment) checkParameter(name string, declared *Object) error {
+	given, there := d.given.Lookup(name)
+	if o, is := given.(*Object); is && there {
+		if o.Member("value") == nil {
+			return fmt.Errorf(
+				"the parameter '%s' refers to a key vault, which is not read here: give its value",
+				shorten(name),
+			)
+		}
+	}
+	v, err := parameter(&scope{d: d}, []any{name})
+	if err != nil {
+		return err
+	}
+	if u := d.unknownIn(v); u != nil {
+		if !there && declared.Member("defaultValue") == nil {
+			return fmt.Errorf(
+				"the value for the template parameter '%s' at line '%d' is not provided",
+				shorten(name),
+				declared.Line,
+			)
+		}
+		if d.planning {
+			return nil // known once what it reads is there
+		}
+		return fmt.Errorf(
+			"the value for the template parameter '%s' is not known: %s",
+			shorten(name),
+			u.Why,
+		)
+	}
+	if nullable, _ := declared.Get("nullable").(bool); v == nil && nullable {
+		return nil
+	}
+	kind := d.typeOf(declared)
+	if want, ok := ofType(strings.ToLower(kind), v); !ok {
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. Expected a value of type '%s', but received a value of type '%s'",
+			shorten(name),
+			want,
+			tokenOf(v),
+		)
+	}
+	if allowed := declared.List("allowedValues"); allowed != nil {
+		x := &scope{d: d}
+		among := func(v any) bool {
+			return slices.ContainsFunc(
+				allowed,
+				func(a any) bool { same, known := x.same(a, v); return same && known },
+			)
+		}
+		list, isList := v.([]any)
+		if !among(v) && (!isList || !allOf(list, among)) {
+			var texts []string
+			for _, a := range allowed {
+				text, _ := x.written(a)
+				texts = append(texts, text)
+			}
+			text, _ := x.written(v)
+			return fmt.Errorf(
+				"the provided value '%s' for the template parameter '%s' is not valid. The value is not part of the allowed value(s): '%s'",
+				shorten(text),
+				shorten(name),
+				strings.Join(texts, ","),
+			)
+		}
+	}
+	return withinBounds(name, declared, v)
+}
+
+func allOf(list []any, holds func(any) bool) bool {
+	return !slices.ContainsFunc(list, func(v any) bool { return !holds(v) })
+}
+
+// withinBounds checks minValue, maxValue, minLength and maxLength.
+func withinBounds(name string, declared *Object, v any) error {
+	size, what := int64(0), "Length"
+	switch v := v.(type) {
+	case int64:
+		size, what = v, "Value"
+	case string:
+		size = int64(len([]rune(v)))
+	case []any:
+		size = int64(len(v))
+	default:
+		return nil
+	}
+	if least, is := declared.Get("min" + what).(int64); is && size < least {
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. %s of the value should be greater than or equal to '%d'",
+			shorten(name),
+			what,
+			least,
+		)
+	}
+	if most, is := declared.Get("max" + what).(int64); is && size > most {
+		return fmt.Errorf(
+			"the provided value for the template parameter '%s' is not valid. %s of the value should be less than or equal to '%d'",
+			shorten(name),
+			what,
+			most,
+		)
+	}
+	return nil
+}
+
+// ofType reports whether a value has the type that a parameter declares, and how Azure calls it.
+func ofType(kind string, v any) (want string, ok bool) {
+	switch kind {
+	case "string", "securestring":
+		_, ok = v.(string)
+		return "String, Uri", ok
+	case "int":
+		_, ok = v.(int64)
+		return "Integer", ok
+	case "bool":
+		_, ok = v.(bool)
+		return "Boolean", ok
+	case "array":
+		_, ok = v.([]any)
+		return "Array", ok
+	case "object", "secureobject":
+		_, ok = v.(*Object)
+		return "Object", ok
+	}
+	return "", true // a type of the template's own
+}
+
+func tokenOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "Null"
+	case bool:
+		return "Boolean"
+	case int64:
+		return "Integer"
+	case float64:
+		return "Float"
+	case []any:
+		return "Array"
+	case *Object:
+		return "Object"
+	}
+	return "String"
+}
+
+func memberNames(o *Object) []string {
+	var out []string
+	if o != nil {
+		for _, m := range o.Members {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}

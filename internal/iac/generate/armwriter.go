@@ -1,0 +1,309 @@
+package generate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+const typeRole = arm.TypeRoleDefinition
+
+// armText writes deployments as ARM templates.
+type armText struct{ *deployment }
+
+// arm returns a deployment as a template.
+func (d *deployment) arm() []Output {
+	raw := encode(armText{d}.template(), "")
+	return []Output{{"main.json", append(raw, '\n')}}
+}
+
+var schemas = map[string]string{
+	"resourceGroup": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+	"subscription":  "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
+}
+
+// template is a deployment as JSON. Its resources have symbolic names, which language version 2.0 lets
+// others refer to.
+func (a armText) template() []member {
+	var params, vars, resources, outputs []member
+	for _, p := range a.params {
+		m := []member{{"type", map[bool]string{false: "string", true: "securestring"}[p.secret]}}
+		if p.secret {
+			m = append(m, member{"minLength", 16})
+		}
+		if p.value != "" {
+			m = append(m, member{"defaultValue", a.value(p.value)})
+		}
+		m = append(m, member{"metadata", []member{{"description", p.about}}})
+		params = append(params, member{p.name, m})
+	}
+	for _, v := range a.vars {
+		vars = append(vars, member{v.name, a.value(v.value)})
+	}
+	for _, n := range a.nodes {
+		resources = append(resources, member{n.symbol, a.resource(n)})
+	}
+	for _, o := range a.outputs {
+		m := []member{{"type", "string"}}
+		if o.about != "" {
+			m = append(m, member{"metadata", []member{{"description", o.about}}})
+		}
+		outputs = append(outputs, member{o.name, append(m, member{"value", a.value(o.value)})})
+	}
+	out := []member{
+		{"$schema", schemas[a.scope]}, {"languageVersion", "2.0"}, {"contentVersion", "1.0.0.0"},
+	}
+	if len(a.head) > 0 {
+		out = append(out, member{"metadata", []member{{"description", strings.Join(a.head, "\n")}}})
+	}
+	for _, m := range []member{
+		{"parameters", params}, {"variables", vars}, {"resources", resources}, {"outputs", outputs},
+	} {
+		if len(m.value.([]member)) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (a armText) resource(n *node) []member {
+	m := []member{{"type", n.kind}, {"apiVersion", n.version}}
+	if n.comment != "" {
+		m = append(m, member{"comments", n.comment})
+	}
+	if n.module != nil {
+		m = append(m, a.nested(n)...)
+	} else {
+		m = append(m, member{"name", a.name(n)})
+		if n.on != nil {
+			m = append(m, member{"scope", "[" + a.id(n.on) + "]"})
+		}
+		for _, field := range n.body {
+			m = append(m, member{field.name, a.value(field.value)})
+		}
+	}
+	if n.once {
+		m = append(m, member{"@options", []member{{"onlyIfNotExists", true}}})
+	}
+	var after []any
+	implied := n.implied()
+	for _, other := range a.nodes {
+		if implied[other.symbol] {
+			after = append(after, other.symbol)
+		}
+	}
+	for _, other := range n.explicit() {
+		after = append(after, other.symbol)
+	}
+	if len(after) > 0 {
+		m = append(m, member{"dependsOn", after})
+	}
+	return m
+}
+
+// nested is a deployment within: at another scope, with parameters of its own.
+func (a armText) nested(n *node) []member {
+	var args []member
+	for _, arg := range n.args {
+		args = append(args, member{arg.name, []member{{"value", a.value(arg.value)}}})
+	}
+	m := []member{{"name", kebab(n.symbol)}}
+	if n.module.scope == "subscription" {
+		m = append(m, member{"subscriptionId", "[subscription().subscriptionId]"},
+			member{"location", "[parameters('location')]"})
+	}
+	return append(m, member{"properties", []member{
+		{"mode", "Incremental"},
+		{"expressionEvaluationOptions", []member{{"scope", "inner"}}},
+		{"parameters", args},
+		{"template", armText{n.module}.template()},
+	}})
+}
+
+// name is the name of a resource with its parents'.
+func (a armText) name(n *node) any { return a.value(strings.Join(n.path(), "/")) }
+
+// id is the expression of a resource's ID.
+func (a armText) id(n *node) string {
+	args := []string{"'" + n.kind + "'"}
+	for _, name := range n.path() {
+		args = append(args, a.expression(name))
+	}
+	function := "resourceId"
+	switch {
+	case n.kind == arm.TypeRoleDefinition:
+		function = "subscriptionResourceId"
+	case n.on != nil:
+		return fmt.Sprintf("extensionResourceId(%s, %s)", a.id(n.on), strings.Join(args, ", "))
+	}
+	return fmt.Sprintf("%s(%s)", function, strings.Join(args, ", "))
+}
+
+func (a armText) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		pieces := dialect(a.mark).pieces(v)
+		for _, p := range pieces {
+			if p.expression {
+				return "[" + a.expression(v) + "]"
+			}
+		}
+		if strings.HasPrefix(v, "[") {
+			return "[" + v // a text that starts so is no expression
+		}
+		return v
+	case lines:
+		var items []string
+		for _, line := range v {
+			items = append(items, a.expression(line))
+		}
+		return "[join(createArray(" + strings.Join(items, ", ") + "), '\n')]"
+	case []any:
+		out := []any{}
+		for _, item := range v {
+			out = append(out, a.value(item))
+		}
+		return out
+	case object:
+		out := []member{}
+		for _, m := range ordered(v) {
+			out = append(out, member{fmt.Sprint(a.value(m.name)), a.value(m.value)})
+		}
+		return out
+	}
+	return v
+}
+
+// expression is a text as an expression.
+func (a armText) expression(text string) string {
+	pieces := dialect(a.mark).pieces(text)
+	switch {
+	case len(pieces) == 0:
+		return "''"
+	case len(pieces) == 1 && pieces[0].expression:
+		return pieces[0].text
+	case len(pieces) == 1:
+		return armString(text)
+	}
+	var format string
+	var args []string
+	for _, p := range pieces {
+		if p.expression {
+			format += fmt.Sprintf("{%d}", len(args))
+			args = append(args, p.text)
+		} else {
+			format += strings.NewReplacer("{", "{{", "}", "}}").Replace(p.text)
+		}
+	}
+	return "format(" + armString(format) + ", " + strings.Join(args, ", ") + ")"
+}
+
+func armString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// mark is what a mark stands for.
+func (a armText) mark(kind string, args []string) string {
+	switch kind {
+	case "param":
+		return "parameters('" + args[0] + "')"
+	case "var":
+		return "variables('" + args[0] + "')"
+	case "id":
+		return a.id(a.node(args[0]))
+	case "get":
+		return fmt.Sprintf("reference('%s').%s", args[0], args[1])
+	case "part":
+		n := a.node(args[0])
+		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], a.expression(n.name), args[2])
+	case "builtin":
+		return fmt.Sprintf("subscriptionResourceId('%s', '%s')", typeRole, args[0])
+	case "guid":
+		if len(args) == 1 {
+			return fmt.Sprintf("guid(%s, '%s')", a.cluster(), args[0])
+		}
+		on := "resourceGroup().id"
+		if args[1] != "" {
+			on = a.id(a.node(args[1]))
+		}
+		return fmt.Sprintf("guid(%s, '%s', toLower(%s))", a.cluster(), args[0], on)
+	case "guid8":
+		return fmt.Sprintf("substring(guid(%s, '%s'), 0, 8)", a.cluster(), args[0])
+	case "clusterid":
+		return "toLower(resourceId('" + arm.TypeCluster + "', parameters('name')))"
+	case "owner":
+		return "toLower(format('{0}/{1}', resourceGroup().name, parameters('name')))"
+	}
+	return shared(kind, args)
+}
+
+// cluster is what names are made of: a variable, and a parameter of a deployment within.
+func (a armText) cluster() string {
+	if len(a.vars) == 0 {
+		return "parameters('clusterId')"
+	}
+	return "variables('clusterId')"
+}
+
+// shared are marks that Bicep and ARM JSON write alike.
+func shared(kind string, args []string) string {
+	switch kind {
+	case "grouplocation":
+		return "resourceGroup().location"
+	case "groupid":
+		return "resourceGroup().id"
+	case "subscriptionid":
+		return "subscription().id"
+	case "GROUP":
+		return "resourceGroup().name"
+	case "json":
+		return "json('" + args[0] + "')"
+	case "clusterid": // Bicep
+		return "toLower(resourceId('" + arm.TypeCluster + "', name))"
+	case "owner":
+		return "toLower('${resourceGroup().name}/${name}')"
+	}
+	panic("no mark is called " + kind)
+}
+
+// encode writes JSON with the fields in their order.
+func encode(v any, indent string) []byte {
+	var b bytes.Buffer
+	inner := indent + "  "
+	switch v := v.(type) {
+	case []member:
+		if len(v) == 0 {
+			return []byte("{}")
+		}
+		b.WriteString("{")
+		for i, m := range v {
+			if i > 0 {
+				b.WriteString(",")
+			}
+			fmt.Fprintf(&b, "\n%s%s: %s", inner, encode(m.name, ""), encode(m.value, inner))
+		}
+		b.WriteString("\n" + indent + "}")
+	case []any:
+		if len(v) == 0 {
+			return []byte("[]")
+		}
+		b.WriteString("[")
+		for i, item := range v {
+			if i > 0 {
+				b.WriteString(",")
+			}
+			b.WriteString("\n" + inner)
+			b.Write(encode(item, inner))
+		}
+		b.WriteString("\n" + indent + "]")
+	default:
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			panic(err) // only texts, numbers and booleans come here
+		}
+		b.Truncate(b.Len() - 1)
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,104 @@
+package generate
+
+import (
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
+)
+
+// Blueprint says what to write for a cluster from nothing: what cluster create makes, and the keeper
+// where it is to run somewhere.
+type Blueprint struct {
+	// Cluster is complete.
+	Cluster build.Cluster
+	// Provider is the major version of the azurerm provider, 4 or 5; Bicep and ARM JSON have no use for it.
+	Provider int
+	// Host is what runs the keeper, "" for no keeper.
+	Host Host
+}
+
+// Host is what a keeper runs on.
+type Host string
+
+// The hosts. HostAKS is the cluster itself.
+const (
+	HostAKS           Host = "aks"
+	HostContainerApps Host = "container-apps"
+)
+
+// Hosts are all of them.
+func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
+
+// check refuses what cannot be written.
+func (b Blueprint) check() error {
+	switch {
+	case b.Provider != 4 && b.Provider != 5:
+		return unknownProvider(b.Provider)
+	case b.Host != "" && b.Host != HostAKS && b.Host != HostContainerApps:
+		return fmt.Errorf("unknown host %q, expected %s or %s", b.Host, HostAKS, HostContainerApps)
+	case b.Host != "" && b.Cluster.Blueprint != capacity.Kubenet:
+		return fmt.Errorf("a host for the keeper: %s has no pod routes to keep in sync, expected kubenet",
+			b.Cluster.Blueprint)
+	}
+	return nil
+}
+
+// deployment is what Bicep and ARM JSON say.
+func (b Blueprint) deployment(deploy string) (*deployment, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	s, err := newSteps(b.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	s.head = b.head(deploy)
+	s.keep(b.Host)
+	return s.deployment, nil
+}
+
+// head says what the code is, and how to deploy it.
+func (b Blueprint) head(deploy string) []string {
+	c := b.Cluster
+	return []string{
+		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper cluster create makes.",
+			c.Name, c.Blueprint),
+		"Written by routekeeper iac generate.", "",
+		fmt.Sprintf("  az group create --subscription %s --name %s \\", c.Subscription, c.Group),
+		fmt.Sprintf("    --location %s --tags %s=%s", c.Location, build.OwnerTag, c.Owner()),
+		fmt.Sprintf("  az deployment group create --subscription %s \\", c.Subscription),
+		fmt.Sprintf("    --resource-group %s --template-file %s", c.Group, deploy+b.arguments()),
+	}
+}
+
+// arguments are the parameters that a deployment has to be given.
+func (b Blueprint) arguments() string {
+	switch b.Host {
+	case HostAKS:
+		return " --parameters image=IMAGE"
+	case HostContainerApps:
+		return " --parameters image=IMAGE eventSecret=$(openssl rand -hex 16)"
+	}
+	return ""
+}
+
+// Bicep writes it as Bicep.
+func (b Blueprint) Bicep() ([]Output, error) {
+	d, err := b.deployment("main.bicep")
+	if err != nil {
+		return nil, err
+	}
+	d.head = append(d.head, strings.Split("\nBicep 0.38.3 or newer, for onlyIfNotExists.", "\n")...)
+	return d.bicep(), nil
+}
+
+// ARM writes it as an ARM template.
+func (b Blueprint) ARM() ([]Output, error) {
+	d, err := b.deployment("main.json")
+	if err != nil {
+		return nil, err
+	}
+	return d.arm(), nil
+}

@@ -1,0 +1,201 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// How it works. A cluster's steps are asked for with marks in place of its name, location, subscription
+// and resource group. So every text in a body shows which parts of it come from a parameter, and every
+// resource ID shows which resource it is. The steps become the nodes of a deployment; Bicep and ARM JSON
+// are two ways to write the same one. Terraform has arguments of its own, so it is written by templates,
+// and the tests compare what all three say with what cluster create writes.
+
+// deployment is what a Bicep file or an ARM template says.
+type deployment struct {
+	// scope is resourceGroup or subscription.
+	scope   string
+	head    []string
+	params  []param
+	vars    []binding
+	nodes   []*node
+	outputs []binding
+}
+
+// param is a parameter. Its value is "" where a person must give one.
+type param struct {
+	name, about, value string
+	secret             bool
+}
+
+// binding is a variable or an output: a text with marks, or lines of it.
+type binding struct {
+	name, about string
+	value       any
+}
+
+// node is a resource of a deployment.
+type node struct {
+	symbol, kind, version, comment string
+	// name is its own name, with marks. A child has a parent; an extension, such as a role assignment, is
+	// on another node, or on the resource group where on is nil.
+	name       string
+	parent, on *node
+	// once is set for what is made where it is not there, and never written again: others write into it.
+	once bool
+	body []member
+	// after are nodes that have to be there first, and that the body does not refer to.
+	after []*node
+	// module is set for a deployment at another scope, which gets args.
+	module *deployment
+	args   []member
+}
+
+// member is a field of an object whose fields have an order.
+type member struct {
+	name  string
+	value any
+}
+
+type object = map[string]any
+
+// lines is a text of several lines, which code shows line by line.
+type lines []string
+
+// Marks stand in texts for what is known at the deployment only. They hold no slash, so that resource IDs
+// with marks can be taken apart.
+const (
+	markStart = "\x01"
+	markEnd   = "\x02"
+	markSplit = "|"
+)
+
+// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME (what
+// is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and those without
+// arguments that dialects know.
+func mark(kind string, args ...string) string {
+	return markStart + strings.Join(append([]string{kind}, args...), markSplit) + markEnd
+}
+
+// dialect writes what a mark stands for as an expression of a language.
+type dialect func(kind string, args []string) string
+
+// piece is a part of a text: literal, or an expression.
+type piece struct {
+	text       string
+	expression bool
+}
+
+// pieces takes a text apart.
+func (d dialect) pieces(text string) []piece {
+	var out []piece
+	for text != "" {
+		before, rest, found := strings.Cut(text, markStart)
+		if before != "" {
+			out = append(out, piece{text: before})
+		}
+		if !found {
+			break
+		}
+		inner, after, _ := strings.Cut(rest, markEnd)
+		fields := strings.Split(inner, markSplit)
+		out = append(out, piece{text: d(fields[0], fields[1:]), expression: true})
+		text = after
+	}
+	return out
+}
+
+// marked calls a function for each mark in a value.
+func marked(v any, each func(kind string, args []string)) {
+	switch v := v.(type) {
+	case string:
+		dialect(func(kind string, args []string) string { each(kind, args); return "" }).pieces(v)
+	case lines:
+		for _, line := range v {
+			marked(line, each)
+		}
+	case []any:
+		for _, item := range v {
+			marked(item, each)
+		}
+	case []member:
+		for _, m := range v {
+			marked(m.name, each)
+			marked(m.value, each)
+		}
+	case object:
+		for _, m := range ordered(v) {
+			marked(m.name, each)
+			marked(m.value, each)
+		}
+	}
+}
+
+// node finds a node by its symbol.
+func (d *deployment) node(symbol string) *node {
+	i := slices.IndexFunc(d.nodes, func(n *node) bool { return n.symbol == symbol })
+	if i < 0 {
+		panic(fmt.Sprintf("no node is called %s", symbol))
+	}
+	return d.nodes[i]
+}
+
+// implied are the symbols that a node refers to, so that it comes after them anyway.
+func (n *node) implied() map[string]bool {
+	out := map[string]bool{}
+	note := func(kind string, args []string) {
+		switch kind {
+		case "id", "get", "part":
+			if args[0] != n.symbol {
+				out[args[0]] = true
+			}
+		}
+	}
+	marked(n.body, note)
+	marked(n.args, note)
+	for _, on := range []*node{n.parent, n.on} {
+		if on != nil {
+			out[on.symbol] = true
+		}
+	}
+	return out
+}
+
+// explicit are the nodes that it has to be said of that this one comes after them.
+func (n *node) explicit() []*node {
+	implied := n.implied()
+	return slices.DeleteFunc(slices.Clone(n.after), func(m *node) bool { return implied[m.symbol] })
+}
+
+// path is the chain of names of a node with its parents', the outermost first.
+func (n *node) path() []string {
+	if n.parent == nil {
+		return []string{n.name}
+	}
+	return append(n.parent.path(), n.name)
+}
+
+// first are the fields that people look for first.
+var first = []string{"name", "location", "tags", "sku", "identity", "mode", "id"}
+
+// ordered are the fields of an object: those that people look for first, then by name.
+func ordered(o object) []member {
+	var out []member
+	for name, value := range o {
+		out = append(out, member{name, value})
+	}
+	rank := func(name string) int {
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	slices.SortFunc(out, func(a, b member) int {
+		if d := rank(a.name) - rank(b.name); d != 0 {
+			return d
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return out
+}

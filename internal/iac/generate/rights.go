@@ -1,0 +1,129 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Rights says what code to write for a keeper of clusters that are there: its identity, and the rights
+// that it needs on what their configs name.
+type Rights struct {
+	Name, Location string
+	// Provider is the major version of the azurerm provider, 4 or 5; Bicep has no use for it.
+	Provider int
+	Kept     []Kept
+}
+
+// Kept is a cluster with what a config says about it.
+type Kept struct {
+	Name    string
+	Cluster arm.ID
+	// Guarded reports whether the associations of its node subnets are restored, Table is what it is then,
+	// if the config names it.
+	Guarded bool
+	Table   arm.ID
+	// Subnets are further guarded associations, Targets the tables that are written.
+	Subnets []KeptSubnet
+	Targets []arm.ID
+}
+
+// KeptSubnet is a further subnet whose association is guarded.
+type KeptSubnet struct{ Subnet, Table arm.ID }
+
+// Terraform writes the rights as Terraform configuration.
+func (r Rights) Terraform() ([]Output, error) {
+	l, err := r.check()
+	if err != nil {
+		return nil, err
+	}
+	return write("terraform/kept", []string{"main.tf", "variables.tf", "keeper.tf", "outputs.tf"}, l)
+}
+
+// Bicep writes the rights as Bicep.
+func (r Rights) Bicep() ([]Output, error) {
+	l, err := r.check()
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"main.bicep"}
+	guarded := len(l.GuardedClusters)
+	for _, module := range []struct {
+		name   string
+		wanted bool
+	}{
+		{"identity", true}, {"roles", true}, {"kept", guarded > 0}, {"nodes", guarded > 0},
+		{"assign-group", guarded+len(l.LinkedGroups) > 0}, {"assign-subnet", guarded+len(l.KeptSubnets) > 0},
+		{"assign-table", len(l.KeptTargets) > 0},
+	} {
+		if module.wanted {
+			names = append(names, "modules/"+module.name+".bicep")
+		}
+	}
+	return write("bicep/kept", names, l)
+}
+
+// rights are what follows from Rights: what the templates read.
+type rights struct {
+	Rights
+	Roles []KeeperRole
+	// Subscription is that of the kept clusters.
+	Subscription string
+	// GuardedClusters are those whose node subnets are guarded. KeptSubnets and KeptTargets are what the
+	// configs name, each once, LinkedGroups the resource groups of it and of the tables that belong on it.
+	GuardedClusters                        []Kept
+	KeptSubnets, KeptTargets, LinkedGroups []arm.ID
+	// Subscriptions are the GUIDs of all of them.
+	Subscriptions []string
+}
+
+// check refuses what could not be applied, and collects what the configs name.
+func (r Rights) check() (rights, error) {
+	l := rights{Rights: r, Roles: KeeperRoles()}
+	switch {
+	case !nameShape.MatchString(r.Name):
+		return l, fmt.Errorf("%q is no name for it, expected up to 30 lower-case letters, digits and hyphens", r.Name)
+	case !locationShape.MatchString(r.Location):
+		return l, fmt.Errorf("%q is no location, expected one such as westeurope", r.Location)
+	case r.Provider != 4 && r.Provider != 5:
+		return l, unknownProvider(r.Provider)
+	case len(r.Kept) == 0:
+		return l, fmt.Errorf("no config names a cluster")
+	}
+	note := func(list *[]arm.ID, id arm.ID) {
+		if s := strings.ToLower(id.Subscription()); !slices.Contains(l.Subscriptions, s) {
+			l.Subscriptions = append(l.Subscriptions, s)
+		}
+		if !slices.ContainsFunc(*list, id.Equal) {
+			*list = append(*list, id)
+		}
+	}
+	var clusters []arm.ID
+	for _, k := range l.Kept {
+		subscription := strings.ToLower(k.Cluster.Subscription())
+		if l.Subscription != "" && l.Subscription != subscription {
+			return l, fmt.Errorf("the clusters are in the subscriptions %s and %s: expected configs of one, and code of "+
+				"its own for each", l.Subscription, subscription)
+		}
+		l.Subscription = subscription
+		note(&clusters, k.Cluster)
+		if k.Guarded {
+			l.GuardedClusters = append(l.GuardedClusters, k)
+			if k.Table != "" {
+				note(&l.LinkedGroups, k.Table.Group())
+			}
+		}
+		for _, s := range k.Subnets {
+			note(&l.KeptSubnets, s.Subnet)
+			note(&l.LinkedGroups, s.Subnet.Group())
+			note(&l.LinkedGroups, s.Table.Group())
+		}
+		for _, id := range k.Targets {
+			note(&l.KeptTargets, id)
+		}
+	}
+	slices.Sort(l.Subscriptions)
+	return l, nil
+}

@@ -1,0 +1,285 @@
+package generate
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/capacity"
+)
+
+// terraform is what the templates of Terraform read.
+type terraform struct {
+	Blueprint
+	C build.Cluster
+	// Kubenet: the cluster has pod routes. Static: azurerm cannot say what the cluster is, azapi can.
+	Kubenet, Static bool
+	// Role: the cluster has a role of its own. Without it, it gets Network Contributor.
+	Role    bool
+	Subnets []terraformSubnet
+	// Scopes are where the cluster's identity has its role.
+	Scopes         []terraformScope
+	NetworkProfile []terraformArgument
+	// Properties are the cluster's by azapi, ClusterAddress is the cluster.
+	Properties, ClusterAddress string
+	Roles                      []terraformRole
+	Routes, Manifest           string
+	AboutImage, Arguments      string
+}
+
+type terraformSubnet struct {
+	Name, About, Table string
+	Prefix             netip.Prefix
+}
+
+type terraformScope struct{ Symbol, Address, Purpose string }
+
+type terraformArgument struct{ Name, Value string }
+
+type terraformRole struct {
+	KeeperRole
+	Scope, Comment string
+	On             []terraformScope
+}
+
+type terraformPool struct {
+	Pool      build.Pool
+	PodSubnet bool
+}
+
+func poolOf(t terraform, i int) terraformPool { return terraformPool{t.C.Pools[i], t.C.HasPodSubnet()} }
+
+// Terraform writes it as Terraform configuration.
+func (b Blueprint) Terraform() ([]Output, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	s, err := newSteps(b.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	c := b.Cluster
+	t := terraform{
+		Blueprint: b, C: c, Kubenet: c.Blueprint == capacity.Kubenet,
+		Static: c.Blueprint == capacity.PodSubnetStatic, AboutImage: aboutImage,
+		ClusterAddress: "azurerm_kubernetes_cluster.main", Arguments: b.variables(),
+	}
+	for _, n := range s.nodes {
+		t.Role = t.Role || n.kind == arm.TypeRoleDefinition
+	}
+	t.network()
+	address := addresses(t.Static)
+	if t.Static {
+		t.ClusterAddress = "azapi_resource.cluster"
+		t.Properties = address.properties(s.deployment.node("cluster"))
+	}
+	if t.Kubenet {
+		t.Routes = address.heredoc(s.config())
+		t.Manifest = address.heredoc(manifest(s.config(), mark("get", "keeper", "clientId"), mark("param", "image")))
+	}
+	names := []string{"main.tf", "variables.tf", "network.tf", "cluster.tf"}
+	if c.ApplicationGateway != nil {
+		names = append(names, "gateway.tf")
+	}
+	if b.Host != "" {
+		t.keeper()
+		names = append(names, "keeper.tf")
+	}
+	return write("terraform/cluster", append(names, "outputs.tf"), t)
+}
+
+// variables are those that an apply has to be given.
+func (b Blueprint) variables() string {
+	switch b.Host {
+	case HostAKS:
+		return " -var image=IMAGE"
+	case HostContainerApps:
+		return " -var image=IMAGE -var event_secret=$(openssl rand -hex 16)"
+	}
+	return ""
+}
+
+// network fills in subnets, and where the cluster's identity has its role.
+func (t *terraform) network() {
+	c := t.C
+	nodeTable, podTable, gatewayTable := "", "", ""
+	if c.HasTable() {
+		nodeTable = "nodes"
+	}
+	if c.Egress.IsValid() { // pods leave with their own addresses
+		podTable = "nodes"
+	}
+	if c.GatewayTable() {
+		gatewayTable = "gateway"
+	}
+	add := func(name, about, table string, prefix netip.Prefix) {
+		t.Subnets = append(t.Subnets, terraformSubnet{name, about, table, prefix})
+	}
+	add("nodes", "A resource of its own: the subnet is read before it is written, and keeps its table.",
+		nodeTable, c.Nodes)
+	t.Scopes = append(t.Scopes, terraformScope{Symbol: "nodes", Address: "azurerm_subnet.nodes"})
+	if c.HasPodSubnet() {
+		add("pods", "The pods' subnet.", podTable, c.Pods)
+		t.Scopes = append(t.Scopes, terraformScope{Symbol: "pods", Address: "azurerm_subnet.pods"})
+	}
+	if c.ApplicationGateway != nil {
+		add("gateway", "For the Application Gateway, alone in its subnet.", gatewayTable, c.Gateway)
+	}
+	if c.HasTable() {
+		t.Scopes = append(t.Scopes, terraformScope{Symbol: "table", Address: "azurerm_route_table.nodes"})
+	}
+	t.profile()
+}
+
+// profile fills in the network profile, in azurerm's words.
+func (t *terraform) profile() {
+	c := t.C
+	plugin, mode, outbound, plane := "azure", "", "loadBalancer", ""
+	switch c.Blueprint {
+	case capacity.Kubenet:
+		plugin = "kubenet"
+	case capacity.Overlay:
+		mode = "overlay"
+	}
+	if c.Egress.IsValid() {
+		outbound = "userDefinedRouting"
+	}
+	if c.NetworkPolicy == "cilium" {
+		plane = "cilium"
+	}
+	pods := ""
+	if c.PodCIDR.IsValid() {
+		pods = c.PodCIDR.String()
+	}
+	dns := c.Services.Addr()
+	for range 10 {
+		dns = dns.Next()
+	}
+	for _, a := range []terraformArgument{
+		{"network_plugin", plugin}, {"network_plugin_mode", mode}, {"network_policy", c.NetworkPolicy},
+		{"network_data_plane", plane}, {"outbound_type", outbound}, {"pod_cidr", pods},
+		{"service_cidr", c.Services.String()}, {"dns_service_ip", dns.String()},
+	} {
+		if a.Value != "" {
+			t.NetworkProfile = append(t.NetworkProfile, a)
+		}
+	}
+}
+
+// keeper fills in the keeper's roles, and where it has them.
+func (t *terraform) keeper() {
+	const group, subscription = "azurerm_resource_group.main", "data.azurerm_subscription.main"
+	on := func(role, symbol, address string) terraformScope {
+		return terraformScope{symbol, address, "keeper-" + role + "-${lower(" + address + ".id)}"}
+	}
+	for _, role := range KeeperRoles() {
+		r := terraformRole{KeeperRole: role, Scope: group + ".id", Comment: comment(role)}
+		switch role.Name {
+		case "reads":
+			r.Scope = subscription + ".id"
+			r.On = []terraformScope{{"subscription", subscription, "keeper-reads-assignment"}}
+		case "links":
+			r.On = []terraformScope{on(role.Name, "group", group)}
+		case "subnets":
+			r.On = []terraformScope{on(role.Name, "nodes", "azurerm_subnet.nodes")}
+			if t.C.GatewayTable() {
+				r.On = append(r.On, on(role.Name, "gateway", "azurerm_subnet.gateway"))
+			}
+		case "targets":
+			if !t.C.GatewayTable() {
+				continue
+			}
+			r.On = []terraformScope{on(role.Name, "gateway", "azurerm_route_table.gateway")}
+		}
+		t.Roles = append(t.Roles, r)
+	}
+}
+
+// addresses writes marks as expressions of Terraform.
+func addresses(static bool) dialect {
+	of := map[string]string{
+		"nodeTable": "azurerm_route_table.nodes", "gatewayTable": "azurerm_route_table.gateway",
+		"nodeSubnet": "azurerm_subnet.nodes", "podSubnet": "azurerm_subnet.pods",
+		"gatewaySubnet": "azurerm_subnet.gateway", "gateway": "azurerm_application_gateway.main",
+		"identity": "azurerm_user_assigned_identity.cluster", "keeper": "azurerm_user_assigned_identity.keeper",
+		"cluster": "azurerm_kubernetes_cluster.main",
+	}
+	if static {
+		of["cluster"] = "azapi_resource.cluster"
+	}
+	return func(kind string, args []string) string {
+		switch {
+		case kind == "param":
+			return "var." + args[0]
+		case kind == "id" && of[args[0]] != "":
+			return of[args[0]] + ".id"
+		case kind == "get" && args[1] == "clientId":
+			return of[args[0]] + ".client_id"
+		}
+		panic(fmt.Sprintf("Terraform has no mark %s %q", kind, args))
+	}
+}
+
+// heredoc is the inside of a heredoc.
+func (d dialect) heredoc(text lines) string {
+	var out []string
+	for _, line := range text[:len(text)-1] { // the last is empty: a heredoc ends with a line break
+		joined := ""
+		for _, p := range d.pieces(line) {
+			if p.expression {
+				joined += "${" + p.text + "}"
+			} else {
+				joined += hclLiteral(p.text)
+			}
+		}
+		out = append(out, "    "+joined)
+	}
+	return strings.Join(out, "\n")
+}
+
+// properties are those of a node as an object of HCL.
+func (d dialect) properties(n *node) string {
+	for _, m := range n.body {
+		if m.name == "properties" {
+			return d.hcl(m.value)
+		}
+	}
+	return "{}"
+}
+
+// hcl is a value of a body as an expression of HCL.
+func (d dialect) hcl(v any) string {
+	switch v := v.(type) {
+	case string:
+		out := `"`
+		pieces := d.pieces(v)
+		for _, p := range pieces {
+			if p.expression && len(pieces) == 1 {
+				return p.text
+			} else if p.expression {
+				out += "${" + p.text + "}"
+			} else {
+				out += strings.Trim(hclString(p.text), `"`)
+			}
+		}
+		return out + `"`
+	case []any:
+		out := "["
+		for i, item := range v {
+			if i > 0 {
+				out += ", "
+			}
+			out += d.hcl(item)
+		}
+		return out + "]"
+	case object:
+		out := "{\n"
+		for _, m := range ordered(v) {
+			out += m.name + " = " + d.hcl(m.value) + "\n"
+		}
+		return out + "}"
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,39 @@
+variable "name" {
+  description = "What the names of all resources begin with."
+  type        = string
+  default     = "shop"
+}
+
+variable "resource_group" {
+  description = "The resource group."
+  type        = string
+  default     = "Shop-RG"
+}
+
+variable "location" {
+  description = "The Azure region."
+  type        = string
+  default     = "westeurope"
+}
+
+variable "role_propagation" {
+  description = "How long the cluster waits for its identity's new role: on Azure mostly a minute or two, at most an hour."
+  type        = string
+  default     = "5m"
+}
+
+variable "image" {
+  description = "The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0."
+  type        = string
+}
+
+variable "event_secret" {
+  description = "The secret that callers of the keeper's listener know, of 16 characters or more."
+  type        = string
+  sensitive   = true
+
+  validation {
+    condition     = length(var.event_secret) >= 16
+    error_message = "Expected 16 characters or more."
+  }
+}

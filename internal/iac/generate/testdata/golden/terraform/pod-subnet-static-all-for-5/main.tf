@@ -1,0 +1,50 @@
+# The AKS cluster shop, blueprint pod-subnet-static, with its network: what routekeeper cluster create makes.
+# Written by routekeeper iac generate.
+#
+#   export ARM_SUBSCRIPTION_ID=11111111-1111-1111-1111-111111111111
+#   terraform init && terraform apply
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    azurerm = {
+      source  = "hashicorp/azurerm"
+      version = "~> 5.0"
+    }
+    azapi = {
+      source  = "azure/azapi"
+      version = "~> 2.0"
+    }
+    time = {
+      source  = "hashicorp/time"
+      version = "~> 0.12"
+    }
+  }
+}
+
+provider "azurerm" {
+  # From version 5 on the provider registers nothing by itself.
+  resource_providers_to_register = [
+    "Microsoft.Compute", "Microsoft.ContainerService", "Microsoft.ManagedIdentity", "Microsoft.Network",
+  ]
+
+  features {}
+}
+
+locals {
+  # The tag of everything that is built for the cluster.
+  owner = lower("${var.resource_group}/${var.name}")
+  tags  = { routekeeper-cluster = local.owner }
+
+  # Names of roles and of assignments are made of the cluster's ID: the same cluster has the same ones, and
+  # they are those that guid() gives in a template.
+  cluster_id = lower("${azurerm_resource_group.main.id}/providers/Microsoft.ContainerService/managedClusters/${var.name}")
+  namespace  = "11fb06fb-712d-4ddd-98c7-e71bbd588830"
+}
+
+resource "azurerm_resource_group" "main" {
+  name     = var.resource_group
+  location = var.location
+  tags     = local.tags
+}

@@ -1,0 +1,23 @@
+variable "name" {
+  description = "What the names of all resources begin with."
+  type        = string
+  default     = "shop"
+}
+
+variable "resource_group" {
+  description = "The resource group."
+  type        = string
+  default     = "Shop-RG"
+}
+
+variable "location" {
+  description = "The Azure region."
+  type        = string
+  default     = "westeurope"
+}
+
+variable "role_propagation" {
+  description = "How long the cluster waits for its identity's new role: on Azure mostly a minute or two, at most an hour."
+  type        = string
+  default     = "5m"
+}

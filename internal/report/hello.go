@@ -1,0 +1,217 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// Hello is what became of the calls between the pods of the demo on a cluster.
+type Hello struct {
+	Cluster string      `json:"cluster"`
+	Pods    []HelloPod  `json:"pods"`
+	Calls   []HelloCall `json:"calls"`
+	// Arrived counts the calls that were answered, or refused by a machine without the demo.
+	Arrived int `json:"arrived"`
+	// Unknown says of which subnets it is not known whether pods reach them, and why.
+	Unknown []string `json:"unknown"`
+	// Findings explain the calls that did not arrive.
+	Findings []finding.Finding `json:"findings"`
+	// Page is where a pod's page can be seen, "" where it is not.
+	Page string `json:"page,omitempty"`
+	// Remove is the command that removes the demo, where it is kept.
+	Remove string `json:"remove,omitempty"`
+}
+
+// HelloPod is a pod of the demo.
+type HelloPod struct {
+	Name    string     `json:"name"`
+	Node    string     `json:"node"`
+	Address netip.Addr `json:"address,omitzero"`
+	Ready   bool       `json:"ready"`
+	// Why says what a pod that is not ready waits for, or why it could not be asked to call.
+	Why string `json:"why,omitempty"`
+}
+
+// HelloCall is a call from one pod to another one, or to an address in another subnet.
+type HelloCall struct {
+	From    string     `json:"from"`
+	To      string     `json:"to"`
+	Address netip.Addr `json:"address"`
+	Arrived bool       `json:"arrived"`
+	Result  string     `json:"result"`
+	Millis  float64    `json:"millis"`
+	// Routes carry the packet, and AnswerRoutes its answer; none where both ends are on one node.
+	Routes       []string `json:"routes"`
+	AnswerRoutes []string `json:"answerRoutes"`
+	// Traced is how the way ends by what Azure shows, and Why says why.
+	Traced trace.Verdict `json:"traced"`
+	Why    string        `json:"why"`
+}
+
+// Whole reports whether every pod is ready and every call arrived.
+func (h Hello) Whole() bool {
+	for _, p := range h.Pods {
+		if p.Why != "" || !p.Ready {
+			return false
+		}
+	}
+	return h.Arrived == len(h.Calls) && len(h.Calls) > 0
+}
+
+// maxGrid is how many pods a matrix shows on a line of a terminal.
+const maxGrid = 14
+
+// Write writes it in the given format.
+func (h Hello) Write(w io.Writer, format Format, style Style) error {
+	if h.Calls == nil {
+		h.Calls = []HelloCall{}
+	}
+	if h.Findings == nil {
+		h.Findings = []finding.Finding{}
+	}
+	if h.Unknown == nil {
+		h.Unknown = []string{}
+	}
+	if format == JSON {
+		return WriteJSON(w, h)
+	}
+	var b strings.Builder
+	sentence, paint := "all of "+Count(len(h.Calls), "call")+" arrive", style.Green
+	if !h.Whole() {
+		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")), style.Red
+	}
+	b.WriteString(style.Bold("The demo on "+h.Cluster+": ") + paint(sentence+".") + "\n\n")
+	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"), style.Bold("address"), ""}}
+	for i, p := range h.Pods {
+		state := style.Yellow(p.Why)
+		if p.Why == "" && !p.Ready {
+			state = style.Yellow("not ready")
+		}
+		address := ""
+		if p.Address.IsValid() {
+			address = p.Address.String()
+		}
+		rows = append(rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address, state})
+	}
+	b.WriteString(strings.Join(Columns(rows), "\n") + "\n")
+	b.WriteString(h.grid(style) + h.carried(style) + h.holes(style))
+	for _, line := range h.Unknown {
+		b.WriteString(style.Dim("not known: "+line) + "\n")
+	}
+	b.WriteString(explained(h.Findings, style))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// grid is the matrix: a row for each pod that calls, a column for each that is called, with milliseconds.
+func (h Hello) grid(style Style) string {
+	if len(h.Pods) > maxGrid || len(h.Pods) == 0 {
+		return ""
+	}
+	at := map[[2]string]HelloCall{}
+	for _, c := range h.Calls {
+		at[[2]string{c.From, c.To}] = c
+	}
+	head := []string{style.Bold("ms")}
+	for i := range h.Pods {
+		head = append(head, style.Bold(strconv.Itoa(i+1)))
+	}
+	rows := [][]string{head}
+	for i, from := range h.Pods {
+		row := []string{style.Bold(strconv.Itoa(i + 1))}
+		for _, to := range h.Pods {
+			call, called := at[[2]string{from.Name, to.Name}]
+			switch {
+			case !called:
+				row = append(row, style.Dim("-"))
+			case !call.Arrived:
+				row = append(row, style.Red("lost"))
+			default:
+				row = append(row, style.Green(strconv.FormatFloat(call.Millis, 'f', 1, 64)))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return "\n" + style.Bold("Row calls column") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+}
+
+// carried says which routes carried how many calls and answers.
+func (h Hello) carried(style Style) string {
+	type load struct{ calls, answers int }
+	loads := map[string]*load{}
+	var order []string
+	of := func(what string) *load {
+		if loads[what] == nil {
+			loads[what], order = &load{}, append(order, what)
+		}
+		return loads[what]
+	}
+	within := 0
+	for _, c := range h.Calls {
+		if !c.Arrived {
+			continue
+		}
+		if len(c.Routes) == 0 && len(c.AnswerRoutes) == 0 {
+			within++
+		}
+		for _, r := range c.Routes {
+			of(r).calls++
+		}
+		for _, r := range c.AnswerRoutes {
+			of(r).answers++
+		}
+	}
+	slices.Sort(order)
+	var rows [][]string
+	const most = 20
+	for _, what := range order[:min(most, len(order))] {
+		rows = append(rows, []string{"  " + plain(what), Count(loads[what].calls, "call"), Count(loads[what].answers, "answer")})
+	}
+	if len(order) > most {
+		rows = append(rows, []string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
+	}
+	if within > 0 {
+		rows = append(rows, []string{"  within one node, by no route", Count(within, "call"), Count(within, "answer")})
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	return "\n" + style.Bold("Carried by") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+}
+
+// holes says what did not arrive, those of one reason together.
+func (h Hello) holes(style Style) string {
+	byWhy := map[string][]HelloCall{}
+	var order []string
+	for _, c := range h.Calls {
+		if c.Arrived {
+			continue
+		}
+		why := strings.ReplaceAll(c.Why, c.Address.String(), "the address that is called")
+		if c.Traced == trace.Delivered {
+			why = "by what Azure shows the packet arrives: look at network policies, and at the pods and nodes themselves"
+		}
+		if byWhy[why] == nil {
+			order = append(order, why)
+		}
+		byWhy[why] = append(byWhy[why], c)
+	}
+	var b strings.Builder
+	for _, why := range order {
+		calls := byWhy[why]
+		fmt.Fprintf(&b, "\n%s %s: %s\n", style.Red("lost"), Count(len(calls), "call"), plain(why))
+		first := calls[0]
+		fmt.Fprintf(&b, "  such as %s to %s (%s): %s\n", plain(first.From), plain(first.To), first.Address, plain(first.Result))
+	}
+	if len(order) > 0 && len(h.Findings) == 0 {
+		b.WriteString("  no finding of routekeeper doctor explains it\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,17 @@
+package trace
+
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Targets are the subnets that are to reach a cluster's pods, by their tables and gateways. The
+// cluster's own subnets are not among them.
+func (t *Tracer) Targets(cluster arm.ID) []*inventory.Subnet {
+	c := t.s.Cluster(cluster)
+	if c == nil {
+		return nil
+	}
+	g := grid{Tracer: t, cluster: c}
+	return g.targets()
+}
