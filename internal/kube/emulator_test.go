@@ -189,7 +189,7 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta
 		}})
 	}
 	grant(1, "7f6c6a51-bcf8-42ba-9220-52d62157d7db") // RBAC Reader: pods, but not nodes
-	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 8 || !strings.Contains(k.Note, "does not show nodes") {
+	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 10 || !strings.Contains(k.Note, "does not show nodes") {
 		t.Errorf("a Reader: %+v, %v", k, err)
 	}
 	grant(2, "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b") // RBAC Cluster Admin
