@@ -109,13 +109,13 @@ func (c Cluster) Complete() (Cluster, error) {
 func (c *Cluster) checkNames() error {
 	switch {
 	case !nameShape.MatchString(c.Name):
-		return wrong("name", "%q is no name for a cluster, expected up to 30 lower-case letters, "+
+		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", c.Name)
 	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil: // no braces, no urn:uuid:
-		return wrong("subscription", "%q is no subscription ID, expected one such as "+
+		return wrong("subscription", "%q is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", c.Subscription)
 	case !groupShape.MatchString(c.Group):
-		return wrong("resourceGroup", "%q is no name of a resource group", c.Group)
+		return wrong("resourceGroup", "%q is not a resource group name", c.Group)
 	}
 	return nil
 }
@@ -123,9 +123,9 @@ func (c *Cluster) checkNames() error {
 func (c *Cluster) checkPlace() error {
 	switch {
 	case !locationShape.MatchString(c.Location):
-		return wrong(fieldLocation, "%q is no location, expected one such as westeurope", c.Location)
+		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope", c.Location)
 	case c.Version != "" && !versionShape.MatchString(c.Version):
-		return wrong("kubernetesVersion", "%q is no version, expected one such as 1.33", c.Version)
+		return wrong("kubernetesVersion", "%q is not a version, expected one such as 1.33", c.Version)
 	}
 	if _, err := capacity.ParsePlugin(string(c.Blueprint)); err != nil {
 		return wrong("blueprint", "%v", err)
@@ -159,7 +159,7 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	case slices.ContainsFunc(before, same):
 		return "name", "two pools have this name"
 	case !sizeShape.MatchString(p.VMSize):
-		return "vmSize", fmt.Sprintf("%q is no VM size, expected one such as Standard_D4s_v5", p.VMSize)
+		return "vmSize", fmt.Sprintf("%q is not a VM size, expected one such as Standard_D4s_v5", p.VMSize)
 	case p.Count < 1 || p.Count > 1000:
 		return "count", fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
 	case p.Most == 0 && p.Least != 0:

@@ -70,7 +70,7 @@ func (d Decision) Wrong() string {
 func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decision {
 	switch {
 	case have == nil && s.Found:
-		return Decision{Verb: Refuse, Why: "it is not there any more"}
+		return Decision{Verb: Refuse, Why: "it no longer exists"}
 	case have == nil && s.Guest && !adopt:
 		return Decision{Verb: Refuse, Why: "it would be made in the network " + s.ID.Parent().Name() +
 			", which was not made for this cluster; --adopt allows that"}
@@ -102,7 +102,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	case !ours && owner != "":
 		return Decision{Verb: Refuse, Why: "it belongs to the cluster " + owner}
 	case !ours && !adopt:
-		return Decision{Verb: Refuse, Why: "it is there, and was not made for this cluster; --adopt takes it"}
+		return Decision{Verb: Refuse, Why: "it exists and was not made for this cluster; --adopt takes it over"}
 	case len(d.Differences) == 0:
 		return d
 	}
@@ -114,7 +114,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		}
 	}
 	if len(fixed) > 0 {
-		d.Verb, d.Why = Refuse, "it would have to be made again: Azure does not change "+strings.Join(fixed, ", ")
+		d.Verb, d.Why = Refuse, "it would have to be created again: Azure cannot change "+strings.Join(fixed, ", ")
 	}
 	return d
 }
@@ -262,7 +262,7 @@ func escape(key string) string {
 }
 
 // errRefused is for documents that must not be edited.
-var errRefused = errors.New("it is not to be changed")
+var errRefused = errors.New("it must not be changed")
 
 // Edit returns a document with the differences of a decision made good, everything else as it is; nil
 // where there is nothing to do.

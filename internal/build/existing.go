@@ -375,7 +375,7 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected %s %s",
 			table.Short(), hop, fieldEgress, hop)
 	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
-		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: no cluster can leave that way",
+		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress that way",
 			table.Short(), kind)
 	}
 	return nil

@@ -36,7 +36,7 @@ func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
 	return []Step{
 		c.step(table, "route table", "for the gateway's copies of the pod routes", nil, "location"),
-		found(subnet, "subnet", "of others, of the Application Gateway", body),
+		found(subnet, "subnet", "existing, of the Application Gateway", body),
 	}
 }
 

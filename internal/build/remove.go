@@ -82,7 +82,7 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 		if slices.ContainsFunc(c.guests(), id.Equal) {
 			return Delete, ""
 		}
-		return Keep, "it was there before the cluster"
+		return Keep, "it existed before the cluster"
 	}
 	tag := func(name string) string { return gjson.GetBytes(have.Raw, "tags."+name).String() }
 	switch owner := tag(OwnerTag); {
@@ -91,7 +91,7 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	case !strings.EqualFold(owner, c.Owner()):
 		return Keep, "it belongs to the cluster " + owner
 	case tag(AdoptedTag) != "":
-		return Keep, "it was there before the cluster"
+		return Keep, "it existed before the cluster"
 	}
 	return Delete, ""
 }

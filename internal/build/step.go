@@ -97,7 +97,7 @@ func (c Cluster) networkSteps() []Step {
 	if c.HasTable() {
 		why := "for pod routes"
 		if c.Blueprint != capacity.Kubenet {
-			why = "for the way to the firewall"
+			why = "for egress through the firewall"
 		}
 		steps = append(steps, c.tableStep(c.NodeTableID(), c.ownNodeTable(), why))
 	}
@@ -123,7 +123,7 @@ func (c Cluster) networkSteps() []Step {
 // tableStep is a route table: the cluster's own, or one that is there.
 func (c Cluster) tableStep(id, own arm.ID, why string) Step {
 	if !id.Equal(own) {
-		return found(id, "route table", "of others, "+why, nil)
+		return found(id, "route table", "existing, "+why, nil)
 	}
 	return c.step(id, "route table", why, nil, "location")
 }
@@ -135,7 +135,7 @@ func found(id arm.ID, what, why string, body object) Step {
 
 func (c Cluster) vnetStep() Step {
 	if c.Existing != nil {
-		return found(c.VNetID(), "virtual network", "of others, "+list(c.Space), nil)
+		return found(c.VNetID(), "virtual network", "existing, "+list(c.Space), nil)
 	}
 	var space []any
 	for _, p := range c.Space {
@@ -159,7 +159,7 @@ func (c Cluster) subnetSteps() (steps []Step) {
 		}
 		if there != "" {
 			body := object{"properties": properties}
-			steps = append(steps, found(id, "subnet", prefix.String()+" of others, "+why, body))
+			steps = append(steps, found(id, "subnet", prefix.String()+" existing, "+why, body))
 			return
 		}
 		properties["addressPrefix"] = prefix.String()

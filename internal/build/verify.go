@@ -186,7 +186,7 @@ func unreadReason(s *inventory.Snapshot, id arm.ID) string {
 	if u, tried := s.Unread[id.Key()]; tried {
 		return u.Reason()
 	}
-	return "it was not seen, which can be for want of rights"
+	return "it was not found; the login may lack rights to see it"
 }
 
 // kubernetes says why nodes or pods were not read, "" where they were.

@@ -28,7 +28,7 @@ func (v *verifier) associations() {
 	}
 }
 
-const noSubnet = "no node subnet was seen, which can be for want of rights on the node resource group"
+const noSubnet = "no node subnet was found; the login may lack rights on the node resource group"
 
 func (v *verifier) association(kind string, id, table arm.ID) {
 	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
@@ -51,7 +51,7 @@ func (v *verifier) association(kind string, id, table arm.ID) {
 	}
 }
 
-const tableUnknown = "it is not known for certain which table is the cluster's"
+const tableUnknown = "the cluster's route table is not certain"
 
 func shortOr(id arm.ID, none string) string {
 	if id == "" {
@@ -121,7 +121,7 @@ func (v *verifier) targets() {
 		case table == nil:
 			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
 		case v.Own == nil:
-			c.unchecked("the cluster's own table was not read, so there is nothing to compare with")
+			c.unchecked("the cluster's route table was not read, so there is nothing to compare with")
 		default:
 			v.compare(c, table)
 		}
@@ -178,11 +178,11 @@ func (v *verifier) paths(tracer *trace.Tracer) {
 		}
 		c.wrong("%d of %s drop packets: %s%s: %s", m.Dropped, pairs, b.Kind, direction, b.Why)
 	case m.Unknown > 0:
-		c.unchecked("%d of %s cannot be told: %s", m.Unknown, pairs, m.Broken[0].Why)
+		c.unchecked("%d of %s are unknown: %s", m.Unknown, pairs, m.Broken[0].Why)
 	case len(m.Unseen) > 0:
 		c.unchecked("%s", strings.Join(m.Unseen, "; "))
 	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
-		c.right("there is one node, and no other subnet is to reach its pods")
+		c.right("there is only one node, and no other subnet must reach its pods")
 	case m.Pairs == 0:
 		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
 	default:

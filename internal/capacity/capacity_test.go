@@ -181,3 +181,16 @@ func TestGrowAtMaximum(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestWidestPodSubnet: dynamic allocation uses a /16 at most.
+func TestWidestPodSubnet(t *testing.T) {
+	s := setup(PodSubnet, "10.0.0.0/14", 110)
+	at := s.Fits()
+	s.PodSubnet = setup(PodSubnet, "10.0.0.0/14", 0).Subnet
+	if wide := s.Fits(); wide.Nodes != at.Nodes || wide.Nodes != 510 {
+		t.Errorf("%+v, a /16 serves %d", wide, at.Nodes)
+	}
+	if n := s.For(Need{Nodes: 550}); n.TooMuch != "pod subnet /16" {
+		t.Errorf("%+v", n)
+	}
+}

@@ -54,6 +54,9 @@ const (
 	// (AKS, configure-azure-cni-dynamic-ip-allocation). A block of a static allocation holds as many.
 	podBatch = 16
 	podSpare = 8
+	// widestPodSubnet is the largest pod subnet that dynamic allocation uses (AKS,
+	// configure-azure-cni-dynamic-ip-allocation).
+	widestPodSubnet = 16
 )
 
 // Addresses is how many addresses a prefix has, up to 2^30: more than any limit here needs.
@@ -102,8 +105,13 @@ func (s Setup) podSubnetNodes() Limit {
 		return Limit{"pod subnet " + name(s.PodSubnet), blocks / each,
 			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = (%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
 	}
-	return Limit{"pod subnet " + name(s.PodSubnet), Usable(s.PodSubnet) / s.podsPerNode(),
-		fmt.Sprintf("(%d addresses - %d reserved) / %d a node: batches of %d for %d pods with %d spare", size, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
+	widest := ""
+	if most := 1 << (32 - widestPodSubnet); size > most {
+		size, widest = most, fmt.Sprintf(" of a /%d, the widest that AKS uses", widestPodSubnet)
+	}
+	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.podsPerNode(),
+		fmt.Sprintf("(%d addresses%s - %d reserved) / %d per node: batches of %d for %d pods with %d spare",
+			size, widest, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
 }
 
 // Fits counts what fits.

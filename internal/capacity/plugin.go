@@ -49,11 +49,11 @@ const (
 	MostMaxPods  = 250
 )
 
-// DefaultMaxPods is how many pods a node holds where nobody says otherwise (AKS, azure-cni-overview; for pod subnets one page
-// says 250 and another 110).
+// DefaultMaxPods is the number of pods per node that AKS sets by default (AKS,
+// concepts-network-ip-address-planning). For pod subnets, pages before 2026 said 250.
 func (p Plugin) DefaultMaxPods() int {
 	switch p {
-	case Kubenet:
+	case Kubenet, PodSubnet, PodSubnetStatic:
 		return 110
 	case NodeSubnet:
 		return 30
@@ -78,7 +78,7 @@ func ParseSurge(text string) (Surge, error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 0:
-		return Surge{}, fmt.Errorf("%q is no surge, expected a number such as 1 or a percentage such as 10%%", text)
+		return Surge{}, fmt.Errorf("%q is not a surge, expected a number such as 1 or a percentage such as 10%%", text)
 	case percent && n > 100:
 		return Surge{}, fmt.Errorf("%q is more than all nodes, expected 0%% to 100%%", text)
 	case percent:

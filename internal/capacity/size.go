@@ -1,5 +1,7 @@
 package capacity
 
+import "fmt"
+
 // Need is what has to fit.
 type Need struct{ Nodes, Pods int }
 
@@ -40,6 +42,9 @@ func (s Setup) For(need Need) Sizes {
 	case s.Plugin == PodSubnet:
 		out.PodSubnetAddresses = total * s.podsPerNode()
 		out.PodSubnet = subnetFor(out.PodSubnetAddresses + reserved)
+		if out.PodSubnet < widestPodSubnet {
+			out.TooMuch = fmt.Sprintf("pod subnet /%d", widestPodSubnet)
+		}
 	case s.Plugin.hasPodCIDR():
 		out.PodCIDR = 24
 		for 1<<(24-out.PodCIDR) < total {

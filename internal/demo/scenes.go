@@ -23,10 +23,10 @@ var scenes = []scene{
 	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut},
 	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables", playStrip},
 	{"next-hop", "A node comes back under its name with another address", playNextHop},
-	{"foreign", "Other people put routes of their own into the gateway's table", playForeign},
+	{"foreign", "Other writers add routes to the gateway's table", playForeign},
 	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
-	{"safeguard", "The cluster's table suddenly reads empty, though the nodes are there", playSafeguard},
-	{"quiet", "Three rounds with nothing to do", playQuiet},
+	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist", playSafeguard},
+	{"quiet", "Three checks with nothing to do", playQuiet},
 }
 
 // copied checks that the gateway's table holds exactly the pod routes of the cluster's, want of them, and beside them
@@ -62,14 +62,14 @@ func same(before, after map[string]string) error {
 	for name, text := range before {
 		switch now, there := after[name]; {
 		case !there:
-			return fmt.Errorf("the foreign route %s is gone", name)
+			return fmt.Errorf("the unmanaged route %s is gone", name)
 		case now != text:
-			return fmt.Errorf("the foreign route %s was %s and is %s", name, text, now)
+			return fmt.Errorf("the unmanaged route %s was %s and is %s", name, text, now)
 		}
 	}
 	for name, text := range after {
 		if _, there := before[name]; !there {
-			return fmt.Errorf("a route that nobody asked for appeared: %s", text)
+			return fmt.Errorf("an unexpected route appeared: %s", text)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 		}
 		return nil
 	})
-	return "both have their tables again; NSG, service endpoints, delegations and a field that no SDK knows are as before", err
+	return "both have their tables again; NSG, service endpoints, delegations and a field unknown to every SDK are unchanged", err
 }
 
 func compareDocs(a, b map[string]any) ([]string, error) {
@@ -231,14 +231,14 @@ func playForeign(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	if len(rest) != own+len(theirs) {
-		return "", fmt.Errorf("there should be %d foreign routes, there are %d", own+len(theirs), len(rest))
+		return "", fmt.Errorf("expected %d unmanaged routes, found %d", own+len(theirs), len(rest))
 	}
 	// The table has to be written while they are in it: one more node.
 	pods := len(t.pods()) + 1
 	if err := s.scale(ctx, pods); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d foreign routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
+	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
 		s.until(ctx, s.copied(ctx, pods, rest))
 }
 
@@ -251,7 +251,7 @@ func playScaleIn(ctx context.Context, s *stage) (string, error) {
 	if err := s.scale(ctx, 2); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; nothing else is", before-2, before),
+	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; no other route changed", before-2, before),
 		s.until(ctx, s.copied(ctx, 2, t.rest()))
 }
 
@@ -316,7 +316,7 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	copied := s.copied(ctx, len(pods), target.rest())
-	return "while it lasts: " + why + "; when the table is back, all is well", s.until(ctx, func() error {
+	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx, func() error {
 		if held() {
 			return fmt.Errorf("deletes are still withheld")
 		}
@@ -332,7 +332,7 @@ func playQuiet(ctx context.Context, s *stage) (string, error) {
 			return "", err
 		}
 		if !r.Complete {
-			return "", fmt.Errorf("a round did not see everything: %+v", r.Findings)
+			return "", fmt.Errorf("a check did not read everything: %+v", r.Findings)
 		}
 	}
 	reads := 0
@@ -345,5 +345,5 @@ func playQuiet(ctx context.Context, s *stage) (string, error) {
 			reads++
 		}
 	}
-	return fmt.Sprintf("nothing is written; %d reads a round", reads/3), nil
+	return fmt.Sprintf("nothing is written; %d reads per check", reads/3), nil
 }

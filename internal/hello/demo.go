@@ -75,7 +75,7 @@ func (d *Demo) Deploy(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found.Metadata.Labels[mark] == "":
-			return fmt.Errorf("namespace %s is there and is not the demo's (it lacks the label %s): nothing was changed; "+
+			return fmt.Errorf("namespace %s exists and does not belong to the demo (it lacks the label %s): nothing was changed; "+
 				"name another one with --namespace", d.Namespace, mark)
 		case found.Metadata.DeletionTimestamp != "":
 			d.Tell("waiting until namespace " + d.Namespace + " of an earlier run is gone")

@@ -107,7 +107,7 @@ func (j *judge) azapi(r *tfResource) {
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
 	case r.Change.Unknown.of("body").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so what it does to a table cannot be told", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so its effect on route tables is unknown", Unknown: true})
 		return
 	}
 	before, err := r.before().body()
@@ -122,7 +122,7 @@ func (j *judge) azapi(r *tfResource) {
 	case subnet && (r.Type == tfAzapi || r.clears()):
 		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
 	case vnet && properties.of("subnets").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "which subnets its body lists is known only after apply, and so not which of them keep a table", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are known only after apply, so it is unknown which of them keep a table", Unknown: true})
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -141,7 +141,7 @@ func (j *judge) action(r *tfResource) {
 	v := r.after()
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
 	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and what it sends is not looked into: see that each subnet in it names its routeTable", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and its body is not checked: make sure that each subnet in it has its routeTable", Unknown: true})
 	}
 }
 
@@ -167,12 +167,12 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 		}
 		if !listed {
 			id := vnet.Child("subnets", old.Name)
-			j.recreated(id, j.tables[id.Key()], r, "the body lists it no more")
+			j.recreated(id, j.tables[id.Key()], r, "the body no longer lists it")
 		}
 	}
 	for _, subnet := range j.subnets[vnet.Key()] {
 		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool { return strings.EqualFold(s.Name, subnet.id.Name()) }) {
-			j.recreated(subnet.id, "", r, "the body lists others, and not it")
+			j.recreated(subnet.id, "", r, "the body lists other subnets but not this one")
 		}
 	}
 }
@@ -209,9 +209,9 @@ func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u 
 		}
 		e.Verb, e.How = Another, "the body names a routeTable that is known only after apply"
 	case now == "" && had != "":
-		e.Verb, e.How = Loses, "the body names no routeTable, and is written as it stands"
+		e.Verb, e.How = Loses, "the body names no routeTable, and Azure writes it as it is"
 	case now == "":
-		e.Verb, e.How = MayLose, "the body names no routeTable, and is written as it stands; "+unseen
+		e.Verb, e.How = MayLose, "the body names no routeTable, and Azure writes it as it is; "+unseen
 		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String(), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another routeTable"

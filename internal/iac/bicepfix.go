@@ -52,12 +52,12 @@ func (b *bicepFix) vnet(r *bicepResource) {
 	switch {
 	case subnets == nil && r.version < subnetsKept:
 		b.edit.replace(r.versionAt, r.versionAt+len(r.version), subnetsKept)
-		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which leaves the subnets alone that it does not list", r.symbol, subnetsKept))
+		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which keeps subnets that it does not list", r.symbol, subnetsKept))
 		return
 	case subnets == nil:
 		return
 	case !b.starts(subnets.value, '['):
-		b.left(subnets.at, "the subnets of %s are an expression: see to it that each has its routeTable", r.symbol)
+		b.left(subnets.at, "the subnets of %s are an expression: make sure that each has its routeTable", r.symbol)
 		return
 	case strings.HasPrefix(strings.TrimSpace(b.mask[subnets.value.from+1:subnets.value.to]), "for ") || r.looped:
 		b.left(subnets.at, "the subnets of %s are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable", r.symbol)
@@ -113,7 +113,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	}
 	properties := b.member(item, "properties")
 	if properties == nil || !b.starts(properties.value, '{') || name == "" {
-		b.left(item.from, "the properties of %s are an expression: see to it that they hold its routeTable", label)
+		b.left(item.from, "the properties of %s are an expression: make sure that they include its routeTable", label)
 		return
 	}
 	table := b.member(properties.value, "routeTable")
@@ -125,7 +125,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 		return
 	}
 	if plain == "" && len(b.carriers) > 0 {
-		b.left(item.from, "which subnet %s is, is not written here: give its properties a routeTable where pods need it", label)
+		b.left(item.from, "%s does not say which subnet it is: give its properties a routeTable if pods need it", label)
 		return
 	}
 	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
@@ -151,14 +151,14 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	if b.made[symbol] != name {
 		b.declare(r, symbol, name)
 	}
-	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on the route table that it has at present (line %d). Both it and its network must be there already", label, b.line(item.from)))
+	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on its present route table (line %d). The subnet and its network must exist already", label, b.line(item.from)))
 }
 
 // declare writes an existing subnet above a resource.
 func (b *bicepFix) declare(r *bicepResource, symbol, name string) {
 	b.made[symbol] = name
 	at := b.aboveDecorators(r.at)
-	b.edit.replace(at, at, fmt.Sprintf("// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
+	b.edit.replace(at, at, fmt.Sprintf("// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
 }
 
 // aboveDecorators returns the start of the lines of decorators and comments that stand directly above a declaration.

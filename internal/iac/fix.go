@@ -48,7 +48,7 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	x := &fixer{source: s, open: map[string]*hclwrite.File{}, set: map[string]string{}}
 	for _, r := range repairs {
-		reason := "a person has to decide"
+		reason := "this needs your decision"
 		if r != nil {
 			reason = x.repair(*r)
 		}
@@ -172,7 +172,7 @@ func (x *fixer) repair(r Repair) string {
 	}
 	block, file := x.resource(r.Address)
 	if block == nil {
-		return "the code of " + r.Address + " is not here"
+		return "the code of " + r.Address + " was not found"
 	}
 	switch {
 	case oneLine(block):
@@ -210,11 +210,11 @@ func (x *fixer) claim(file string, r Repair) string {
 	for _, s := range r.Set {
 		byID := strings.Contains(s.Expression, `"/`)
 		if byID && inModule && !keyed {
-			return "the code of " + r.Address + " is a module's, and the table is not: it has to come from a variable"
+			return "the code of " + r.Address + " is in a module and the table is not: pass the table in as a variable"
 		}
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
 		if other, known := x.set[key]; known && other != s.Expression || keyed && byID || r.Shared {
-			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
+			return "several instances share the code of " + r.Address + ": pass its table in as a variable"
 		}
 		x.set[key] = s.Expression
 	}
@@ -277,7 +277,7 @@ func (x *fixer) add(r Repair) string {
 	}
 	place, found := x.source.find(r.Beside)
 	if !found || moduleOf(r.Beside) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
-		return "the code beside which " + cmp.Or(r.Address, "it") + " belongs is not here"
+		return "found no code to put " + cmp.Or(r.Address, "it") + " next to"
 	}
 	f := x.file(place.File)
 	if f == nil {

@@ -24,7 +24,7 @@ func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 		properties = listed(properties, r.Subnet)
 	}
 	if properties == nil {
-		return "its body is not written out: " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " belongs into the properties of " + r.Subnet
+		return "its body is an expression: add " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " to the properties of " + r.Subnet
 	}
 	if old := member(properties, r.Set[0].Attribute); old != nil {
 		at := old.Range()

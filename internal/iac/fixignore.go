@@ -26,7 +26,7 @@ func ignore(body *hclwrite.Body, attribute string) string {
 	case all:
 		return ""
 	case !known:
-		return "ignore_changes is no plain list: " + attribute + " belongs into it"
+		return "ignore_changes is not a plain list: add " + attribute + " to it"
 	}
 	parts := false
 	for _, item := range items {

@@ -12,7 +12,7 @@ import (
 func (x *fixer) imports(r Repair) string {
 	name := x.rootFile(r.Address)
 	if name == "" {
-		return "the code of " + r.Address + " is not here"
+		return "the code of " + r.Address + " was not found"
 	}
 	for other := range x.source.modules[0].files {
 		if f := x.file(other); f != nil && importsInto(f.Body(), r.Address) {

@@ -42,9 +42,9 @@ func (s *Source) reading() *Reading {
 				if ignored.whole("route_table_id") && !ignored.all {
 					r.Effects = append(r.Effects, Effect{
 						Verb: Useless, What: res.subnet(), By: res.place,
-						How:    "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
+						How:    "ignore_changes = [route_table_id] protects nothing: since azurerm 2.0, azurerm_subnet does not write the table and keeps the present one",
 						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
-						Fix:    "remove it; protect what does write: inline subnet blocks of the network, and the association",
+						Fix:    "remove it; protect what writes the table: inline subnet blocks of the network, and the association",
 					})
 				}
 			case tfTable:
@@ -61,7 +61,7 @@ func (s *Source) reading() *Reading {
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
 			case tfGateway:
 				for _, b := range blocks(res.Body, "gateway_ip_configuration") {
-					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it, and has to reach pods")...)
+					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it and must reach pods")...)
 				}
 			}
 		}
@@ -159,7 +159,7 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}
 	return []Effect{{
 		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
-		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
+		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, and no index or splat selects a part of it", attribute),
 		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
 		Repair: &Repair{Address: res.place.Address, Ignore: whole},
 	}}
@@ -173,7 +173,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		what.Name, what.VNet = name, literal(res.Body, "name")
 		out = append(out, Effect{
 			Verb: MayLose, What: what, By: res.place,
-			How:    "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
+			How:    "its inline subnet block names no route table, so any change of the network's blocks removes the one it has",
 			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
 			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
 		})
@@ -231,7 +231,7 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	}
 	return []Effect{{
 		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
-		How:    "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
+		How:    "its inline routes replace the whole table: the next apply removes pod routes that others wrote",
 		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
 		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
 	}}

@@ -58,7 +58,7 @@ func azapiBlock(res *sourceResource) []Effect {
 	what := res.place
 	effect := func() Effect {
 		return Effect{
-			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and is written as it stands",
+			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and Azure writes it as it is",
 			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's id> } }", res.place.Address),
 		}
 	}

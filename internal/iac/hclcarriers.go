@@ -27,7 +27,7 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 		if literal(profile.Body, "network_plugin") == "kubenet" {
 			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
 		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
-			why = "nodes of the cluster " + cluster.place.Address + " leave through its table (userDefinedRouting)"
+			why = "nodes of the cluster " + cluster.place.Address + " use its table for egress (userDefinedRouting)"
 		}
 	}
 	if why == "" {

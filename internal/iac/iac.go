@@ -87,7 +87,7 @@ type Effect struct {
 	How string
 	// Fix says how the code is to be changed.
 	Fix string
-	// Repair is the same for a program, nil where a person has to decide.
+	// Repair is the same for a program, nil where this needs your decision.
 	Repair *Repair
 	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then. Where it is no whole cluster
 	// (Part), somebody may say that more is in it, which the file does not show.

@@ -36,7 +36,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		case c.Kubenet():
 			why = "nodes of the kubenet cluster " + c.ID.Name() + " are in it"
 		case strings.EqualFold(c.Outbound, "userDefinedRouting"):
-			why = "nodes of the cluster " + c.ID.Name() + " leave through its table (userDefinedRouting)"
+			why = "nodes of the cluster " + c.ID.Name() + " use its table for egress (userDefinedRouting)"
 		default:
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // errForeign says that a file is none of those that are read.
-var errForeign = errors.New("it is none of the files that are read here: a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
+var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
 
 // Read reads a file, whatever it is: what it is shows in its content. name is used for messages and for .tf files only.
 func Read(name string, r io.Reader) (*Reading, error) {
@@ -139,7 +139,7 @@ func topKeys(start []byte) map[string]bool {
 func syntax(err error) error {
 	var bad *json.SyntaxError
 	if errors.As(err, &bad) {
-		return fmt.Errorf("it is no JSON: at byte %d: %w", bad.Offset, err)
+		return fmt.Errorf("it is not valid JSON: at byte %d: %w", bad.Offset, err)
 	}
 	return err
 }

@@ -93,9 +93,9 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s: it is no HCL: %s", e.File, e.Summary)
+		return fmt.Sprintf("%s: it is not valid HCL: %s", e.File, e.Summary)
 	}
-	return fmt.Sprintf("%s:%d: it is no HCL: %s", e.File, e.Line, e.Summary)
+	return fmt.Sprintf("%s:%d: it is not valid HCL: %s", e.File, e.Line, e.Summary)
 }
 
 // codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which stand in for a .tf file of the same name.
@@ -131,7 +131,7 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
-		return fmt.Errorf("%s: it is no HCL", name)
+		return fmt.Errorf("%s: it is not valid HCL", name)
 	}
 	for _, b := range body.Blocks {
 		switch {

@@ -26,14 +26,14 @@ const window = 64 << 10
 const maxDepth = 10_000
 
 var (
-	errCut     = errors.New("it ends in the middle: it is not complete")
+	errCut     = errors.New("it is incomplete: it ends in the middle")
 	errNesting = errors.New("its brackets are nested too deep")
 )
 
 func newStream(r io.Reader) *stream { return &stream{r: r, buf: make([]byte, window), held: -1} }
 
 func (s *stream) fail(format string, args ...any) error {
-	return fmt.Errorf("it is no JSON: at byte %d %s", s.base+int64(s.pos), fmt.Sprintf(format, args...))
+	return fmt.Errorf("it is not valid JSON: at byte %d %s", s.base+int64(s.pos), fmt.Sprintf(format, args...))
 }
 
 // more reads on. What is held stays in the buffer.

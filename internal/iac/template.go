@@ -78,7 +78,7 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	}
 	template, _ := doc.(*armtemplate.Object)
 	if !armtemplate.IsTemplate(doc) {
-		return nil, fmt.Errorf("it is no ARM template: it needs a $schema of a deploymentTemplate.json and resources")
+		return nil, fmt.Errorf("it is not an ARM template: expected a $schema of a deploymentTemplate.json, and resources")
 	}
 	var parameters *armtemplate.Object
 	for _, f := range o.Parameters {
@@ -183,7 +183,7 @@ func (t *armReading) notes() {
 		t.note(Place{Address: n.Address, File: n.File, Line: n.Line}, unknown, n.Text)
 	}
 	if t.options.Complete {
-		t.note(Place{}, false, "in complete mode, Azure deletes what is in the resource group and not in the template: a route table that it does not name goes too, unless a subnet uses it")
+		t.note(Place{}, false, "in complete mode, Azure deletes everything in the resource group that the template does not name, route tables included unless a subnet uses them")
 	}
 }
 
@@ -218,7 +218,7 @@ func (t *armReading) carriers() {
 		p := subnetPlace(id)
 		if p.ID == "" || !p.ID.Is(arm.TypeSubnet) {
 			if id != "" {
-				t.note(t.place(by), true, "the subnet "+id+" is not known, so that nothing tells what happens to it")
+				t.note(t.place(by), true, "the subnet "+id+" is not known, so what happens to it is unknown")
 			}
 			return
 		}
@@ -246,7 +246,7 @@ func (t *armReading) carriers() {
 		}
 		cluster := clusters[strings.ToLower(string(arm.ID(r.ID).Parent()))]
 		if cluster == nil {
-			t.note(t.place(r), false, "the cluster of the pool is not in the template, and so not its network plugin: name the subnet with --subnet where its pods need a route table")
+			t.note(t.place(r), false, "the pool's cluster is not in the template, so its network plugin is unknown: name the subnet with --subnet if its pods need a route table")
 		} else if why := t.needs(cluster); why != "" {
 			add(subnet, r, why)
 		}
@@ -254,7 +254,7 @@ func (t *armReading) carriers() {
 	t.each(arm.TypeGateway, func(r *armtemplate.Resource) {
 		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
 			if c, _ := item.(*armtemplate.Object); c != nil {
-				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it, and has to reach pods")
+				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it and must reach pods")
 			}
 		}
 	})
@@ -270,9 +270,9 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	case strings.EqualFold(text, "kubenet"):
 		return "nodes of the kubenet cluster " + lastName(cluster.Name) + " are in it"
 	case strings.EqualFold(outbound, "userDefinedRouting"):
-		return "nodes of the cluster " + lastName(cluster.Name) + " leave through its table (userDefinedRouting)"
+		return "nodes of the cluster " + lastName(cluster.Name) + " use its table for egress (userDefinedRouting)"
 	case !known && plugin != nil:
-		return "nodes of the cluster " + lastName(cluster.Name) + " are in it, whose network plugin is not known"
+		return "nodes of the cluster " + lastName(cluster.Name) + " are in it (network plugin unknown)"
 	}
 	return ""
 }

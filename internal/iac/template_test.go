@@ -94,7 +94,7 @@ func TestCompiledModule(t *testing.T) {
 	// Without the parameter file, what is missing is said by name, and with what was expected.
 	r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{})
 	sameLines(t, "no parameters", said(r),
-		"? which subnets it lists is not known, and so not which of them keep a route table",
+		"? its list of subnets is unknown, so it is unknown which of them keep a route table",
 		"? the parameter namePrefix (string) has no value: name its parameter file, and what depends on it is known",
 		"? the parameter subnets (array) has no value: name its parameter file, and what depends on it is known")
 	// A cluster that needs no table makes nothing certain.
@@ -141,7 +141,7 @@ func TestSymbolicSubnets(t *testing.T) {
         "vnet"
       ]`, `"tags": {}`), TemplateOptions{})
 	sameLines(t, "race", said(r), "recreated shop-vnet/aks-nodes 33", "loses shop-vnet/appgw 39")
-	if how := r.Effects[1].How; !strings.Contains(how, "nothing says which of them comes last") {
+	if how := r.Effects[1].How; !strings.Contains(how, "their order is undefined") {
 		t.Errorf("how: %s", how)
 	}
 }

@@ -29,7 +29,7 @@ func (t *armReading) tables() {
 		t.reading.Effects = append(t.reading.Effects, Effect{
 			Verb: MayLoseRoutes, Users: users, What: t.place(r), By: t.place(r),
 			How: "the template writes the whole table, and a cluster's pod routes are not in it",
-			Fix: "deploy the table once and refer to it as existing after that; single routes are resources of their own, Microsoft.Network/routeTables/routes",
+			Fix: "deploy the table once and then refer to it as existing; write each route as its own resource, Microsoft.Network/routeTables/routes",
 		})
 	})
 }
@@ -45,7 +45,7 @@ func (t *armReading) after() {
 			err = s.Add(raw)
 		}
 		if err != nil {
-			t.note(t.place(r), false, "what would be there is not looked at: "+err.Error())
+			t.note(t.place(r), false, "the result is not checked: "+err.Error())
 		}
 	}
 	t.each(arm.TypeVNet, func(r *armtemplate.Resource) {

@@ -60,10 +60,10 @@ func (t *armReading) better(after []byte, s *templateSubnet) error {
 		return fmt.Errorf("the repair would break the template: %w", err)
 	}
 	if repaired := now.byID[s.place.ID.Key()]; repaired != nil && repaired.lost != nil {
-		return fmt.Errorf("no repair was found that helps: see what iac check says")
+		return fmt.Errorf("found no repair: see the findings of iac check")
 	}
 	if len(now.reading.Effects) >= len(t.reading.Effects) || len(now.reading.Notes) > len(t.reading.Notes) {
-		return fmt.Errorf("the repair would do harm elsewhere")
+		return fmt.Errorf("the repair would break something else")
 	}
 	return nil
 }
@@ -72,13 +72,13 @@ func (t *armReading) better(after []byte, s *templateSubnet) error {
 func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err error) {
 	w := *s.lost
 	if t.root.Object("metadata").Object("_generator").Text("name") == "bicep" {
-		return nil, "", fmt.Errorf("the template is compiled: repair the .bicep file that it is made of")
+		return nil, "", fmt.Errorf("the template is compiled: repair its .bicep source")
 	}
 	switch {
 	case w.outcome == deletes:
 		return t.repairVersion(w.by)
 	case w.outcome == doubts:
-		return nil, "", fmt.Errorf("which routeTable it gets is not known: %s", w.doubt)
+		return nil, "", fmt.Errorf("its routeTable is unknown: %s", w.doubt)
 	}
 	value := w.subnet.Object("properties")
 	properties := t.written(value)
@@ -104,7 +104,7 @@ func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err e
 	if err := t.readFirst(edit, s, w, properties); err != nil {
 		return nil, "", err
 	}
-	return edit.done(), fmt.Sprintf("%s gets the route table that it has at present: a nested deployment reads it first. Both it and its network must be there already", s.place.subnetName()), nil
+	return edit.done(), fmt.Sprintf("%s gets its present route table: a nested deployment reads it first. The subnet and its network must exist already", s.place.subnetName()), nil
 }
 
 // repairVersion lets a network that lists no subnets leave them alone.
@@ -118,7 +118,7 @@ func (t *armReading) repairVersion(r *armtemplate.Resource) ([]byte, string, err
 	}
 	edit := &textEdit{text: t.file.Data}
 	edit.replace(m.From, m.To, `"`+subnetsKept+`"`)
-	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which leaves the subnets alone that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
+	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which keeps subnets that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
 }
 
 // written returns an object as it stands in the file, or nil where an evaluated one is written elsewhere.
@@ -167,7 +167,7 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	case r.Looped || r.Nested:
 		return fmt.Errorf("%s is one of the copies of a loop, or part of another resource: give the subnet its routeTable there", r.Address)
 	case !literal || version != r.APIVersion || r.Source.File != t.file.Name:
-		return fmt.Errorf("%s is not written plainly enough to change it", r.Address)
+		return fmt.Errorf("%s uses expressions that cannot be changed safely", r.Address)
 	}
 	vnet, name := t.source(edit, r.Source, "name"), ""
 	if w.inline() {
@@ -176,7 +176,7 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 		vnet, name = halves(vnet)
 	}
 	if vnet == "" || name == "" || strings.Contains(vnet+name, "copyIndex") {
-		return fmt.Errorf("its name is not written plainly enough to read its table first")
+		return fmt.Errorf("its name is an expression, so its present table cannot be read first")
 	}
 	i := strings.LastIndex(r.Address, "resources.")
 	symbolic := i >= 0 && !strings.HasSuffix(r.Address, "]")

@@ -62,7 +62,7 @@ func (t *armReading) writes() {
 func (t *armReading) network(r *armtemplate.Resource) {
 	properties, isObject := r.Body.Get("properties").(*armtemplate.Object)
 	if !isObject && r.Body.Get("properties") != nil {
-		t.note(t.place(r), true, "its properties are not known, and so not which subnets it lists")
+		t.note(t.place(r), true, "its properties are unknown, so its subnets are unknown too")
 		t.doubt(r.Body.Get("properties"))
 		return
 	}
@@ -73,7 +73,7 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		return // it writes what it read
 	case value != nil && !listed:
 		t.doubt(value)
-		t.note(t.place(r), true, "which subnets it lists is not known, and so not which of them keep a route table")
+		t.note(t.place(r), true, "its list of subnets is unknown, so it is unknown which of them keep a route table")
 		return
 	case value == nil && onlyOnce(r):
 		return
@@ -89,7 +89,7 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		name := subnet.Text("name")
 		if !is || name == "" {
 			t.doubt(item)
-			t.note(t.place(r), true, "one of the subnets that it lists is not known")
+			t.note(t.place(r), true, "one of its subnets is unknown")
 			return
 		}
 		named[strings.ToLower(name)] = true
@@ -262,7 +262,7 @@ func (t *armReading) judge(s *templateSubnet) {
 		e.Verb = MayLose
 	}
 	if open && lost.outcome != deletes {
-		e.How += "; another resource of the template gives it one, and nothing says which of them comes last"
+		e.How += "; another resource of the template gives it one, and their order is undefined"
 	}
 	if lost.by.Maybe != nil {
 		e.How += ", provided that it is deployed (" + lost.by.Maybe.Why + ")"
@@ -288,9 +288,9 @@ func (t *armReading) how(w subnetWrite) string {
 	case w.outcome == doubts && w.doubt != "":
 		return "which routeTable the template writes is not known: " + w.doubt
 	case w.inline():
-		return "the template lists it in its network without routeTable, and what is listed is written as it stands"
+		return "the template lists it in its network without routeTable, and Azure writes listed subnets as they are"
 	}
-	return "the template writes it without routeTable, and a subnet is written as it stands"
+	return "the template writes it without routeTable, and Azure writes subnets as they are"
 }
 
 func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {

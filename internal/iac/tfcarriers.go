@@ -53,7 +53,7 @@ func (p *tfPlan) uses() []use {
 			add(r.Values.PoolSubnet, "vnet_subnet_id", needs(p.clusterOf(r, all)))
 		case tfGateway:
 			for _, ip := range r.Values.GatewayIPs {
-				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it, and has to reach pods")
+				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it and must reach pods")
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func needs(cluster *tfResource) string {
 		case strings.EqualFold(profile.Plugin, "kubenet"):
 			return "nodes of the kubenet cluster " + cluster.Address + " are in it"
 		case strings.EqualFold(profile.Outbound, "userDefinedRouting"):
-			return "nodes of the cluster " + cluster.Address + " leave through its table (userDefinedRouting)"
+			return "nodes of the cluster " + cluster.Address + " use its table for egress (userDefinedRouting)"
 		}
 	}
 	return ""

@@ -18,10 +18,10 @@ var reasons = map[string]string{
 	"replace_by_triggers":               "its replace_triggered_by asks for it",
 	"delete_because_no_resource_config": "its resource block is gone",
 	"delete_because_no_module":          "its module block is gone",
-	"delete_because_wrong_repetition":   "its block uses count or for_each otherwise",
+	"delete_because_wrong_repetition":   "its block's count or for_each changed",
 	"delete_because_count_index":        "its index is beyond count",
 	"delete_because_each_key":           "its key is not in for_each",
-	"delete_because_no_move_target":     "its moved block leads nowhere",
+	"delete_because_no_move_target":     "its moved block has no target",
 }
 
 // tfBecause says why Terraform deletes something.
@@ -53,15 +53,15 @@ func (j *judge) cluster(r *tfResource) {
 	because := reasons[r.because.Reason]
 	e.Fix = finding.Command("keep %s, or take it out of the state only: terraform state rm %s", r.Address, r.Address).String()
 	if slices.Contains(r.Change.Actions, "create") {
-		e.How = "is destroyed and made anew"
-		e.Fix = "keep what forces the replacement as it is; lifecycle { prevent_destroy = true } in " + r.Address + " stops such a plan"
+		e.How = "is destroyed and created again"
+		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true } in " + r.Address + " stops such a plan"
 		if forced := attributes(r.because.Change.Paths); forced != "" {
 			because = strings.TrimPrefix(because+", and a change of "+forced+" forces it", ", and ")
 			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } stops such a plan", r.Address, forced)
 		}
 	}
 	if r.Deposed != "" {
-		because = "it was left over when it was made anew before"
+		because = "it was left over from an earlier replacement"
 	}
 	if because != "" {
 		e.How += ": " + because

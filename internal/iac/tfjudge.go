@@ -56,7 +56,7 @@ func (p *tfPlan) judge() *Reading {
 		case tfAzapiAction:
 			j.action(r)
 		case tfDeployment:
-			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
+			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not checked here: check the template itself", Unknown: true})
 		}
 	}
 	if p.format == TerraformState {
@@ -70,7 +70,7 @@ func (p *tfPlan) judge() *Reading {
 		e.Repair.Shared = j.shared(*e)
 		if table := j.byID[arm.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
 			e.Repair = nil
-			e.Fix += "; and keep its table " + table.address + ", which is destroyed, too"
+			e.Fix += "; and keep its table " + table.address + ", which is destroyed as well"
 		}
 	}
 	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
@@ -152,7 +152,7 @@ func (j *judge) association(r *tfResource) {
 		}
 		if other := j.associates[before.SubnetID.Key()]; other != nil {
 			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
-			e.How = "its association is destroyed, and made anew as " + other.Address
+			e.How = "its association is destroyed, and created again as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
 			if e.After != "" && !arm.ID(e.Before).Equal(arm.ID(e.After)) {
 				e.Verb = Another
@@ -239,7 +239,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
 	case arm.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
-		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
+		e.Fix, e.Repair = "keep what forces the replacement unchanged, or apply it while pods may lose packets", nil
 	case why != "its association is replaced":
 		e.Repair = nil
 		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())

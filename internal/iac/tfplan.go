@@ -184,7 +184,7 @@ func (p *tfPlan) check() error {
 		p.notes = append(p.notes, Note{Text: "the plan was made with errors, and is not complete", Unknown: true})
 	}
 	for _, address := range p.deferred {
-		p.notes = append(p.notes, Note{Place: Place{Address: address}, Text: "its change is put off to a later plan, and not in this one", Unknown: true})
+		p.notes = append(p.notes, Note{Place: Place{Address: address}, Text: "its change is deferred to a later plan", Unknown: true})
 	}
 	return nil
 }
@@ -258,11 +258,11 @@ func (p *tfPlan) resource(raw []byte) (*tfResource, error) {
 	err := json.Unmarshal(raw, r)
 	var shape *json.UnmarshalTypeError
 	if errors.As(err, &shape) {
-		p.notes = append(p.notes, Note{Place: r.place(), Text: fmt.Sprintf("its %s is a %s, which is not expected there", shape.Field, shape.Value), Unknown: true})
+		p.notes = append(p.notes, Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field, shape.Value), Unknown: true})
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("a resource is no JSON: %w", err)
+		err = fmt.Errorf("a resource is not valid JSON: %w", err)
 	}
 	return r, err
 }

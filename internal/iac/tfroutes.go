@@ -24,7 +24,7 @@ func (j *judge) routeTable(r *tfResource) {
 		}
 	case r.updates() && r.Change.Unknown.of("route").all:
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and replace the whole table",
 			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
 		})
 	case r.updates():
@@ -38,14 +38,14 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 	if len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
-			How: "its inline routes are written whole, and the pod routes, which came from outside, are not among them", Fix: fix,
+			How: "its inline routes replace the whole table and do not include the pod routes that others wrote", Fix: fix,
 		})
 		return
 	}
 	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
-			How: "its inline routes are written whole, and nothing in the plan shows whether Azure has pod routes beside them",
+			How: "its inline routes replace the whole table, and the plan does not show whether Azure has pod routes in it",
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // unseen is how to know what a file cannot show of a subnet.
-const unseen = "nothing in it shows whether the subnet has a table in Azure"
+const unseen = "the plan does not show whether the subnet has a table in Azure"
 
 // vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes the inline blocks whole when one of them differs, and a block
 // without a table takes it away; a change of anything else leaves them alone. Before 4.0 the blocks had no route_table_id, and the provider read
@@ -113,7 +113,7 @@ func (j *judge) unknownBlocks(r *tfResource) {
 		id := r.before().ID.Child("subnets", inline(b).name())
 		j.add(Effect{
 			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
-			How: "the network's inline blocks are known only after apply, and are written whole",
+			How: "the network's inline blocks are known only after apply, and Azure writes all of them",
 			Fix: "apply what the blocks depend on first, and plan again",
 		})
 	}
@@ -163,7 +163,7 @@ func (j *judge) subnetResource(r *tfResource) {
 		j.recreated(before.ID, before.table(), r, "it is deleted")
 		return
 	case r.replaces():
-		how := "it is deleted and created anew"
+		how := "it is deleted and created again"
 		if after.Name != "" && after.Name != before.Name {
 			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another", after.Name)
 		}
@@ -212,14 +212,14 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
 	default:
 		e.Verb, e.Repair = MayLose, nil
-		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
+		e.How = "the version of its write-only argument route_table_id_wo changes, and the plan does not show which table it names"
 	}
 	if e.Before == "" {
 		if e.Verb == Another || j.refreshed { // it has none that could go
 			return
 		}
 		e.Verb = MayLose
-		e.Fix = finding.Command("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
+		e.Fix = finding.Command("make sure that %s of %s names the subnet's present table: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
 	}
 	j.add(e)
 }

@@ -145,7 +145,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
-		text := e.How + "; nothing more is said of it, because " + e.Left + ", which is in it, is destroyed, too"
+		text := e.How + "; not assessed further, because " + e.Left + ", which is in it, is destroyed as well"
 		return []finding.Finding{Note{Place: e.What, Text: text}.finding()}
 	}
 	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {

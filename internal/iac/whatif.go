@@ -67,7 +67,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 	}
 	list, is := whatIfChanges(doc)
 	if !is {
-		return nil, fmt.Errorf("it is no what-if result: it needs a list of changes")
+		return nil, fmt.Errorf("it is not a what-if result: expected a list of changes")
 	}
 	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{}, given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
 	root, _ := doc.(*armtemplate.Object)
@@ -86,7 +86,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
 		case c.is(arm.TypeCluster, "Delete"):
 			w.reading.Effects = append(w.reading.Effects, Effect{
-				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes what its template does not have",
+				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes resources that are not in its template",
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
 		case c.is(arm.TypeRouteTable, "Modify"):
@@ -116,7 +116,7 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 	}
 	for _, item := range root.List("potentialChanges") {
 		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(arm.ID(c.Text("resourceId"))) {
-			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, and not how")
+			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, but not how")
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (w *whatIf) collect() {
 			case cluster.Kubenet():
 				why = "nodes of the kubenet cluster " + c.id.Name() + " are in it"
 			case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
-				why = "nodes of the cluster " + c.id.Name() + " leave through its table (userDefinedRouting)"
+				why = "nodes of the cluster " + c.id.Name() + " use its table for egress (userDefinedRouting)"
 			}
 			for _, id := range cluster.BroughtSubnets() {
 				if why != "" {
@@ -201,7 +201,7 @@ func (w *whatIf) collect() {
 		}
 		if gateway := s.Gateways[c.id.Key()]; gateway != nil {
 			for _, id := range gateway.Subnets {
-				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it, and has to reach pods"})
+				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it and must reach pods"})
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func (w *whatIf) vnet(c *whatIfChange) {
 	properties := c.after.Object("properties")
 	value := properties.Get("subnets")
 	if _, list := value.([]any); value != nil && !list {
-		w.note(subnetPlace(string(c.id)), true, "which subnets it would list is not known: it depends on the deployment itself")
+		w.note(subnetPlace(string(c.id)), true, "the subnets it would list are unknown: they depend on the deployment itself")
 		return
 	}
 	version := c.after.Text("apiVersion")
@@ -246,7 +246,7 @@ func (w *whatIf) vnet(c *whatIfChange) {
 		case value == nil:
 			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+" without subnets, which deletes them: use "+subnetsKept+" or later")
 		default:
-			w.effect(Recreated, id, c, "", "its network is written and does not list it any more")
+			w.effect(Recreated, id, c, "", "the deployment writes its network without it")
 		}
 	}
 }
@@ -260,9 +260,9 @@ func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, wha
 	case after == unresolved:
 		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if could not resolve")
 	case after == "" && c.id.Is(arm.TypeVNet) && own && later != "":
-		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and the subnet is written with one beside that")
+		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and another resource writes the subnet with one")
 	case after == "":
-		w.effect(Loses, id, c, "", what+" has no routeTable any more")
+		w.effect(Loses, id, c, "", what+" no longer has a routeTable")
 	default:
 		w.effect(Another, id, c, after, what+" names another routeTable")
 	}
@@ -281,7 +281,7 @@ func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string
 func (w *whatIf) table(c *whatIfChange) {
 	if list := c.after.Object("properties").Get("routes"); list != nil {
 		if _, is := list.([]any); !is {
-			w.note(subnetPlace(string(c.id)), true, "which routes it would have is not known: it depends on the deployment itself")
+			w.note(subnetPlace(string(c.id)), true, "the routes it would have are unknown: they depend on the deployment itself")
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 			return
 		}
 		if err := addPlain(s, id, o); err != nil {
-			w.note(subnetPlace(string(id)), false, "it is not looked at: "+err.Error())
+			w.note(subnetPlace(string(id)), false, "it is not checked: "+err.Error())
 		}
 	}
 	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network

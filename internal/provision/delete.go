@@ -206,7 +206,7 @@ func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id ar
 		}
 	}
 	if verb, why := c.Removal(*have); verb != build.Delete {
-		return fmt.Errorf("it is not to be deleted: %s", why)
+		return fmt.Errorf("it must not be deleted: %s", why)
 	}
 	if id.Is(arm.TypeResourceGroup) { // deleting it deletes all that is in it
 		held, err := client.Resources(ctx, id, "", "")

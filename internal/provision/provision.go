@@ -255,7 +255,7 @@ func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Documen
 		if !r.step.RolesCount || !r.lacksRoles(err) || since > roleWithin {
 			return nil, err
 		}
-		r.waits("the new identity and its roles to count, mostly a minute or two, up to an hour")
+		r.waits("the new identity and its roles to take effect: usually a minute or two, up to an hour")
 		timer := time.NewTimer(roleEvery)
 		select {
 		case <-timer.C:

@@ -76,8 +76,8 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		}
 		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
 	case len(found) == 0 && len(far) > 0:
-		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: without "+
-			"--cluster it is looked for everywhere", text, far[0].place, t.view.cluster.ID.Name())
+		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: leave out "+
+			"--cluster to search everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
 		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, Near(name, names))
 	case len(found) > 1:
@@ -85,7 +85,7 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		for _, n := range found {
 			places = append(places, n.place)
 		}
-		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or look at one of them with --cluster", text, strings.Join(places, ", "))
+		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or choose one with --cluster", text, strings.Join(places, ", "))
 	case found[0].missing != "":
 		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
 	}
@@ -185,7 +185,7 @@ func (t *Tracer) nodeNames() []named {
 		seen[key] = true
 		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster, Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
 		if node.lost {
-			n.missing = "is somewhere else than its route leads to, " + node.Addr.String() + ": its address is not known"
+			n.missing = "is not where its route leads, at " + node.Addr.String() + ": its address is unknown"
 		}
 		if node.subnet != nil {
 			n.Subnet = node.subnet.ID

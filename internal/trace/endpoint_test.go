@@ -101,7 +101,7 @@ func TestResolveTwice(t *testing.T) {
 	}
 	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
 	s.Subnets[bare.Key()].Gateways = []arm.ID{other}
-	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or look at one of them with --cluster" {
+	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or choose one with --cluster" {
 		t.Error(err)
 	}
 }

@@ -68,10 +68,10 @@ func (g *grid) place() (unseen []string) {
 				r.Endpoint = Endpoint{Addr: unrouted[v4], Cluster: n.Cluster}
 			}
 		case g.cluster.Kubenet():
-			skip(n, "no route leads to its pods, and which they are only Kubernetes says")
+			skip(n, "no route leads to its pods, and only Kubernetes knows their addresses")
 			continue
 		default:
-			skip(n, "which pods it has only Kubernetes says")
+			skip(n, "only Kubernetes knows its pods")
 			continue
 		}
 		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
@@ -126,7 +126,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 		for _, table := range tables {
 			for _, r := range table.Routes {
 				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) && r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
-					return pods, fmt.Sprintf("which pods the node has only Kubernetes says: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
+					return pods, fmt.Sprintf("only Kubernetes knows the node's pods: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 			}
 		}
 	}
-	return pods, "no route leads to the pods of the node, and which they are only Kubernetes says"
+	return pods, "no route leads to the node's pods, and only Kubernetes knows their addresses"
 }
 
 // next is the prefix of the same length that follows.

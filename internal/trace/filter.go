@@ -97,7 +97,7 @@ func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling 
 	if inbound {
 		slices.Reverse(ids)
 	}
-	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group looks at it"}
+	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group applies"}
 	for _, id := range ids {
 		g := f.s.SecurityGroups[id.Key()]
 		r := Ruling{Decision: Undecided, Group: id, Inbound: inbound, Why: "network security group " + id.Name() + " was not read"}

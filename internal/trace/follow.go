@@ -91,11 +91,11 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "%s", why)
 		}
 		if len(j.nodesAt(route.Hop, near)) == 0 {
-			return j.end(Leaves, "%s is no node of a cluster: what it does with the packet is its own", route.Hop)
+			return j.end(Leaves, "%s is not a cluster node: where it forwards the packet is unknown", route.Hop)
 		}
 		at, subnet = route.Hop, near
 	}
-	return j.end(Dropped, "it goes round in circles")
+	return j.end(Dropped, "the packet loops")
 }
 
 // leave finds where a packet enters the network, and through whose source NAT. It is done where the way ends before.
@@ -135,7 +135,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		case learns == yes:
 			return ended(j.throughOverlay(a, subnet, c))
 		case learns == perhaps && !j.routed(subnet, to):
-			return ended(j.end(Unknown, "an Application Gateway finds the pods of the overlay %s by itself where an ingress controller drives it: whether one does is not known", c.ID.Name()))
+			return ended(j.end(Unknown, "an Application Gateway reaches the overlay pods of %s by itself if an ingress controller drives it: whether one does is unknown", c.ID.Name()))
 		}
 	}
 	if !j.answer {

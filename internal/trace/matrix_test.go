@@ -103,7 +103,7 @@ func TestAll(t *testing.T) {
 	}
 	s.Kubernetes = nil
 	s.Clusters[cluster.Key()].NodeResourceGroup = "mc"
-	if m := New(s, Options{}).All(); m.Pairs != 0 || len(m.Unseen) != 2 || m.Unseen[0] != "node aks-np-1-vmss000000 (10.0.1.4): which pods it has only Kubernetes says" {
+	if m := New(s, Options{}).All(); m.Pairs != 0 || len(m.Unseen) != 2 || m.Unseen[0] != "node aks-np-1-vmss000000 (10.0.1.4): only Kubernetes knows its pods" {
 		t.Error(m.says(), m.Unseen)
 	}
 }
@@ -258,7 +258,7 @@ func TestAllUnseen(t *testing.T) {
 	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
 	m := New(s, Options{}).All()
 	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not take the login (401 Unauthorized)" ||
-		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: which pods it has only Kubernetes says" {
+		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: only Kubernetes knows its pods" {
 		t.Errorf("%d pairs, not seen %q", m.Pairs, m.Unseen)
 	}
 	if m := New(s, Options{}).All("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/another"); len(m.Unseen) != 0 {

@@ -47,7 +47,7 @@ func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet, c *inv
 	}
 	nodes := j.nodesOf(j.way.To, c.ID)
 	if len(nodes) == 0 || nodes[0].subnet == nil {
-		return j.end(Unknown, "which node of cluster %s has the pod %s is not known: only Kubernetes says it", c.ID.Name(), j.called(j.way.To))
+		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
 	}
 	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
 	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {

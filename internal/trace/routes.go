@@ -188,7 +188,7 @@ func (r *Routes) Because(to netip.Addr) string {
 		case !other.Active && other.Prefix == won.Prefix && other.Source != won.Source:
 			return fmt.Sprintf("%s wins over %s for the same prefix", sourceNames[won.Source], *other)
 		case !other.Active && other.Source == Learned && other.Prefix.Bits() > won.Prefix.Bits():
-			return fmt.Sprintf("the network's own prefixes win over %s, be it longer", *other)
+			return fmt.Sprintf("the network's own prefixes win over %s, even if it is longer", *other)
 		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil || other.Prefix.Bits() > shorter.Prefix.Bits()):
 			shorter = other
 		}

@@ -136,9 +136,9 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	switch {
 	case len(j.nics) == 0:
-		j.unseen("network interfaces were not read: their own security groups and IP forwarding are not looked at")
+		j.unseen("network interfaces were not read: their own security groups and IP forwarding are not checked")
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
-		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not looked at", at)
+		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not checked", at)
 	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic && !j.overlaid(at, subnet):
 		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure drops what has %s for an address there", at, nic.Holder(), j.called(own))
 	}

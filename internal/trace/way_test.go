@@ -68,7 +68,7 @@ func TestWays(t *testing.T) {
 		"pod to gateway":      {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
 		"no routes, no pods":  {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
 		"pod to its node":     {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
-		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is not a cluster node", "10.0.1.4"},
 		"a service tag may take it elsewhere": {"10.244.0.7", "20.1.2.3", func(s *inventory.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, inventory.Route{Name: "storage", Tag: "Storage", HopType: inventory.HopInternet})
 		}, Unknown, Unknown, "whether Storage to Internet (storage in rt) takes it instead is not known", "10.0.1.4"},

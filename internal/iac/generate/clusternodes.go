@@ -249,9 +249,9 @@ func comments(c build.Cluster) map[string]string {
 	if c.Blueprint == capacity.Kubenet {
 		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for each node into it. " +
 			"A template writes a table whole, without those routes, so it is made once and never written again."
-		out["cluster"] += " Azure retires kubenet on 31 March 2028; what follows it is Azure CNI Overlay."
+		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI Overlay."
 	} else {
-		out["nodeTable"] = "Leads what leaves the network to the firewall. It is made once, and never written again."
+		out["nodeTable"] = "Sends egress traffic to the firewall. It is made once, and never written again."
 	}
 	return out
 }

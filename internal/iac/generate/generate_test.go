@@ -170,9 +170,9 @@ func TestRefused(t *testing.T) {
 		writer writer
 		want   string
 	}{
-		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is no name for it"},
-		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is no name for it"},
-		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is no location"},
+		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is not a valid name"},
+		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is not a valid name"},
+		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not known, expected 4 or 5"},
 		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
 		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},

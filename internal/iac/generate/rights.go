@@ -84,9 +84,9 @@ func (r Rights) check() (rights, error) {
 	l := rights{Rights: r, Roles: KeeperRoles()}
 	switch {
 	case !nameShape.MatchString(r.Name):
-		return l, fmt.Errorf("%q is no name for it, expected up to 30 lower-case letters, digits and hyphens", r.Name)
+		return l, fmt.Errorf("%q is not a valid name, expected up to 30 lower-case letters, digits and hyphens", r.Name)
 	case !locationShape.MatchString(r.Location):
-		return l, fmt.Errorf("%q is no location, expected one such as westeurope", r.Location)
+		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)
 	case len(r.Kept) == 0:
