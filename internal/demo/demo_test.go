@@ -119,7 +119,7 @@ func TestSaboteurs(t *testing.T) {
 	}{
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
-			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "safeguard"},
+			[]string{"sync", "scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
@@ -127,7 +127,7 @@ func TestSaboteurs(t *testing.T) {
 		},
 		{
 			"deletes routes it does not know", sabotage{put: withoutUnknown}, 2 * time.Second,
-			[]string{"sync", "foreign"},
+			[]string{"sync", "unmanaged"},
 		},
 		{
 			"takes what is missing for proven gone", sabotage{azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,

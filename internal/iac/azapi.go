@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// subnetsKept is the api-version from which a PUT of a virtual network without subnets leaves them as they are; before, it deletes them.
+// subnetsKept is the api-version from which a PUT of a virtual network without subnets keeps them;
+// before, it deletes them.
 const subnetsKept = "2023-09-01"
 
 // armSubnet is a subnet as a body writes it.
@@ -53,7 +54,7 @@ func (v *tfValues) body() (armBody, error) {
 	return b, json.Unmarshal(raw, &b.armSubnet)
 }
 
-// bodyText is the body's JSON: of an object as it stands, of text what it says.
+// bodyText is the body's JSON, from an object or from text.
 func (v *tfValues) bodyText() []byte {
 	var text string
 	if json.Unmarshal(v.Body, &text) == nil {
@@ -62,8 +63,9 @@ func (v *tfValues) bodyText() []byte {
 	return v.Body
 }
 
-// azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The first PUTs its body as it stands; the second reads
-// the resource and puts the body over it, in which a list takes the place of a list.
+// azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The
+// first PUTs its body as it is. The second reads the resource and merges the body into it; a list
+// replaces a list.
 func (j *judge) azapi(r *tfResource) {
 	v := r.after()
 	if r.deletes() {
@@ -136,7 +138,8 @@ func (j *judge) azapi(r *tfResource) {
 	}
 }
 
-// action judges an azapi_resource_action: one that PUTs a subnet or a network writes it as it stands.
+// action judges an azapi_resource_action: an action that PUTs a subnet or a network writes its body
+// as it is.
 func (j *judge) action(r *tfResource) {
 	v := r.after()
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
@@ -145,7 +148,7 @@ func (j *judge) action(r *tfResource) {
 	}
 }
 
-// clears reports whether an update's body says that there is to be no table.
+// clears reports whether an update's body removes the table.
 func (r *tfResource) clears() bool {
 	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")
 }
@@ -177,7 +180,8 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 	}
 }
 
-// bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
+// bodyWithout judges a network's body that lists no subnets, at an api-version that deletes them
+// then.
 func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	if len(j.subnets[vnet.Key()]) == 0 {
 		j.notes = append(j.notes, listsNone(r.place(), version))
@@ -187,7 +191,7 @@ func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	}
 }
 
-// listsNone says of a network, of whose subnets nothing is known, that its body deletes them.
+// listsNone notes that a network's body deletes its subnets, about which nothing is known.
 func listsNone(at Place, version string) Note {
 	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version + " deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
 }

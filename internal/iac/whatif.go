@@ -38,11 +38,12 @@ func whatIfChanges(v any) ([]any, bool) {
 	return list, is
 }
 
-// whatIf is a what-if result on its way to a Reading.
+// whatIf builds the Reading of a what-if result.
 type whatIf struct {
 	reading *Reading
 	changes []*whatIfChange
-	// before are the tables of subnets as they are, "" for none, and given those that the deployment writes subnets of their own with.
+	// before are the present tables of subnets, "" for none; given are the subnets that the
+	// deployment writes with a table as separate resources.
 	before, given map[string]string
 	gone          map[string]bool // networks that are deleted
 	cidrs         []netip.Prefix
@@ -101,7 +102,7 @@ func (w *whatIf) note(p Place, unknown bool, text string) {
 	w.reading.Notes = append(w.reading.Notes, Note{Place: p, Text: text, Unknown: unknown})
 }
 
-// troubles says what the result itself says it did not see.
+// troubles notes what the result says it did not see.
 func (w *whatIf) troubles(root *armtemplate.Object) {
 	if p := root.Object("properties"); p != nil {
 		root = p
@@ -158,7 +159,7 @@ func (w *whatIf) add(o *armtemplate.Object) {
 	w.changes = append(w.changes, c)
 }
 
-// collect notes what is there, and who carries pods.
+// collect records the present network, and which subnets carry pods.
 func (w *whatIf) collect() {
 	for _, c := range w.changes {
 		switch {
@@ -207,8 +208,9 @@ func (w *whatIf) collect() {
 	}
 }
 
-// vnet judges a network that is written. Without subnets among what is written they stay as they are from api-version 2023-09-01 on, although
-// what-if shows them as removed: Azure/arm-template-whatif#393, #439.
+// vnet judges a network that the deployment writes. From api-version 2023-09-01 on, a network
+// without subnets keeps them, although what-if shows them as removed:
+// Azure/arm-template-whatif#393, #439.
 func (w *whatIf) vnet(c *whatIfChange) {
 	properties := c.after.Object("properties")
 	value := properties.Get("subnets")
@@ -251,7 +253,7 @@ func (w *whatIf) vnet(c *whatIfChange) {
 	}
 }
 
-// subnet judges a subnet that is written, by itself or in its network.
+// subnet judges a subnet that the deployment writes, separately or in its network.
 func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, what string) {
 	had, after := w.before[id.Key()], tableOf(now)
 	later, own := w.given[id.Key()]
@@ -277,7 +279,7 @@ func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string
 	w.reading.Effects = append(w.reading.Effects, e)
 }
 
-// table judges a table that is written: routes to nodes that are not among those any more.
+// table judges a table that the deployment writes without routes to nodes that it has now.
 func (w *whatIf) table(c *whatIfChange) {
 	if list := c.after.Object("properties").Get("routes"); list != nil {
 		if _, is := list.([]any); !is {

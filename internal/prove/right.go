@@ -93,7 +93,7 @@ func rightName(action string) string {
 var notInGroup = map[string]string{
 	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it needs a scale set",
 	"Microsoft.Network/natGateways/join/action":                        "it needs a NAT gateway",
-	"Microsoft.Network/serviceEndpointPolicies/join/action": "it takes a service endpoint " +
+	"Microsoft.Network/serviceEndpointPolicies/join/action": "it needs a service endpoint " +
 		"policy",
 }
 
