@@ -107,9 +107,9 @@ type Effect struct {
 	Part bool
 }
 
-// Repair is a change of Terraform code that keeps what an effect would take away.
+// Repair is a change of Terraform code that keeps what an effect would remove.
 type Repair struct {
-	// Address is the resource that is edited; Subnet the inline block in it, or the subnet in its body, by name.
+	// Address is the edited resource; Subnet names the inline block in it, or the subnet in its body.
 	Address, Subnet string
 	// Set are attributes with their new expressions, in this order.
 	Set []Setting
