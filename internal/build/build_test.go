@@ -59,8 +59,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything else in it
-// stays as it was, byte for byte.
+// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything
+// else in it stays as it was, byte for byte.
 func TestDecide(t *testing.T) {
 	c, err := shop(capacity.Kubenet).Complete()
 	if err != nil {

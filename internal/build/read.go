@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Read reads what a document describes as a complete Cluster. The error is an *Error.
+// Read turns a document into a complete Cluster. The error is an *Error.
 func Read(d v1alpha1.Cluster) (Cluster, error) {
 	c, err := Named(d)
 	if err != nil {
@@ -63,7 +63,7 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 	return c.Complete()
 }
 
-// Named reads only what the names of a cluster's resources come from: enough to delete it. The
+// Named reads only what the names of a cluster's resources depend on: enough to delete it. The
 // error is an *Error.
 func Named(d v1alpha1.Cluster) (Cluster, error) {
 	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
@@ -77,7 +77,7 @@ func Named(d v1alpha1.Cluster) (Cluster, error) {
 	return c, c.checkNames()
 }
 
-// readExisting reads the IDs of subnets that are there.
+// readExisting reads the IDs of existing subnets.
 func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
 	var e Existing
 	for _, one := range []struct {

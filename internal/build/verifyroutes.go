@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// associations claims that the node subnets have the cluster's own table, and the guarded subnets
+// associations claims that the node subnets have the cluster's route table, and the guarded subnets
 // theirs.
 func (v *verifier) associations() {
 	for _, exit := range v.Exits {
@@ -60,7 +60,7 @@ func shortOr(id arm.ID, none string) string {
 	return id.Short()
 }
 
-// inTable are the codes of what is wrong with the routes in the cluster's own table.
+// inTable are the codes of problems with the routes in the cluster's route table.
 var inTable = []finding.Code{
 	finding.SourceEmpty, finding.SourceHop, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 	finding.RouteHalf, finding.RouteToGoneNode, finding.WrongHop, finding.HopNotNode,
@@ -68,7 +68,7 @@ var inTable = []finding.Code{
 	finding.PodCIDRsExclude, finding.TableUnknown, finding.TableMissing,
 }
 
-// routes claims that every node has its route in the cluster's own table.
+// routes claims that every node has its route in the cluster's route table.
 func (v *verifier) routes() {
 	what := "routes in the cluster's table"
 	if v.Table != "" {
@@ -128,7 +128,7 @@ func (v *verifier) targets() {
 	}
 }
 
-// againstTarget are the findings about a target, whatever they are, but for rights.
+// againstTarget are all findings about a target, except for rights.
 func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	for _, f := range v.found {
 		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)
@@ -139,7 +139,7 @@ func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	return wrong
 }
 
-// compare holds the pod routes of a target against the cluster's own.
+// compare compares the pod routes of a target with those of the cluster's table.
 func (v *verifier) compare(c draft, table *inventory.RouteTable) {
 	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
 	same, stale := 0, 0

@@ -45,9 +45,11 @@ type Fit struct {
 }
 
 const (
-	// reserved are the addresses of a subnet that Azure keeps: the first four and the last (virtual-networks-faq).
+	// reserved are the addresses of a subnet that Azure keeps: the first four and the last
+	// (virtual-networks-faq).
 	reserved = 5
-	// mostNodes is how many nodes AKS lets a cluster have (AKS, azure-cni-overlay and quotas-skus-regions).
+	// mostNodes is how many nodes AKS lets a cluster have (AKS, azure-cni-overlay and
+	// quotas-skus-regions).
 	mostNodes = 5000
 	// mostDynamicPods is the maximum number of pods of a cluster with dynamic allocation (AKS,
 	// configure-azure-cni-dynamic-ip-allocation).

@@ -21,7 +21,8 @@ type Plugin string
 
 // The network plugins of AKS, by the names the command line uses.
 const (
-	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each node.
+	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each
+	// node.
 	Kubenet Plugin = "kubenet"
 	// NodeSubnet is Azure CNI where pods share the nodes' subnet.
 	NodeSubnet Plugin = "node-subnet"

@@ -33,7 +33,8 @@ type sabotage struct {
 	azure   func(keeper.Azure) keeper.Azure
 }
 
-// play runs the demo with a keeper broken in one way and returns the names of the scenes that went wrong.
+// play runs the demo with a keeper broken in one way and returns the names of the scenes that went
+// wrong.
 func play(t *testing.T, s sabotage, patience time.Duration) []string {
 	t.Helper()
 	var red []string
@@ -108,8 +109,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the right ones red, and no
-// others.
+// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the
+// right ones red, and no others.
 func TestSaboteurs(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -195,8 +196,8 @@ func withoutUnknown(path string, body []byte) []byte {
 	return out
 }
 
-// credulous sees all nodes, and none of them at an address to which no cluster's table leads: whatever is missing there is
-// proven gone.
+// credulous sees all nodes, and none of them at an address to which no cluster's table leads:
+// whatever is missing there is proven gone.
 type credulous struct{ keeper.Azure }
 
 func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {

@@ -71,8 +71,8 @@ type Server struct {
 	Log io.Writer
 }
 
-// Handler serves the page (/), who this pod is (/self), calls to an address (/call?to=ADDRESS) and to
-// all other pods (/peers), and /healthz.
+// Handler serves the page (/), who this pod is (/self), calls to an address (/call?to=ADDRESS) and
+// to all other pods (/peers), and /healthz.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)

@@ -84,7 +84,8 @@ resource own`,
 	// Only what is known to carry pods.
 	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
 	sameLines(t, "named", fix.Done, "pods passes on its present route table (line 34). The subnet and its network must exist already")
-	// A name that is a variable, or a parameter with a default; what is an expression may be the subnet, and is for a person.
+	// A name that is a variable, or a parameter with a default; what is an expression may be the
+	// subnet, and is for a person.
 	const named = `param nodes string = 'aks-nodes'
 var other = 'other'
 resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {

@@ -38,7 +38,8 @@ func fixed(t *testing.T, s *Source, repairs []*Repair) (code string, why []strin
 	return string(after.content("main.tf")), why
 }
 
-// TestFixFixtures: what can be repaired for the real plans is, in the layout of terraform fmt; the rest is left.
+// TestFixFixtures: what can be repaired for the real plans is, in the layout of terraform fmt; the
+// rest is left.
 func TestFixFixtures(t *testing.T) {
 	want := map[string]string{
 		"s01-inline-subnet-strips":            "    address_prefixes = [\"10.240.0.0/24\"]\n    route_table_id   = azurerm_route_table.nodes.id\n",
@@ -77,7 +78,8 @@ func TestFixFixtures(t *testing.T) {
 	}
 }
 
-// TestFixConfiguration: what a configuration alone shows is repaired, comments and layout stay, and the result passes the check.
+// TestFixConfiguration: what a configuration alone shows is repaired, comments and layout stay, and
+// the result passes the check.
 func TestFixConfiguration(t *testing.T) {
 	for _, c := range []struct{ name, code, want string }{
 		{"a list that grows", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\" # of the cluster\n  }\n  lifecycle {\n    ignore_changes = [tags]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
@@ -170,7 +172,8 @@ func TestFixLeaves(t *testing.T) {
 	}
 }
 
-// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere; a table of its own is named.
+// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere;
+// a table of its own is named.
 func TestFixModule(t *testing.T) {
 	files := fstest.MapFS{"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  source = \"./m\"\n}\n")}, "m/main.tf": {Data: []byte("resource \"azurerm_subnet_route_table_association\" \"n\" {\n  route_table_id = var.table\n}\n")}}
 	s, err := ReadSource(files, ".")
@@ -198,7 +201,8 @@ func TestFixModule(t *testing.T) {
 	}
 }
 
-// TestFixImport: an association that Azure has and the state has not is imported, from the root module, once.
+// TestFixImport: an association that Azure has and the state has not is imported, from the root
+// module, once.
 func TestFixImport(t *testing.T) {
 	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = azurerm_subnet.n.id # keep\n}\n"
 	for _, c := range []struct{ name, address, table, want string }{
@@ -236,7 +240,8 @@ func TestFixImport(t *testing.T) {
 	}
 }
 
-// TestFixShared: what belongs to one instance is not written into the code of all, and no table is named that the same plan destroys.
+// TestFixShared: what belongs to one instance is not written into the code of all, and no table is
+// named that the same plan destroys.
 func TestFixShared(t *testing.T) {
 	link := func(key, subnet, action, before, after string) string {
 		return fmt.Sprintf(`{"address":"azurerm_subnet_route_table_association.n[\"%s\"]","type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":[%q],"before":{"id":%q,"subnet_id":%q,"route_table_id":%q},"after":{"id":%q,"subnet_id":%q,"route_table_id":%q}}}`,
@@ -269,7 +274,8 @@ func TestFixShared(t *testing.T) {
 	}
 }
 
-// FuzzFix: whatever the code, the result of a repair is HCL, a second repair changes nothing, and the resources are the same.
+// FuzzFix: whatever the code, the result of a repair is HCL, a second repair changes nothing, and
+// the resources are the same.
 func FuzzFix(f *testing.F) {
 	for name := range verdicts {
 		raw, err := os.ReadFile(filepath.Join("../../testdata/terraform", name, "main.tf"))

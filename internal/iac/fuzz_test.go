@@ -11,7 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// FuzzRead: nothing makes it panic, a file says the same however it arrives, and findings can always be made of what was read.
+// FuzzRead: nothing makes it panic, a file says the same however it arrives, and findings can
+// always be made of what was read.
 func FuzzRead(f *testing.F) {
 	for name := range verdicts {
 		for _, file := range []string{"plan.json", "main.tf"} {

@@ -25,7 +25,7 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 	return m.whole.reading(), nil
 }
 
-// reading says what a configuration could do to tables and routes, whatever is there now.
+// reading is what a configuration could do to tables and routes, whatever the present network is.
 func (s *Source) reading() *Reading {
 	r := &Reading{Format: TerraformConfig}
 	old := s.oldProvider()
@@ -72,7 +72,8 @@ func (s *Source) reading() *Reading {
 // major finds the numbers of a version constraint: its operator and the major version.
 var major = regexp.MustCompile(`(=|!=|>=|<=|~>|>|<)?\s*v?(\d+)`)
 
-// oldProvider reports whether the constraints allow no azurerm from 4.0 on: the provider read every inline subnet before it wrote it then.
+// oldProvider reports whether the constraints allow only azurerm before 4.0, which reads every
+// inline subnet before it writes it.
 func (s *Source) oldProvider() bool {
 	for _, m := range s.modules {
 		for _, constraint := range m.versions {
@@ -101,14 +102,15 @@ func blocks(body *hclsyntax.Body, kind string) []*hclsyntax.Block {
 	return out
 }
 
-// subnet says where an azurerm_subnet stands, as far as the code alone tells.
+// subnet is the place of an azurerm_subnet, as far as the code shows it.
 func (r *sourceResource) subnet() Place {
 	p := r.place
 	p.Name, p.VNet = literal(r.Body, "name"), literal(r.Body, "virtual_network_name")
 	return p
 }
 
-// ignored is what lifecycle.ignore_changes names: whole attributes, everything, or parts of attributes, as they are written.
+// ignored are the items of lifecycle.ignore_changes: whole attributes, everything, or parts of
+// attributes, as written.
 type ignored struct {
 	all        bool
 	attributes map[string]bool
@@ -152,7 +154,8 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 	return out
 }
 
-// useless says that a part of a set is no protection: Terraform refuses an index or a splat into inline blocks, which are a set.
+// useless reports that a part of a set is no protection: Terraform refuses an index or a splat into
+// inline blocks, which are a set.
 func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
 		return nil
@@ -165,7 +168,7 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}}
 }
 
-// inlineSubnets are the subnet blocks of a network that name no table.
+// inlineSubnets are the subnet blocks of a network without a table.
 func inlineSubnets(res *sourceResource) []Effect {
 	var out []Effect
 	add := func(name string) {
@@ -210,7 +213,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 	return out
 }
 
-// inlineRoutes says that a table with route blocks is written whole.
+// inlineRoutes reports that a table with route blocks is replaced as a whole.
 func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil {
 		return nil

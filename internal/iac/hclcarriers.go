@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
+// poolSubnets are the subnets of a kubenet cluster's pools that are resources of the same module.
 func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	cluster := res
 	if res.kind == tfPool {
@@ -43,7 +43,8 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	return out
 }
 
-// carrier is the subnet that an attribute refers to: one of its own, or inline blocks of a network, of which the expression may say a name.
+// carrier is the subnet that an attribute refers to: a separate resource, or an inline block of a
+// network, which the expression may name.
 func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
 	a := b.Body.Attributes[attribute]
 	if a == nil {

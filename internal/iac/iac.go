@@ -109,7 +109,8 @@ type Effect struct {
 
 // Repair is a change of Terraform code that keeps what an effect would remove.
 type Repair struct {
-	// Address is the edited resource; Subnet names the inline block in it, or the subnet in its body.
+	// Address is the edited resource; Subnet names the inline block in it, or the subnet in its
+	// body.
 	Address, Subnet string
 	// Set are attributes with their new expressions, in this order.
 	Set []Setting

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// tables says of each table that is written whole that routes which others put there go. What is made
-// only where it is not there is not written again.
+// tables reports each table that the template replaces: it removes routes that others wrote. A
+// table that is only made if it does not exist is not replaced.
 func (t *armReading) tables() {
 	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
 		if onlyOnce(r) {
@@ -34,7 +34,7 @@ func (t *armReading) tables() {
 	})
 }
 
-// after makes the snapshot of what would be there.
+// after makes the snapshot of the resulting network.
 func (t *armReading) after() {
 	s := inventory.NewSnapshot()
 	t.reading.After = s

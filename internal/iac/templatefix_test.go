@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// fixedTemplate repairs a template, checks that nothing is left of what is a finding, and that a second repair changes nothing.
+// fixedTemplate repairs a template, checks that nothing is left of what is a finding, and that a
+// second repair changes nothing.
 func fixedTemplate(t *testing.T, f File, o TemplateOptions, left ...string) *TemplateFix {
 	t.Helper()
 	o.Where = shop
@@ -94,7 +95,8 @@ func TestFixTemplate(t *testing.T) {
 		t.Errorf("%v\n%s", fix.Left, fix.After)
 	}
 
-	// Subnets of one name in two networks are read by deployments of two names, which are not too long.
+	// Subnets of one name in two networks are read by deployments of two names, which are not too
+	// long.
 	long := strings.Repeat("n", 60)
 	two := strings.NewReplacer("NAME", long).Replace(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
   {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "a", "properties": {"subnets": [{"name": "pods", "properties": {}}, {"name": "NAME", "properties": {}}]}},

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// reasons are words for those of Terraform's action_reason that say more than the plan's actions do
+// reasons explain the values of Terraform's action_reason that say more than the plan's actions
 // (plan representation in developer.hashicorp.com/terraform/internals/json-format).
 var reasons = map[string]string{
 	"replace_by_request":                "-replace asks for it",
@@ -28,21 +28,21 @@ var reasons = map[string]string{
 type tfBecause struct {
 	Reason string `json:"action_reason"`
 	Change struct {
-		// Paths lead to the attributes that force a replacement: names, and indices of lists.
+		// Paths are the attributes that force a replacement: names, and indices of lists.
 		Paths [][]any `json:"replace_paths"`
 	} `json:"change"`
 }
 
-// becauseOf reads the reasons from a change. What is not as it should be is left out: that it is
-// deleted counts.
+// becauseOf reads the reasons from a change. It ignores unexpected values: the deletion itself
+// matters.
 func becauseOf(raw []byte) *tfBecause {
 	b := &tfBecause{}
 	_ = json.Unmarshal(raw, b)
 	return b
 }
 
-// cluster judges a cluster. Whatever else the plan says of it, one that is deleted is lost with all
-// that runs on it.
+// cluster judges a cluster. A deleted cluster is lost with everything that runs on it, whatever
+// else the plan says.
 func (j *judge) cluster(r *tfResource) {
 	if !slices.Contains(r.Change.Actions, "delete") {
 		return
@@ -69,7 +69,7 @@ func (j *judge) cluster(r *tfResource) {
 	j.add(e)
 }
 
-// attributes writes paths to attributes as code does: network_profile[0].pod_cidr.
+// attributes writes paths like code does: network_profile[0].pod_cidr.
 func attributes(paths [][]any) string {
 	var all []string
 	for _, path := range paths {

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or of the REST operation behind it.
+// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or
+// of the REST operation behind it.
 func IsWhatIf(data []byte) bool {
 	v, err := armtemplate.Parse("", data)
 	if err != nil {

@@ -80,7 +80,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveTwice: what has the same name twice is told apart, and so is the same address in two networks.
+// TestResolveTwice: what has the same name twice is told apart, and so is the same address in two
+// networks.
 func TestResolveTwice(t *testing.T) {
 	s := namedShop(t)
 	v := twin(s, "10.0.0.0/16", "10.0.2.0/24")
@@ -106,7 +107,8 @@ func TestResolveTwice(t *testing.T) {
 	}
 }
 
-// TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what other tables route to it.
+// TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what
+// other tables route to it.
 func TestNodes(t *testing.T) {
 	lost := func(s *inventory.Snapshot) { s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1] }
 	for name, tt := range map[string]struct {

@@ -189,7 +189,8 @@ func matchProtocol(rule, packet string) answer {
 	return no
 }
 
-// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have ports.
+// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have
+// ports.
 func matchPorts(rule []string, port int, protocol string) answer {
 	if len(rule) == 0 {
 		return yes

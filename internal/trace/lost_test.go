@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes' names tell of them, and the interfaces.
+// TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes'
+// names tell of them, and the interfaces.
 func TestAllLost(t *testing.T) {
 	const group = arm.ID("/subscriptions/s/resourceGroups/mc")
 	nic := func(s *inventory.Snapshot, instance, address string) *inventory.Interface {
@@ -99,7 +100,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet is known.
+// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet
+// is known.
 func TestNobody(t *testing.T) {
 	const nic = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
 	const frontend = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")

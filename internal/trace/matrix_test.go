@@ -199,7 +199,8 @@ func TestAllAgrees(t *testing.T) {
 	})
 }
 
-// crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a gateway's subnet.
+// crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a
+// gateway's subnet.
 func crowd(n int) *inventory.Snapshot {
 	s := shop()
 	var routes []inventory.Route
@@ -216,7 +217,8 @@ func crowd(n int) *inventory.Snapshot {
 	return s
 }
 
-// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is lost.
+// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is
+// lost.
 func BenchmarkAll(b *testing.B) {
 	const n = 1000
 	for name, change := range map[string]func(*inventory.Snapshot){
@@ -251,7 +253,8 @@ func BenchmarkAll(b *testing.B) {
 	})
 }
 
-// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few are named.
+// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few
+// are named.
 func TestAllUnseen(t *testing.T) {
 	s := crowd(300)
 	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
@@ -266,7 +269,8 @@ func TestAllUnseen(t *testing.T) {
 	}
 }
 
-// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one does not.
+// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one
+// does not.
 func TestWaysUnseen(t *testing.T) {
 	s := namedShop(t)
 	k := s.Kubernetes[cluster.Key()]

@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which node has which.
+// overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which
+// node has which.
 func overlay(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	c := s.Clusters[cluster.Key()]
@@ -62,7 +63,8 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is needed.
+// TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is
+// needed.
 func TestFlat(t *testing.T) {
 	pods := vnet + "/subnets/pods"
 	flat := func(t *testing.T, podSubnet bool) *inventory.Snapshot {

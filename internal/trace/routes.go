@@ -62,8 +62,8 @@ type Routes struct {
 	lookup bart.Table[int]
 }
 
-// reserved are prefixes that Azure drops unless a route covers them
-// (virtual-networks-udr-overview).
+// reserved are prefixes that Azure drops unless a route covers them: the first four by
+// virtual-networks-udr-overview, the others recorded since 2023 (docs/azure.md).
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),

@@ -153,8 +153,8 @@ func drawPrefix(t *rapid.T) netip.Prefix {
 	return netip.PrefixFrom(addr, rapid.IntRange(0, 32).Draw(t, "bits")).Masked()
 }
 
-// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: by the longest-prefix table, and by looking at every
-// route.
+// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: by the longest-prefix
+// table, and by looking at every route.
 func BenchmarkLookup(b *testing.B) {
 	const n = 1000
 	var routes []inventory.Route

@@ -27,7 +27,8 @@ type Filters struct {
 	groups      map[netip.Addr][]arm.ID // of the interfaces in the network
 }
 
-// host is the address that Azure's health probes and its other services come from (what-is-ip-address-168-63-129-16).
+// host is the address that Azure's health probes and its other services come from
+// (what-is-ip-address-168-63-129-16).
 var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 
 // FiltersOf computes the filters of a subnet. learned are the routes that its gateway has learned,

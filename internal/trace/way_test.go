@@ -16,8 +16,8 @@ const (
 	copied  = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/copied")
 )
 
-// shop is a kubenet cluster of two nodes with egress through a firewall, a gateway's subnet with copied pod routes, and
-// a subnet without any table.
+// shop is a kubenet cluster of two nodes with egress through a firewall, a gateway's subnet with
+// copied pod routes, and a subnet without any table.
 func shop() *inventory.Snapshot {
 	first, second := user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")
 	s := world("10.0.0.0/16", "10.1.0.0/16", first, second, user("0.0.0.0/0", "10.0.9.4"))
@@ -31,7 +31,8 @@ func shop() *inventory.Snapshot {
 	return s
 }
 
-// twin is a further network, first in order, whose only subnet has the table with copied pod routes.
+// twin is a further network, first in order, whose only subnet has the table with copied pod
+// routes.
 func twin(s *inventory.Snapshot, space, prefix string) *inventory.VNet {
 	id := arm.ID("/subscriptions/s/resourceGroups/a/providers/Microsoft.Network/virtualNetworks/a-twin")
 	v := &inventory.VNet{Document: arm.Document{ID: id}, Prefixes: []netip.Prefix{netip.MustParsePrefix(space)}}
@@ -41,7 +42,8 @@ func twin(s *inventory.Snapshot, space, prefix string) *inventory.VNet {
 	return v
 }
 
-// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering allows.
+// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering
+// allows.
 func peer(s *inventory.Snapshot, forwarded bool) *inventory.VNet {
 	v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
 	v.Peerings = []inventory.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true, Forwarded: forwarded}}

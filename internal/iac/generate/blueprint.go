@@ -8,12 +8,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Blueprint says what to write for a cluster from nothing: what cluster create makes, and the keeper
-// where it is to run somewhere.
+// Blueprint says what to write for a cluster from nothing: what cluster create makes, and the
+// keeper where it is to run somewhere.
 type Blueprint struct {
 	// Cluster is complete.
 	Cluster build.Cluster
-	// Provider is the major version of the azurerm provider, 4 or 5; Bicep and ARM JSON have no use for it.
+	// Provider is the major version of the azurerm provider, 4 or 5; Bicep and ARM JSON have no use
+	// for it.
 	Provider int
 	// Host is what runs the keeper, "" for no keeper.
 	Host Host

@@ -37,7 +37,8 @@ type steps struct {
 	replaced *strings.Replacer
 }
 
-// newSteps is the deployment of a cluster. Its resource group is there: the deployment is made to it.
+// newSteps is the deployment of a cluster. Its resource group is there: the deployment is made to
+// it.
 func newSteps(c build.Cluster) (*steps, error) {
 	m := c
 	m.Name, m.Location = markName, markLocation
@@ -130,8 +131,8 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// What others write into is written once: routes, what is linked to a subnet, and what the add-on
-	// configures.
+	// What others write into is written once: routes, what is linked to a subnet, and what the
+	// add-on configures.
 	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)

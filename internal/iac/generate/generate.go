@@ -1,9 +1,10 @@
-// Package generate writes infrastructure code: the clusters that cluster create makes, with the compute
-// that runs a keeper; the rights of a keeper for clusters that are there; and Azure Monitor's rules. In
-// Terraform for two major versions of the azurerm provider, in Bicep, and clusters as ARM JSON too.
+// Package generate writes infrastructure code: the clusters that cluster create makes, with the
+// compute that runs a keeper; the rights of a keeper for clusters that are there; and Azure
+// Monitor's rules. In Terraform for two major versions of the azurerm provider, in Bicep, and
+// clusters as ARM JSON too.
 //
-// It is pure: text in, files out. Tests compare what it writes with what cluster create writes, with the
-// documented schema of the provider, and deploy it to the emulator.
+// It is pure: text in, files out. Tests compare what it writes with what cluster create writes,
+// with the documented schema of the provider, and deploy it to the emulator.
 package generate
 
 import (

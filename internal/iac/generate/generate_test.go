@@ -28,7 +28,8 @@ func rightsOf(change func(*Rights)) Rights {
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
-	// Two clusters: one whose own table is named, one whose table is discovered. The third only observes.
+	// Two clusters: one whose own table is named, one whose table is discovered. The third only
+	// observes.
 	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
 		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
 			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},

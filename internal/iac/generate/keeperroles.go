@@ -1,7 +1,8 @@
 package generate
 
-// KeeperRole is a part of what the keeper may do. There are several because they are assigned in different places: what may be read in
-// many, what may be written in few. Nothing here lets it write a cluster's own table, which only the cluster's cloud provider may.
+// KeeperRole is a part of what the keeper may do. There are several because they are assigned in
+// different places: what may be read in many, what may be written in few. Nothing here lets it
+// write a cluster's own table, which only the cluster's cloud provider may.
 type KeeperRole struct {
 	// Name is the end of the role's name, Where says in words at which scopes it is assigned.
 	Name, Where string
@@ -11,8 +12,8 @@ type KeeperRole struct {
 // KeeperAction is an action as Azure's roles name it, and what it is for.
 type KeeperAction struct{ Action, Why string }
 
-// KeeperRoles are the least that init, sync, run and doctor do with: each action is one that package azure asks for, and without which a
-// test sees something refused or missing.
+// KeeperRoles are the least that init, sync, run and doctor do with: each action is one that
+// package azure asks for, and without which a test sees something refused or missing.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
 		{"reads", "the subscriptions of the clusters and their networks: lists show only what the identity may read, and the activity log belongs to the subscription", []KeeperAction{

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// How it works. A cluster's steps are asked for with marks in place of its name, location, subscription
-// and resource group. So every text in a body shows which parts of it come from a parameter, and every
-// resource ID shows which resource it is. The steps become the nodes of a deployment; Bicep and ARM JSON
-// are two ways to write the same one. Terraform has arguments of its own, so it is written by templates,
-// and the tests compare what all three say with what cluster create writes.
+// How it works. A cluster's steps are asked for with marks in place of its name, location,
+// subscription and resource group. So every text in a body shows which parts of it come from a
+// parameter, and every resource ID shows which resource it is. The steps become the nodes of a
+// deployment; Bicep and ARM JSON are two ways to write the same one. Terraform has arguments of its
+// own, so it is written by templates, and the tests compare what all three say with what cluster
+// create writes.
 
 // deployment is what a Bicep file or an ARM template says.
 type deployment struct {
@@ -38,11 +39,12 @@ type binding struct {
 // node is a resource of a deployment.
 type node struct {
 	symbol, kind, version, comment string
-	// name is its own name, with marks. A child has a parent; an extension, such as a role assignment, is
-	// on another node, or on the resource group where on is nil.
+	// name is its own name, with marks. A child has a parent; an extension, such as a role
+	// assignment, is on another node, or on the resource group where on is nil.
 	name       string
 	parent, on *node
-	// once is set for what is made where it is not there, and never written again: others write into it.
+	// once is set for what is made where it is not there, and never written again: others write
+	// into it.
 	once bool
 	body []member
 	// after are nodes that have to be there first, and that the body does not refer to.
@@ -63,17 +65,17 @@ type object = map[string]any
 // lines is a text of several lines, which code shows line by line.
 type lines []string
 
-// Marks stand in texts for what is known at the deployment only. They hold no slash, so that resource IDs
-// with marks can be taken apart.
+// Marks stand in texts for what is known at the deployment only. They hold no slash, so that
+// resource IDs with marks can be taken apart.
 const (
 	markStart = "\x01"
 	markEnd   = "\x02"
 	markSplit = "|"
 )
 
-// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME (what
-// is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and those without
-// arguments that dialects know.
+// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME
+// (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and
+// those without arguments that dialects know.
 func mark(kind string, args ...string) string {
 	return markStart + strings.Join(append([]string{kind}, args...), markSplit) + markEnd
 }

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Rights says what code to write for a keeper of clusters that are there: its identity, and the rights
-// that it needs on what their configs name.
+// Rights says what code to write for a keeper of clusters that are there: its identity, and the
+// rights that it needs on what their configs name.
 type Rights struct {
 	Name, Location string
 	// Provider is the major version of the azurerm provider, 4 or 5; Bicep has no use for it.
@@ -21,8 +21,8 @@ type Rights struct {
 type Kept struct {
 	Name    string
 	Cluster arm.ID
-	// Guarded reports whether the associations of its node subnets are restored, Table is what it is then,
-	// if the config names it.
+	// Guarded reports whether the associations of its node subnets are restored, Table is what it
+	// is then, if the config names it.
 	Guarded bool
 	Table   arm.ID
 	// Subnets are further guarded associations, Targets the tables that are written.
@@ -71,8 +71,9 @@ type rights struct {
 	Roles []KeeperRole
 	// Subscription is that of the kept clusters.
 	Subscription string
-	// GuardedClusters are those whose node subnets are guarded. KeptSubnets and KeptTargets are what the
-	// configs name, each once, LinkedGroups the resource groups of it and of the tables that belong on it.
+	// GuardedClusters are those whose node subnets are guarded. KeptSubnets and KeptTargets are
+	// what the configs name, each once, LinkedGroups the resource groups of it and of the tables
+	// that belong on it.
 	GuardedClusters                        []Kept
 	KeptSubnets, KeptTargets, LinkedGroups []arm.ID
 	// Subscriptions are the GUIDs of all of them.

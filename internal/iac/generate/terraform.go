@@ -14,7 +14,8 @@ import (
 type terraform struct {
 	Blueprint
 	C build.Cluster
-	// Kubenet: the cluster has pod routes. Static: azurerm cannot say what the cluster is, azapi can.
+	// Kubenet: the cluster has pod routes. Static: azurerm cannot say what the cluster is, azapi
+	// can.
 	Kubenet, Static bool
 	// Role: the cluster has a role of its own. Without it, it gets Network Contributor.
 	Role    bool
