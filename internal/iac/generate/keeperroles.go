@@ -1,19 +1,19 @@
 package generate
 
-// KeeperRole is a part of what the keeper may do. There are several because they are assigned in
-// different places: what may be read in many, what may be written in few. Nothing here lets it
-// write a cluster's own table, which only the cluster's cloud provider may.
+// KeeperRole is one of the keeper's roles. There are several because each is assigned in different
+// places: rights to read in many, rights to write in few. None of them can write a cluster's route
+// table: only the cluster's cloud provider may.
 type KeeperRole struct {
-	// Name is the end of the role's name, Where says in words at which scopes it is assigned.
+	// Name is the end of the role's name, Where describes the scopes that it is assigned at.
 	Name, Where string
 	Actions     []KeeperAction
 }
 
-// KeeperAction is an action as Azure's roles name it, and what it is for.
+// KeeperAction is an action of an Azure role, and its purpose.
 type KeeperAction struct{ Action, Why string }
 
-// KeeperRoles are the least that init, sync, run and doctor do with: each action is one that
-// package azure asks for, and without which a test sees something refused or missing.
+// KeeperRoles are the minimum for init, sync, run and doctor: package azure uses each action, and a
+// test shows that something is refused or missing without it.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
 		{"reads", "the subscriptions of the clusters and their networks: lists show only what the identity may read, and the activity log belongs to the subscription", []KeeperAction{
