@@ -38,34 +38,34 @@ func (a *app) newClusterCreate() *cobra.Command {
 	o := createOptions{}
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
-		Short: "Build a cluster with its network, and keep its routes",
-		Long: `Builds an AKS cluster with a network of its own: resource group, identity, route
+		Short: "Build a cluster with its network, and write a config for its routes",
+		Long: `Builds an AKS cluster with its own network: resource group, identity, route
 tables, network and subnets, role, role assignments, Application Gateway and
-cluster, in the order that Azure demands. Sizes are checked first: what cannot
-hold the nodes and pods is refused before anything is made.
+cluster, in the order that Azure requires. It checks sizes first, and refuses a
+network that cannot hold the nodes and pods before it creates anything.
 
-With --vnet-subnet-id it builds into an existing network. The subnets for pods
-and for the gateway are named too, or are made in that network. A route table
-that a subnet has is used as it is.
+With --vnet-subnet-id it builds into an existing network. Name the subnets for
+pods and for the gateway too, or it creates them in that network. If a subnet
+has a route table, that table is used unchanged.
 
-It shows the plan and asks. Run it again at any time, also after it was
-killed: what is right is left alone, the rest is done, and a second run changes
-nothing. Other options change what Azure can change, and name what would need a
-new cluster. Everything it makes has the tag ` + build.OwnerTag + `; what it finds
-and did not make, it does not touch without --adopt.
+It shows the plan and asks. You can run it again at any time, also after it was
+killed: it keeps what is correct, does the rest, and a second run changes
+nothing. With other options it changes what Azure can change, and names what
+needs a new cluster. Everything it creates has the tag ` + build.OwnerTag + `.
+It changes no resource that it did not create, unless you say --adopt.
 
 Blueprints:
   kubenet            pods in --pod-cidr, a route for each node
   overlay            pods in --pod-cidr, no routes (Azure CNI Overlay)
   node-subnet        pods in the node subnet
-  pod-subnet         pods in a subnet of their own
+  pod-subnet         pods in a separate subnet
   pod-subnet-static  the same, in blocks of 16 for each node
 
-With -f a file describes the cluster in place of NAME and the flags that do, as
-a document of kind Cluster (routekeeper schema --kind Cluster).
+With -f, a document of kind Cluster describes the cluster instead of NAME and
+flags (routekeeper schema --kind Cluster).
 
-Exit code 0: built, or there already; 1: an error; 2: with --dry-run there is
-something to do, or the answer was no.`,
+Exit code 0: the cluster exists as described; 1: an error; 2: with --dry-run
+there are changes to make, or the answer was no.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
     --subscription <id> --location westeurope
   routekeeper cluster create shop --blueprint pod-subnet --dry-run \
@@ -78,10 +78,10 @@ something to do, or the answer was no.`,
 	}
 	a.describing(cmd, &o)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
-	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
-	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for the cluster to this new `file`")
+	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it does not exist")
+	f.BoolVar(&o.adopt, "adopt", false, "use and change existing resources that create did not make")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -94,17 +94,17 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	c := &o.source.described.Spec
 	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
 	f.StringVar(&c.KubernetesVersion, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
 	f.StringArrayVar(&c.AddressSpace, "address-space", nil,
 		"address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
-	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default laid out)")
-	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default calculated)")
+	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default calculated)")
 	f.StringVar(&c.GatewaySubnet, "gateway-subnet", "",
-		"Application Gateway's subnet (`CIDR`; default laid out)")
+		"Application Gateway's subnet (`CIDR`; default calculated)")
 	f.StringVar(&c.VNetSubnetID, "vnet-subnet-id", "",
-		"existing subnet for the nodes (resource `ID`); its network is used")
+		"build into the network of this node subnet (resource `ID`)")
 	f.StringVar(&c.PodSubnetID, "pod-subnet-id", "",
 		"existing subnet for pods, in the same network (resource `ID`)")
 	f.StringVar(&c.AppGwSubnetID, "appgw-subnet-id", "",
@@ -116,23 +116,23 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 		"`size` of the system pool's nodes")
 	f.IntVar(&o.first.Count, "node-count", v1alpha1.DefaultNodes,
 		"`number` of the system pool's nodes")
-	f.IntVar(&o.first.MinCount, "min-count", 0, "least `number` of nodes, for the autoscaler")
-	f.IntVar(&o.first.MaxCount, "max-count", 0, "largest `number` of nodes, for the autoscaler")
-	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default the blueprint's)")
+	f.IntVar(&o.first.MinCount, "min-count", 0, "minimum `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxCount, "max-count", 0, "maximum `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default depends on the blueprint)")
 	f.StringSliceVar(&o.first.Zones, "zones", nil,
 		"availability zones of the system pool, such as 1,2,3")
-	f.StringArrayVar(&o.pools, "nodepool", nil, "further pool, such as "+
-		"`name=user,count=3,vm-size=Standard_D8s_v5,max-pods=50` (repeatable)")
+	f.StringArrayVar(&o.pools, "nodepool", nil, "further `POOL`, such as "+
+		"name=user,count=3,vm-size=SIZE,max-pods=50 (repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
-	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all that leaves the network")
+	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all egress traffic")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
 	f.BoolVar(&c.BuiltInRoles, "built-in-roles", false,
-		"Network Contributor in place of a custom role, which takes a right to define")
+		"use Network Contributor; a custom role needs the right to define roles")
 	f.BoolVar(&o.gateway, "application-gateway", false,
 		"build an Application Gateway, with AKS's add-on for it")
-	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "least `number` of gateway instances")
+	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "minimum `number` of gateway instances")
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
-		"largest `number` of gateway instances")
+		"maximum `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
 	_ = cmd.RegisterFlagCompletionFunc("blueprint",
 		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))

@@ -29,26 +29,27 @@ func (a *app) newClusterDelete() *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
 		Use:   "delete {NAME --subscription ID | -f FILE} [--yes NAME]",
-		Short: "Delete a cluster with all that create made for it",
-		Long: `Deletes a cluster that cluster create has built: the cluster with all that AKS
-made for it, gateway, address, role assignments, role, identity, network, route
-tables, and the resource group where nothing else is in it. It shows what goes
-and what stays, and asks for the cluster's name. What carries another owner's
-tag or none, and what create adopted, stays.
+		Short: "Delete a cluster and everything that create made for it",
+		Long: `Deletes a cluster that cluster create has built: the cluster with everything
+that AKS made for it, gateway, address, role assignments, role, identity,
+network, route tables, and the resource group if nothing else is in it. It shows
+what it deletes and what stays, and asks for the cluster's name. Resources
+without the cluster's owner tag, and those that create adopted, stay.
 
-Copies of its pod routes go too: from the targets of the config that --config
-names, and from the gateway's table. Each is proven first: the cluster does not
-exist, and no network interface has the next hop.
+It also deletes copies of the cluster's pod routes, from the targets of the
+config that --config names and from the gateway's table. It proves each of these
+deletes first: the cluster is gone, and no network interface has the next hop.
 
-Run it again after a failure: what is gone is no error. After a create that did
-not end it takes away what there is. In the end it looks for what is left:
-resources, associations, role assignments, alert rules and copied routes.
+You can run it again after a failure, or after a create that did not finish. At
+the end it checks what is left: resources, associations, role assignments, alert
+rules and copied routes.
 
 Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
 with --dry-run there is something to delete, or the answer was another name.`,
 		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
   routekeeper cluster delete shop --subscription <id> --yes shop
-  routekeeper cluster delete shop --subscription <id> --cluster-only --config routes.yaml
+  routekeeper cluster delete shop --subscription <id> --cluster-only \
+    --config routes.yaml
   routekeeper cluster delete -f cluster.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterDelete(cmd.Context(), o)
@@ -57,14 +58,14 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	f := cmd.Flags()
 	c := &o.source.described.Spec
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	a.clusterSource(cmd, &o.source, "subscription")
 	f.StringArrayVar(&o.configs, "config", nil,
-		"delete its routes from the targets of this config too (`FILE` or folder, repeatable)")
+		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
-	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete the cluster only, and keep network, identity and gateway")
-	f.StringVar(&o.yes, "yes", "", "do it without asking; `NAME` is the cluster's")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show it and delete nothing")
+	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete only the cluster; keep network, identity and gateway")
+	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted, and delete nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }

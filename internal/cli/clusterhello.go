@@ -32,19 +32,19 @@ func (a *app) newClusterHello() *cobra.Command {
 	o := helloOptions{image: hello.ImageOf(version())}
 	cmd := &cobra.Command{
 		Use:   "hello NAME",
-		Short: "Deploy a demo, and let every pod call every other",
-		Long: `Deploys a small demo into a namespace of its own: a pod on every node and two
-more behind a service. Lets every pod call every other one, and a machine in
-each subnet that is to reach pods, and prints who reaches whom, how long it
-took, and which route carried it. Where calls are lost it says which finding of
-routekeeper doctor explains it. Then it removes the namespace.
+		Short: "Deploy a demo, and let every pod call every other pod",
+		Long: `Deploys a small demo into its own namespace: one pod on every node, and two more
+behind a service. Every pod calls every other pod, and a machine in each subnet
+that must reach pods. The result says which calls arrive, how long they take and
+which route they use, and which finding of routekeeper doctor explains a lost
+call. At the end it removes the namespace.
 
-The pods are asked by port-forward, which works also where their routes are
-lost. A call that is refused counts as arrived: packets went there and back.
---listen shows the page of a pod until Ctrl-C.
+It asks the pods by port-forward, which also works when their routes are lost. A
+refused call counts as arrived, because packets went both ways. --listen shows
+the page of a pod until Ctrl-C.
 
-An interrupt removes the demo, too; a second one leaves it, and the next run
-takes over what is left. A namespace of another owner is refused.
+An interrupt also removes the demo. A second interrupt leaves it, and the next
+run removes it. A namespace that belongs to another owner is refused.
 
 Exit code 0: every pod is ready and every call arrives; 1: an error; 2: calls
 are lost, or pods are not ready in time.`,
@@ -64,10 +64,10 @@ are lost, or pods are not ready in time.`,
 		return nil
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look for the cluster in this subscription (`ID`)")
+	f.StringVar(&o.subscription, "subscription", "", "find the cluster in this subscription (`ID`)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
 	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
-	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the demo's own namespace (`NAME`)")
+	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the namespace of the demo (`NAME`)")
 	f.StringVar(&o.image, "image", o.image, "an image with routekeeper as its entrypoint (`IMAGE`)")
 	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
 	f.StringVar(&o.listen, "listen", "", "show a pod's page at this `address` until Ctrl-C")

@@ -16,10 +16,14 @@ func (a *app) newCollect() *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
 		Use:   "collect [CLUSTER] --out bundle.tgz",
-		Short: "Save all that a diagnosis reads, to be diagnosed anywhere",
-		Long: `Reads what doctor reads and saves it in one file, for doctor --from-bundle and trace --from-bundle: on a machine without
-access, by somebody else, or later. The file is a .tar.gz of JSON documents that you can look through. It holds no secrets, no
-tokens, no tags, and of nodes and pods only names and addresses; but the names, addresses and IDs are the real ones.`,
+		Short: "Save everything that doctor reads, to diagnose it elsewhere",
+		Long: `Reads everything that doctor reads and saves it in one file. Use the file with
+doctor --from-bundle and trace --from-bundle: on a machine without access to
+Azure, on a colleague's machine, or later.
+
+The file is a .tar.gz of JSON documents that you can read. It holds no secrets,
+tokens or tags; of nodes and pods it holds only names and addresses. Names,
+addresses and IDs are not anonymized.`,
 		Example: `  routekeeper collect shop --out shop.tgz
   routekeeper collect -f routes.yaml --out before.tgz
   routekeeper doctor --from-bundle shop.tgz`,

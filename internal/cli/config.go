@@ -17,7 +17,7 @@ import (
 
 // configFlag adds -f.
 func configFlag(cmd *cobra.Command, paths *[]string) {
-	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, a folder of such files, or - (repeatable)")
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagRequired("file")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }

@@ -63,8 +63,8 @@ func (a *app) newEmulatorScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale CLUSTER COUNT",
 		Short: "Set the number of nodes of a cluster of a running emulator",
-		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud provider then
-writes the routes of new nodes into the cluster's table.`,
+		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud
+provider then writes the routes of new nodes into the cluster's route table.`,
 		Example: "  routekeeper --emulator .azure-local emulator scale shop 5",
 		Args:    exactly("CLUSTER and COUNT", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,8 +99,8 @@ func (a *app) newEmulatorStrip() *cobra.Command {
 	return &cobra.Command{
 		Use:   "strip VNET/SUBNET...",
 		Short: "Take the route table off subnets, as a redeploy does",
-		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure pipeline does:
-with another identity than routekeeper's.`,
+		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure
+pipeline does. It uses another identity than routekeeper.`,
 		Example: "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
 		Args:    atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,13 +137,13 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 	count, path := -1, ""
 	names := append(slices.Sorted(maps.Keys(breaks)), "none")
 	var long strings.Builder
-	long.WriteString("Injects a fault into the calls that routekeeper's identity makes, until break none:\n")
+	long.WriteString("Injects a fault into the calls that routekeeper's identity makes. \"break none\"\nends all faults.\n\nFaults:")
 	for _, name := range names[:len(breaks)] {
 		fmt.Fprintf(&long, "\n  %-14s %s", name, breaks[name].what)
 	}
 	cmd := &cobra.Command{
 		Use:   "break FAULT|none",
-		Short: "Let calls to a running emulator go wrong",
+		Short: "Make calls to a running emulator fail",
 		Long:  long.String(),
 		Example: `  routekeeper --emulator .azure-local emulator break throttle --count 20
   routekeeper --emulator .azure-local emulator break none`,
@@ -162,7 +162,7 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 				if err := running.control(cmd.Context(), http.MethodDelete, "faults", nil); err != nil {
 					return err
 				}
-				fmt.Fprintln(a.out, "no call goes wrong any more")
+				fmt.Fprintln(a.out, "removed all faults")
 				return nil
 			}
 			f := kind.fault
@@ -174,7 +174,7 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&count, "count", -1, "how many calls go wrong, -1 for all")
+	cmd.Flags().IntVar(&count, "count", -1, "how many calls fail, -1 for all")
 	cmd.Flags().StringVar(&path, "path", "", "only calls whose path matches this regular `expression`")
 	return cmd
 }

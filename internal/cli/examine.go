@@ -40,16 +40,16 @@ type examineOptions struct {
 // examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
 func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at this subscription (`ID`); without it, at the only one that is seen")
-	f.StringVar(&o.cluster, "cluster", "", "look at this cluster (resource `ID`)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "look at what this config `FILE`, folder, or - names (repeatable)")
+	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the only visible one)")
+	f.StringVar(&o.cluster, "cluster", "", "check this cluster (resource `ID`)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "check the clusters in this config `FILE`, folder, or - (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
-		f.StringVar(&o.bundle, "from-bundle", "", "look at what routekeeper collect saved in this `FILE`, and at no network")
+		f.StringVar(&o.bundle, "from-bundle", "", "read this `FILE` of routekeeper collect instead of Azure")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")

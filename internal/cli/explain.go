@@ -24,9 +24,10 @@ func (a *app) newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [TOPIC|CODE]",
 		Short: "Explain a network plugin, route tables, gateways, or a finding",
-		Long: `Explains what a packet does with each network plugin of AKS, what it costs and what breaks it; or what
-a finding means and what to do about it. Without an argument it lists all topics and findings. The same
-is in docs/networking.md and docs/findings.md.`,
+		Long: `Explains the path of a packet with each network plugin of AKS, what it costs and
+what breaks it; or what a finding means and what to do about it. Without an
+argument it lists all topics and findings. The same texts are in
+docs/networking.md and docs/findings.md.`,
 		Example: `  routekeeper explain
   routekeeper explain kubenet
   routekeeper explain association-lost`,

@@ -23,8 +23,9 @@ import (
 func (a *app) newIaC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iac",
-		Short: "Check, repair and write infrastructure code, so that it breaks no pod traffic",
-		Long:  "Says what infrastructure code would do to route tables before it is applied, repairs it at the source, and writes code that does no harm.",
+		Short: "Check, repair and write infrastructure code that keeps pod routes",
+		Long: `Says what infrastructure code would do to route tables before you apply it,
+repairs it at the source, and writes code that keeps pod routes.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check infra/
   routekeeper iac fix infra/
@@ -50,21 +51,29 @@ func (a *app) newIaCCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
-		Long: `Reads plans of Terraform and OpenTofu (terraform show -json FILE), their state, and folders or files of configuration (.tf); ARM templates and
-compiled Bicep with their parameter files, and what-if results (az deployment group what-if --no-pretty-print). They are recognised by their
-content, from files or standard input (-). It says which subnets would lose their route table, get another or be recreated, and which
-pod routes would go; by which resource, and how to repair it.
+		Long: `Says which subnets would lose their route table, get another one or be
+recreated, and which pod routes would go; because of which resource, and how to
+repair it.
 
-A loss is an error on a subnet that is known to carry pods or to reach them, and a warning on another: by --subnet, by what a config (-f)
-guards and keeps, by clusters and gateways in the file itself, or by the real network (--live). What a file cannot show is a note, and for
-such a subnet a warning.
+It reads files or standard input (-), and recognizes them by their content:
+  - plans and state of Terraform and OpenTofu (terraform show -json FILE)
+  - files and folders of Terraform configuration (.tf)
+  - ARM templates and compiled Bicep, with their parameter files
+  - what-if results (az deployment group what-if --no-pretty-print)
+
+A lost route table is an error if pods need the subnet, otherwise a warning. A
+subnet is needed if --subnet names it, if a config (-f) manages it, if a cluster
+or a gateway in the file uses it, or if the real network says so (--live). What
+a file cannot show is a note, and a warning for a subnet that pods need.
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check plan.json --subnet nodes
   routekeeper iac check plan.json --live -o markdown
-  az bicep build -f main.bicep && routekeeper iac check main.json main.parameters.json
-  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print | routekeeper iac check -
+  az bicep build -f main.bicep
+  routekeeper iac check main.json main.parameters.json
+  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print |
+    routekeeper iac check -
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -82,15 +91,16 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 // iacFlags adds the flags that say what is known beside the files.
 func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.subnets, "subnet", nil, "this subnet carries pods: its `NAME`, network/name or ID (repeatable)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "what this config `FILE`, folder, or - guards and keeps carries pods (repeatable)")
+	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name or ID (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "pods need what this config `FILE`, folder, or - manages (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVar(&o.source, "source", "", "the `DIR` of the .tf files of a plan, for file and line; without it, the plan's own folder")
+	f.StringVar(&o.source, "source", "", "`DIR` of the .tf files of a plan, for file and line (default the plan's folder)")
 	_ = cmd.MarkFlagDirname("source")
-	f.BoolVar(&o.live, "live", false, "look at the real network: which subnets carry pods, and which table they have now")
-	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name. With --resource-group: where templates are deployed")
-	f.StringVar(&o.group, "resource-group", "", "templates are deployed to this resource group (`NAME`)")
-	f.StringVar(&o.mode, "mode", "incremental", "the deployment `MODE` of templates: incremental or complete")
+	f.BoolVar(&o.live, "live", false, "read the real network: which subnets pods need, and their route tables")
+	f.StringVar(&o.subscription, "subscription", "", "with --live: read this subscription (`ID`; default those in the files); "+
+		"with --resource-group: deploy templates there")
+	f.StringVar(&o.group, "resource-group", "", "resource group that templates are deployed to (`NAME`)")
+	f.StringVar(&o.mode, "mode", "incremental", "deployment `MODE` of templates: incremental or complete")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))

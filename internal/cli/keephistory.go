@@ -27,9 +27,10 @@ var usualHistory = keepOptions{age: "400d", sizes: 200}
 
 func (o *keepOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none (default: beside the config, routes.history.db for routes.yaml)")
-	f.StringVar(&o.age, "history-age", usualHistory.age, "remove rounds from the history that are older; 0 for never")
-	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest rounds from the history above so many `MiB`; 0 for never")
+	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none "+
+		"(default next to the config: routes.history.db for routes.yaml)")
+	f.StringVar(&o.age, "history-age", usualHistory.age, "remove older checks from the history; 0 for never")
+	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest checks if the history is larger (`MiB`); 0 for never")
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 

@@ -22,14 +22,20 @@ func (a *app) newPause() *cobra.Command {
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Have a running keeper change nothing for a while",
-		Long: `Has the keeper that runs with this config look and tell, and change nothing, until the time is over. What it would do is planned
-meanwhile, and done afterwards where it is still to be done. A write under way is finished.
+		Short: "Stop a running keeper from making changes for a while",
+		Long: `During a pause, the keeper that runs with this config checks and reports, but
+makes no changes. Afterwards it makes the changes that are still needed. A write
+in flight is finished.
 
-It is a file beside the config (routes.paused for routes.yaml, routekeeper.paused in a folder), read before each round's
-changes; so it reaches keepers that see this folder, and outlives them. Name the config as the keeper does: one that runs with several files or
-folders is paused while one of them is, and one that runs with a folder by the folder. sync and run --once are not paused. Without -f it is
-the config of the only history in the current folder.`,
+The pause is a file next to the config (routes.paused for routes.yaml,
+routekeeper.paused in a folder). A keeper reads it before it makes changes, so
+the pause affects all keepers that see this folder, also after a restart. sync
+and run --once ignore it.
+
+Name the config as the keeper does. A keeper with several files or folders is
+paused while one of them is paused. A keeper with a folder is paused by the name
+of the folder. Without -f, pause uses the config of the only history in the
+current folder.`,
 		Example: `  routekeeper pause --for 2h
   routekeeper pause -f routes.yaml --for 2h
   routekeeper resume -f routes.yaml`,
@@ -62,7 +68,7 @@ func (a *app) newResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume",
 		Short:   "End a pause",
-		Long:    "Ends what pause began: from its next round on the keeper makes changes again.",
+		Long:    "Ends a pause. The keeper makes changes again from its next check on.",
 		Example: "  routekeeper resume -f routes.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -73,7 +79,7 @@ func (a *app) newResume() *cobra.Command {
 			for i, file := range files {
 				switch err := os.Remove(file); {
 				case errors.Is(err, fs.ErrNotExist):
-					fmt.Fprintf(a.out, "It was not paused: there is no %s.\n", file)
+					fmt.Fprintf(a.out, "Not paused: %s does not exist.\n", file)
 				case err != nil:
 					return err
 				default:

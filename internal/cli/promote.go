@@ -32,19 +32,21 @@ func (a *app) newPromote() *cobra.Command {
 	var o promoteOptions
 	cmd := &cobra.Command{
 		Use:   "promote CLUSTER -f FILE [--yes]",
-		Short: "Go from Observe to Enforce and Sync, after showing what that does",
-		Long: `Takes a cluster's config from Observe to enforcing. It checks Azure once,
-shows what a keeper would change now with the new config, asks, and then edits
-the config file in place: guard.mode becomes Enforce and the targets' policy
-Sync, where they say Observe. Everything else in the file stays, byte for byte.
-Nothing in Azure is changed. A keeper that runs with the file takes it without
-a restart, and makes the changes; routekeeper sync makes them once.
+		Short: "Switch a config from Observe to Enforce and Sync, after a preview",
+		Long: `Switches a cluster's config from observing to enforcing. It checks Azure once,
+shows what a keeper would change now with the new config, and asks. Then it
+edits the config file in place: where they say Observe, guard.mode becomes
+Enforce and the targets' policy becomes Sync. Everything else in the file stays,
+byte for byte.
 
-CLUSTER is metadata.name, or the ID of the cluster. With --guard-only or
---target you go step by step. A link and standard input cannot be edited.
+promote changes nothing in Azure. A keeper that runs with the file reads it
+without a restart, and makes the changes. routekeeper sync makes them once.
 
-Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with
---dry-run there is something to promote, or the answer was no.`,
+CLUSTER is metadata.name, or the ID of the cluster. Use --guard-only or --target
+to go step by step. promote cannot edit a symbolic link or standard input.
+
+Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with --dry-run
+there is something to promote, or the answer was no.`,
 		Example: `  routekeeper promote shop -f routes.yaml --dry-run
   routekeeper promote shop -f routes.yaml
   routekeeper promote shop -f routes.yaml --guard-only --yes
@@ -63,8 +65,8 @@ Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
 	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, repeatable)")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show it and write nothing")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd

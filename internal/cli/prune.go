@@ -29,27 +29,35 @@ func (a *app) newPruneOrphans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune-orphans {--subscription ID | --cluster ID} [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
-		Long: `Finds routes that a cluster left behind in route tables when it was deleted or left kubenet, and removes those of which it
-is proven that no node can have their next hop: its subnet is gone, or all network interfaces in it were read and none has the address.
-Without --yes it prints what it would remove and writes nothing. What only looks orphaned is named with what is missing for a proof, and
-stays; so does every route of a cluster that is there, and all of a cluster's own table. What it removes is recorded in the history of the
-config that -f names, or the one of --history; without them nowhere.
+		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
+or migrated away from kubenet. It removes a route only with proof that no node
+has its next hop: the subnet of the next hop is gone, or prune-orphans has read
+all network interfaces in it and none has the address.
 
-A stopped cluster has no nodes. One that is not seen, of another subscription, is told by its own table: what the table of the next hop's
-subnet routes the same way is never removed. When that cluster is gone, take its table off the subnet first.
+Without --yes it prints what it would remove and writes nothing. For a route
+that only looks orphaned it says which proof is missing; the route stays. All
+routes of existing clusters stay, and all routes in a cluster's route table. The
+history of the config that -f names, or of --history, records what was removed.
 
-Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there are routes to remove; with it, some could not be.`,
-		Example: `  routekeeper prune-orphans --subscription 11111111-1111-1111-1111-111111111111
-  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
+A stopped cluster has no nodes, and a cluster of another subscription may not be
+visible. Their route tables protect their routes: a route stays if the route
+table on the next hop's subnet has the same route. If such a cluster is gone,
+take its route table off the subnet first.
+
+Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there
+are routes to remove; with it, some could not be removed.`,
+		Example: `  routekeeper prune-orphans --subscription <id>
+  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop \
+    --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at all route tables of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "look at the route tables around this cluster (resource `ID`)")
-	f.StringArrayVar(&o.tables, "table", nil, "look at this route table only (resource `ID`, repeatable)")
+	f.StringVar(&o.subscription, "subscription", "", "check all route tables of this subscription (`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource `ID`)")
+	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "remove the routes")
-	f.StringArrayVarP(&o.configs, "file", "f", nil, "record what is removed in the history of this config (`FILE` or folder, repeatable, as for run)")
+	f.StringArrayVarP(&o.configs, "file", "f", nil, "record removals in the history of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	o.history.flags(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")

@@ -31,11 +31,13 @@ func (a *app) newStatus() *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the clusters of a keeper are, a line each",
-		Long: `Says how the clusters of a keeper are: asks a keeper that runs with --listen (--url), or reads the
-history next to its config. It asks Azure nothing.
+		Short: "Show the state of a keeper's clusters, one line each",
+		Long: `Shows the state of each cluster of a keeper. It asks a keeper that runs with
+--listen (--url), or reads the history next to the config. It sends no request
+to Azure.
 
-Exit codes: 0 all is well; 1 the keeper or its history cannot be read; 2 something is broken or at risk.`,
+Exit code 0: all is well; 1: the keeper or its history cannot be read; 2:
+something is broken or at risk.`,
 		Example: `  routekeeper status
   routekeeper status -f routes.yaml
   routekeeper status --url http://127.0.0.1:8080 --watch`,
@@ -43,7 +45,7 @@ Exit codes: 0 all is well; 1 the keeper or its history cannot be read; 2 somethi
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
 	}
 	keptFlag(cmd, &o.configs)
-	cmd.Flags().StringVar(&o.url, "url", "", "the `address` of the keeper's page, with name:password@ where it wants them")
+	cmd.Flags().StringVar(&o.url, "url", "", "`address` of the keeper's page, with name:password@ if it needs them")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
 	cmd.MarkFlagsMutuallyExclusive("file", "url")
 	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)

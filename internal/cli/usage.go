@@ -91,6 +91,9 @@ type duration time.Duration
 func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration, usage string) {
 	*into = value
 	flags.Var((*duration)(into), name, usage)
+	if value == 0 {
+		flags.Lookup(name).DefValue = "" // help shows no default
+	}
 }
 
 func (d *duration) String() string { return time.Duration(*d).String() }
