@@ -80,7 +80,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	return cmd
 }
 
-// setups reads the flags: one setup for each plugin asked for.
+// setups makes a setup from the flags for each plugin.
 func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	common := capacity.Setup{MaxPods: o.maxPods, Other: o.other, RouteLimit: o.maxRoutes, DualStack: o.dualStack}
 	var err error
@@ -97,7 +97,8 @@ func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	}
 	switch {
 	case o.maxPods != 0 && (o.maxPods < capacity.LeastMaxPods || o.maxPods > capacity.MostMaxPods):
-		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
+		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods,
+			capacity.LeastMaxPods, capacity.MostMaxPods)
 	case o.other < 0 || o.need.Nodes < 0 || o.need.Pods < 0:
 		return nil, errors.New("--other, --need-nodes and --need-pods: expected 0 or more")
 	case o.subnet == "" && o.need.Nodes == 0 && o.need.Pods == 0:

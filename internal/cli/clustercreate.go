@@ -87,7 +87,7 @@ there are changes to make, or the answer was no.`,
 	return cmd
 }
 
-// describing adds the flags that describe a cluster, and -f and NAME.
+// describing adds the flags that describe a cluster, with -f and NAME.
 func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
@@ -122,7 +122,7 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	f.StringSliceVar(&o.first.Zones, "zones", nil,
 		"availability zones of the system pool, such as 1,2,3")
 	f.StringArrayVar(&o.pools, "nodepool", nil, "further `POOL`, such as "+
-		"name=user,count=3,vm-size=SIZE,max-pods=50 (repeatable)")
+		"name=user,count=3,max-pods=50 (also vm-size, min-count and max-count; repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
 	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all egress traffic")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
@@ -179,7 +179,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 		number := numbers[key]
 		switch {
 		case !found:
-			return p, fmt.Errorf("%q is no key=value", part)
+			return p, fmt.Errorf("%q is not key=value", part)
 		case key == "name":
 			p.Name = value
 		case key == "vm-size":
@@ -189,7 +189,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 		case number != nil:
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return p, fmt.Errorf("%s: %q is no number", key, value)
+				return p, fmt.Errorf("%s: %q is not a number", key, value)
 			}
 			*number = n
 		default:
@@ -212,7 +212,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading what is there")
+	progress := a.progress(ctx, "reading what exists")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -257,7 +257,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			if format == report.JSON {
 				failed = errors.Join(told.Write(w, format, style), failed)
 			}
-			return fmt.Errorf("%w; what was made stays, and the same command goes on from there", failed)
+			return fmt.Errorf("%w; what was created stays; run the same command again to continue", failed)
 		}
 	} else if o.dryRun {
 		return nil
@@ -275,7 +275,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	return nil
 }
 
-// refused is the first step that a plan refuses.
+// refused returns the first step that a plan refuses, as an error.
 func refused(planned []provision.Outcome) error {
 	for _, s := range planned {
 		if s.Verb == build.Refuse {
@@ -285,10 +285,10 @@ func refused(planned []provision.Outcome) error {
 	return nil
 }
 
-// kubeconfigHead begins a kubeconfig that create wrote, and may write again.
+// kubeconfigHead is the first line of a kubeconfig that create wrote and may overwrite.
 const kubeconfigHead = "# Written by routekeeper cluster create."
 
-// checkFiles refuses to overwrite a kubeconfig that others have written: there are other clusters in it.
+// checkFiles refuses to overwrite a kubeconfig that create did not write: it may name other clusters.
 func (o createOptions) checkFiles() error {
 	if o.kubeconfig == "" {
 		return nil
@@ -300,13 +300,13 @@ func (o createOptions) checkFiles() error {
 	case err != nil:
 		return fmt.Errorf("--kubeconfig: %w", err)
 	case !strings.HasPrefix(string(text), kubeconfigHead):
-		return fmt.Errorf("--kubeconfig: %s is there, and would be overwritten: expected a new file",
+		return fmt.Errorf("--kubeconfig: %s exists, and would be overwritten: expected a new file",
 			finding.Show(o.kubeconfig))
 	}
 	return nil
 }
 
-// writeNew writes a file where there is none. One that is there stays: a person may have edited it.
+// writeNew writes a file if it does not exist. An existing file stays: a person may have edited it.
 func writeNew(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -356,7 +356,7 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 	return append(next, finding.Command("routekeeper cluster verify %s", verify).String()), nil
 }
 
-// routesOf is the config that keeps the routes of a cluster that was built.
+// routesOf is the config for the routes of a cluster that was built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
@@ -372,7 +372,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	return config
 }
 
-// buildObserver tells of steps, a line for each.
+// buildObserver prints a line for each step.
 func (a *app) buildObserver(p *progress) provision.Observer {
 	return provision.Observer{
 		Begins: func(n, of int, s build.Step, verb build.Verb) {
@@ -395,7 +395,7 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 	}
 }
 
-// building is what a report says of steps.
+// building makes a report of steps.
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {

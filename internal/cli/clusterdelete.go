@@ -82,7 +82,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading what is there")
+	progress := a.progress(ctx, "reading what exists")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, prune, tell)
 	told = removing(c, removed, routes, failed == nil)
 	if failed != nil {
-		failed = fmt.Errorf("%w; the same command goes on from there", failed)
+		failed = fmt.Errorf("%w; run the same command again to continue", failed)
 	} else {
 		progress.now("looking for what is left")
 		told.Left, told.Unchecked, failed = provision.Left(ctx, client, c, o.clusterOnly, traces)
@@ -153,7 +153,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	return a.tellLeft(told)
 }
 
-// tellLeft says what a removal left behind, and what could not be looked at.
+// tellLeft prints what a delete has left, and what could not be checked.
 func (a *app) tellLeft(told report.Building) error {
 	for _, what := range told.Left {
 		fmt.Fprintf(a.err, "left: %s\n", finding.Show(what))
@@ -171,7 +171,7 @@ func (a *app) tellLeft(told report.Building) error {
 	return nil
 }
 
-// confirmName asks for the name of what is about to be deleted.
+// confirmName asks for the name of the cluster before it is deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
 		return fmt.Errorf("nothing was deleted: standard input is not a terminal: expected --yes %s", name)
@@ -188,7 +188,7 @@ func (a *app) confirmName(name string) error {
 	return nil
 }
 
-// removing is what a report says of a removal.
+// removing makes a report of a delete.
 func removing(
 	c build.Cluster, all []provision.Removal, routes *copies, executed bool,
 ) report.Building {

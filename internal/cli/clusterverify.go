@@ -92,7 +92,7 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// keepOnly leaves one cluster of those of the config to look at, by its metadata.name, its own name
+// keepOnly limits the examination to one cluster of the config, by its metadata.name, its Azure name
 // or its ID.
 func (e *examination) keepOnly(meant string) error {
 	names := e.names()

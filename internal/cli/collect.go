@@ -36,13 +36,13 @@ addresses and IDs are not anonymized.`,
 
 func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
-		return errors.New("--out: expected a file to write to, such as bundle.tgz: a bundle is nothing for a terminal")
+		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown on a terminal")
 	}
 	w, err := a.raw()
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {

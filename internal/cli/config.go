@@ -73,7 +73,8 @@ func (a *app) configFiles(path string) ([]config.File, error) {
 	return files, nil
 }
 
-// configFilesIn lists the YAML and JSON files of a folder, without hidden ones (editors leave some) and those below it.
+// configFilesIn lists the YAML and JSON files of a folder. It leaves out hidden files, which editors
+// write, and subfolders.
 func configFilesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {

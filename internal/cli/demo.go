@@ -39,7 +39,7 @@ Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("emulator") {
-				return errors.New("--emulator: the demo starts an emulator of its own")
+				return errors.New("--emulator: the demo starts its own emulator")
 			}
 			return a.runDemo(cmd.Context(), web)
 		},

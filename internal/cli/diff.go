@@ -87,9 +87,10 @@ func (a *app) runDiff(o diffOptions) error {
 		return err
 	}
 	if source.ID.Equal(target.ID) {
-		return fmt.Errorf("--target: %s is the source as well (%s): a cluster's own table is never written", target.ID.Short(), target.ID)
+		return fmt.Errorf("--target: %s is also the source (%s): routekeeper never writes to a "+
+			"cluster's route table", target.ID.Short(), target.ID)
 	}
-	// Saved files say nothing of the cluster, so it is put together from the flags.
+	// Files do not describe the cluster, so the flags do.
 	cluster := &inventory.Cluster{
 		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
 		Plugin:   "kubenet",
@@ -179,7 +180,8 @@ func (a *app) readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// standardInput is all that comes there: also for who asks again, as doctor does once it has mended something.
+// standardInput returns the whole of standard input, also when it is called again: doctor reads the
+// config a second time after repairs.
 func (a *app) standardInput() ([]byte, error) {
 	if a.piped == nil {
 		data, err := io.ReadAll(a.in)

@@ -64,7 +64,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
 	if o.fix && len(o.paths) == 0 {
-		return errors.New("--fix: expected a config (-f): it says what may be written; routekeeper init makes one")
+		return errors.New("--fix: expected a config (-f), which says what may be written; routekeeper init writes one")
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -94,9 +94,9 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	return nil
 }
 
-// diagnose reads, and says what is wrong.
+// diagnose reads the network and finds out what is wrong.
 func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis, error) {
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
@@ -110,8 +110,9 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims}, nil
 }
 
-// doctorFix shows what is wrong, puts right what may be, and returns what is left.
-func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis, w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
+// doctorFix shows what is wrong, repairs what the config allows, and returns what is left.
+func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis,
+	w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
 	whole := format == report.JSON // one object at the end
 	if !whole {
 		if err := d.Write(w, format, style); err != nil {

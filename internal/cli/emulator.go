@@ -24,7 +24,7 @@ type emulatorOptions struct {
 	azure                   emulator.Options
 }
 
-// scenarios are what an emulator can start with.
+// scenarios are the values of --scenario.
 var scenarios = []string{"empty", "demo", "fleet"}
 
 func (a *app) newEmulator() *cobra.Command {
@@ -101,10 +101,10 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		}
 	}
 	if o.etcd != "" && o.apiServer == "" {
-		return errors.New("--etcd: it is for --kube-apiserver only")
+		return errors.New("--etcd: expected --kube-apiserver with it")
 	}
 	options := o.azure
-	// The network is somebody else's than the keeper's, as it mostly is.
+	// As in most companies, the network belongs to another identity than the keeper's.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
 	options.Log = logger(a.err, o.verbose, terminal(a.err))
@@ -123,7 +123,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	}
 	defer e.Close()
 	if e.Restored() {
-		fmt.Fprintf(a.out, "goes on with the state in %s\n", options.StateFile)
+		fmt.Fprintf(a.out, "continues with the state in %s\n", options.StateFile)
 	} else if o.scenario == "demo" {
 		d, err := emulator.BuildDemo(e, demo.Operator)
 		if err != nil {
@@ -160,7 +160,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return err
 	}
 	if server.Open {
-		fmt.Fprintln(a.err, "routekeeper: everybody who can reach this machine can reach this local Azure, its control calls included")
+		fmt.Fprintln(a.err, "routekeeper: every machine that can reach this one can use this emulator, "+
+			"its control calls included")
 	}
 	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS, server.Info.HTTP, o.dir)
 	return server.Wait(ctx)

@@ -25,7 +25,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// breaks are what emulator break can do to the calls that routekeeper's identity makes.
+// breaks are the faults that emulator break injects into the calls of routekeeper's identity.
 var breaks = map[string]struct {
 	what  string
 	fault emulator.Fault
@@ -170,7 +170,7 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 			if err := running.control(cmd.Context(), http.MethodPost, "faults", f); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s, until: routekeeper emulator break none\n", kind.what)
+			fmt.Fprintf(a.out, "%s; to end this: routekeeper emulator break none\n", kind.what)
 			return nil
 		},
 	}
@@ -229,13 +229,13 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	return r, err
 }
 
-// cluster is the one of a name or ID.
+// cluster finds a cluster by its name or ID.
 func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
 	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string { return []string{c.ID.Name(), string(c.ID)} }, name)
 	return one(all, "cluster", name, func(c *inventory.Cluster) string { return string(c.ID) })
 }
 
-// subnet is the one of a name, with its network's or alone, or an ID.
+// subnet finds a subnet by its name, by VNET/SUBNET or by its ID.
 func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 	all := named(r.seen.Subnets, func(s *inventory.Subnet) []string {
 		return []string{s.ID.Short(), s.ID.Name(), string(s.ID)}
@@ -243,7 +243,7 @@ func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 	return one(all, "subnet", name, func(s *inventory.Subnet) string { return s.ID.Short() })
 }
 
-// named are the resources one of whose names this is, in the order of their keys.
+// named returns the resources that have this name, in the order of their keys.
 func named[T any](all map[string]T, names func(T) []string, name string) (out []T) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if slices.ContainsFunc(names(all[key]), func(n string) bool { return strings.EqualFold(n, name) }) {
@@ -253,7 +253,7 @@ func named[T any](all map[string]T, names func(T) []string, name string) (out []
 	return out
 }
 
-// one takes the only match.
+// one returns the only match, or an error.
 func one[T any](all []T, kind, name string, describe func(T) string) (none T, err error) {
 	switch len(all) {
 	case 1:
@@ -354,7 +354,7 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 	return table.Write(out, format, style)
 }
 
-// breakName is the name by which emulator break knows a fault.
+// breakName is the name of a fault in emulator break.
 func breakName(f emulator.Fault) string {
 	for name, kind := range breaks {
 		k := kind.fault

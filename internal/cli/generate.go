@@ -167,7 +167,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 			return check(cmd, args)
 		}
 		if len(args) > 1 {
-			return errors.New("expected one NAME at most: what the names of all resources begin with")
+			return errors.New("expected one NAME at most: the prefix of all resource names")
 		}
 		for _, name := range ofCluster {
 			if f.Changed(name) {
@@ -179,7 +179,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 	}
 }
 
-// generator is what the flags ask for: a cluster, or rights.
+// generator makes the generator that the flags describe: of a cluster, or of rights.
 func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (generator, error) {
 	if len(o.paths) == 0 {
 		return a.blueprint(o)
@@ -206,7 +206,7 @@ func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
 	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
 }
 
-// kept is what a config says of the rights it takes: where it only observes, there is nothing to write.
+// kept returns what a config needs rights for. A config that only observes needs no right to write.
 func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 	k := generate.Kept{
 		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(c.Spec.RouteTableID),
@@ -226,7 +226,7 @@ func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 	return k
 }
 
-// generated writes code, and says what comes next.
+// generated writes code and prints the next step.
 func (a *app) generated(o *generateOptions, next string, write func() ([]generate.Output, error)) error {
 	files, err := write()
 	if err != nil {
@@ -253,7 +253,7 @@ func printOutputs(w io.Writer, files []generate.Output) error {
 	return nil
 }
 
-// writeOutputs writes the files into a folder: all of them, or, where one is there already, none.
+// writeOutputs writes all files into a folder, or none if one of them exists.
 func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next string) error {
 	var names []string
 	for _, f := range files {

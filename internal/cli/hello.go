@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/hello"
 )
 
-// newHello is the program in the pods of cluster hello. People do not type it.
+// newHello makes the program that runs in the pods of cluster hello. It is hidden from people.
 func (a *app) newHello() *cobra.Command {
 	listen := fmt.Sprintf(":%d", hello.Port)
 	cmd := &cobra.Command{

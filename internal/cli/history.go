@@ -125,7 +125,7 @@ func (a *app) runHistory(o historyOptions) error {
 func (a *app) runHistoryShow(o historyOptions, number string) error {
 	id, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || id < 1 {
-		return fmt.Errorf("%q is not the number of a round, as routekeeper history lists them", number)
+		return fmt.Errorf("%q is not the number of a check, as routekeeper history lists them", number)
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("round %d is not in the history: it may have been removed for its age", id)
+		return fmt.Errorf("check %d is not in the history: it may have been removed for its age", id)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	return o.each(q, func(e history.Entry) error { return report.WriteJSON(w, e) })
 }
 
-// query is what the flags ask for.
+// query makes a query from the flags.
 func (o historyOptions) query(now time.Time) (history.Query, error) {
 	q := history.Query{Cluster: o.cluster, Kind: o.kind, Limit: o.limit}
 	if o.kind != "" && !slices.Contains(history.Kinds, o.kind) {
@@ -182,10 +182,11 @@ func (o historyOptions) query(now time.Time) (history.Query, error) {
 			return q, nil
 		}
 	}
-	return q, fmt.Errorf("--since: %q is neither an age such as 2h or 7d nor a time such as 2026-01-31 or 2026-01-31T15:04:05Z", o.since)
+	return q, fmt.Errorf("--since: %q is neither an age such as 2h or 7d nor a time such as "+
+		"2026-01-31 or 2026-01-31T15:04:05Z", o.since)
 }
 
-// each reads the history that is meant.
+// each reads the history that the flags name.
 func (o historyOptions) each(q history.Query, use func(history.Entry) error) error {
 	path, err := o.find()
 	if err != nil {
@@ -199,7 +200,7 @@ func (o historyOptions) each(q history.Query, use func(history.Entry) error) err
 	return r.Each(q, use)
 }
 
-// find tells which history is meant.
+// find returns the file of the history that the flags name.
 func (o historyOptions) find() (string, error) {
 	if o.path != "" {
 		return o.path, nil
@@ -208,7 +209,7 @@ func (o historyOptions) find() (string, error) {
 		if path := historyBeside(o.configs); path != "" {
 			return path, nil
 		}
-		return "", errors.New("-f: a config from standard input has no history beside it: name it with --history")
+		return "", errors.New("-f: a config from standard input has no history next to it: name the file with --history")
 	}
 	path, err := historyHere()
 	if err != nil {
@@ -231,8 +232,8 @@ func historyHere() (string, error) {
 	return here[0], nil
 }
 
-// historyBeside is where run and sync keep the history of a config: beside the first file, or in the folder; "" where the config
-// comes from standard input.
+// historyBeside is the file where run and sync keep the history of a config: next to the first file,
+// or in the folder. It is "" for a config from standard input.
 func historyBeside(configs []string) string {
 	first := configs[0]
 	if first == "-" {

@@ -88,7 +88,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	return cmd
 }
 
-// iacFlags adds the flags that say what is known beside the files.
+// iacFlags adds the flags that say what is known in addition to the files.
 func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name or ID (repeatable)")
@@ -171,8 +171,8 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	return nil
 }
 
-// mistyped says which subnets that were named with --subnet are in none of the files that show subnets: losing its table would be no more than a
-// warning then.
+// mistyped warns about subnets of --subnet that are in none of the files that show subnets. Without
+// the flag, the loss of such a subnet's route table is only a warning.
 func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 	for _, name := range o.subnets {
 		shown := false // some subnet at all
@@ -186,7 +186,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 	}
 }
 
-// splitParameters takes the parameter files for templates out of a list of files.
+// splitParameters splits a list of files into parameter files and others.
 func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
 	for _, name := range names {
 		f, err := os.Open(name)
@@ -206,12 +206,12 @@ func splitParameters(names []string) (rest []string, parameters []iac.File, err 
 		}
 	}
 	if len(rest) == 0 {
-		return nil, nil, errors.New("there are only parameter files: expected their template, too")
+		return nil, nil, errors.New("expected the template, too: there are only parameter files")
 	}
 	return rest, parameters, nil
 }
 
-// readIaC reads a file or folder, with file and line of what is in it where the .tf files are at hand.
+// readIaC reads a file or folder. If the .tf files are available, it adds file and line.
 func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
 	beside := source
 	if name == "-" {
@@ -244,7 +244,7 @@ func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.R
 	return r, locate(r, err, source, beside)
 }
 
-// locate adds file and line. Files that only happen to be beside a plan need not be readable.
+// locate adds file and line. It ignores errors in files that only happen to be next to a plan.
 func locate(r *iac.Reading, err error, asked, dir string) error {
 	if err != nil || dir == "" || r.Format != iac.TerraformPlan {
 		return err
@@ -284,7 +284,7 @@ func readSource(dir string) (*iac.Source, error) {
 	return s, err
 }
 
-// rootOf splits an absolute path into the disk and the way on it, as fs.FS wants it.
+// rootOf splits an absolute path into the root of the disk and the rest, as fs.FS expects it.
 func rootOf(dir string) (root, inside string) {
 	root = filepath.VolumeName(dir) + string(filepath.Separator)
 	if inside = filepath.ToSlash(strings.TrimPrefix(dir, root)); inside == "" {
@@ -293,7 +293,7 @@ func rootOf(dir string) (root, inside string) {
 	return root, inside
 }
 
-// relative names files as seen from the working directory, which is how other tools and code scanning name them.
+// relative names files relative to the working directory, as other tools and code scanning do.
 func relative(r *iac.Reading) *iac.Reading {
 	here, err := filepath.Abs(".")
 	if err != nil {
@@ -313,7 +313,7 @@ func relativeTo(here, path string) string {
 	return path
 }
 
-// knownOf is what is known beside the files.
+// knownOf returns what is known in addition to the files.
 func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
 	known, configs, err := a.named(o)
 	if err == nil {
@@ -322,7 +322,7 @@ func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Kn
 	return known, configs, err
 }
 
-// observeAsked looks at the real network where that is asked for.
+// observeAsked reads the real network if a flag says so.
 func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
 	if !o.live && a.emulatorDir == "" {
 		return nil
@@ -334,7 +334,7 @@ func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, co
 	return a.observe(ctx, o, r, clusters, known)
 }
 
-// named is what is known by flags and configs.
+// named returns what flags and configs say.
 func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
 	known.Tables = map[string]string{}
 	if o.mode != "incremental" && o.mode != "complete" {
@@ -369,7 +369,7 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 	return known, configs, nil
 }
 
-// observe looks at the real network.
+// observe reads the real network.
 func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []arm.ID, known *iac.Known) error {
 	scopes := r.Subscriptions()
 	for _, id := range clusters {
@@ -382,7 +382,7 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 		}
 		scopes = []arm.ID{scope}
 	}
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {

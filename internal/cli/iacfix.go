@@ -141,7 +141,7 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 	return a.showFix(iac.FixBicep(file, known.Carriers), write, "compile it with az bicep build, and check what comes out")
 }
 
-// wholeFile reads a file, whose name is the way to it from the root of the disk.
+// wholeFile reads a file by its path from the root of the disk.
 func wholeFile(name string) (iac.File, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func wholeFile(name string) (iac.File, error) {
 	return iac.File{Name: inside, Data: data}, nil
 }
 
-// showFix says what was repaired in a template and what was left, and shows or writes it.
+// showFix reports what was repaired in a template and what was left, and shows or writes the result.
 func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true, Written: write, Next: next}
 	for _, line := range fix.Left {
@@ -169,7 +169,7 @@ func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 	return a.showRepairs(told, edits)
 }
 
-// showRepairs says what is repaired and what is left, and shows or writes it.
+// showRepairs reports what is repaired and what is left, and shows or writes the result.
 func (a *app) showRepairs(told report.Repairs, edits []iac.Edit) error {
 	fmt.Fprint(a.err, told.Before())
 	for _, e := range edits {

@@ -83,7 +83,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at "+scope.Name())
+	progress := a.progress(ctx, "reading "+scope.Name())
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -134,11 +134,11 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	return nil
 }
 
-// mostPreflight is of how many clusters the rights are looked up: it takes several calls for each.
+// mostPreflight limits how many clusters' rights are checked: each takes several calls.
 const mostPreflight = 20
 
-// preflight says which rights the caller lacks for what is proposed, once it is promoted, and what
-// to assign: a line each, none where all is there.
+// preflight returns a line for each right that the caller lacks to enforce the proposed config, and
+// says what to assign.
 func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	proposals []plan.Proposal) (lines []string) {
 	c := diagnose.Case{Snapshot: s}
@@ -167,7 +167,7 @@ func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	return lines
 }
 
-// scope reads the flags: what to look at, and the one cluster meant.
+// scope returns the scope that the flags name, and the cluster if they name one.
 func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	if o.cluster == "" {
 		subscription := strings.TrimSuffix(o.subscription, "/")
@@ -189,7 +189,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
 }
 
-// only is the list of the one cluster that is meant, empty where all are.
+// only is the list of the one cluster, empty if there is none.
 func only(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil

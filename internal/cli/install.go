@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newInstall is install, and what can be installed.
+// newInstall makes the command install and the commands below it.
 func (a *app) newInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install {monitor}",

@@ -105,7 +105,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at what there is to watch")
+	progress := a.progress(ctx, "reading what to watch")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -156,23 +156,23 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	}
 	if result.Pending() {
 		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; with --yes it is")
+			fmt.Fprintln(a.err, "nothing was written; --yes makes the changes")
 		}
 		return attention
 	}
 	return nil
 }
 
-// check reads the flags that depend on each other.
+// check checks flags that depend on each other.
 func (o *monitorOptions) check() error {
 	if o.print != "" && o.print != "bicep" && o.print != "terraform" {
 		return fmt.Errorf("--print: unknown language %q, expected bicep or terraform", o.print)
 	}
 	if len(o.groups) == 0 && o.print != "bicep" { // Bicep is deployed to one
-		return errors.New("--resource-group is missing: where the alert rules and action groups are put")
+		return errors.New("--resource-group is missing: expected the group for alert rules and action groups")
 	}
 	if len(o.paths) == 0 && !o.remove {
-		return errors.New("-f is missing: the config that says what is to be watched")
+		return errors.New("-f is missing: expected the config that says what to watch")
 	}
 	if o.remove {
 		return nil
@@ -181,7 +181,7 @@ func (o *monitorOptions) check() error {
 		return o.webhook.Check()
 	}
 	if o.url == "" {
-		return errors.New("--url is missing: where the keeper takes events")
+		return errors.New("--url is missing: expected the address where the keeper accepts events")
 	}
 	secret := ""
 	var err error
@@ -196,7 +196,8 @@ func (o *monitorOptions) check() error {
 	return nil
 }
 
-// resourceGroups reads --resource-group: an ID is the group of its subscription, a name is for all others.
+// resourceGroups reads --resource-group. An ID names the group of one subscription, a name that of
+// all others.
 func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 	var ids []arm.ID
 	name := ""
@@ -236,7 +237,7 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 	return inventory.SortIDs(ids), nil
 }
 
-// readWatched reads what the configs are about, as a keeper would, and collects what is to be watched.
+// readWatched reads the resources of the configs as a keeper does, and collects what to watch.
 func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (monitor.Watched, error) {
 	s := inventory.NewSnapshot()
 	var want inventory.Wanted

@@ -53,7 +53,8 @@ current folder.`,
 				if err := daemon.WritePause(file, until); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n", until.Format(time.RFC3339), paths[i], file)
+				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n",
+					until.Format(time.RFC3339), paths[i], file)
 			}
 			return nil
 		},
@@ -93,13 +94,14 @@ func (a *app) newResume() *cobra.Command {
 	return cmd
 }
 
-// keptFlag is -f of a command that finds the config by itself where one keeper only was at work.
+// keptFlag adds -f to a command that can find the config itself, if the folder has only one history.
 func keptFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` or folder that the keeper runs with (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
 
-// pauseFiles are where the pauses of configs stand; without any, that of the config whose history is in the current folder.
+// pauseFiles returns the pause files of configs. Without configs it uses the one whose history is in
+// the current folder.
 func pauseFiles(named []string) (configs, files []string, err error) {
 	configs = named
 	if len(configs) == 0 {
@@ -111,7 +113,7 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	}
 	for _, config := range configs {
 		if config == "-" {
-			return nil, nil, errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
+			return nil, nil, errors.New("-f: a config from standard input cannot be paused: the pause is a file next to the config")
 		}
 		if _, err := os.Stat(config); err != nil {
 			return nil, nil, err
@@ -121,7 +123,8 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	return configs, files, nil
 }
 
-// keptHere is the config that a keeper was run with in the current folder: its history is beside it.
+// keptHere returns the config that a keeper ran with in the current folder: the one next to a
+// history.
 func keptHere() (string, error) {
 	path, err := historyHere()
 	if err != nil {
@@ -138,7 +141,7 @@ func keptHere() (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("-f is missing: %s can be of %s", path, orNone(strings.Join(found, " or ")))
+		return "", fmt.Errorf("-f is missing: %s can belong to %s", path, orNone(strings.Join(found, " or ")))
 	}
 	return found[0], nil
 }

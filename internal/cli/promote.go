@@ -121,12 +121,12 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 		fmt.Fprintln(a.err, "nothing was written")
 		return attention
 	}
-	fmt.Fprintf(a.err, "wrote %s; a keeper that runs with it takes it; without one: %s\n",
+	fmt.Fprintf(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
 		finding.Show(p.file.Name), finding.Command("routekeeper sync -f %s", p.file.Name))
 	return nil
 }
 
-// promotion is what promote is about to write.
+// promotion is what promote will write.
 type promotion struct {
 	config  v1alpha1.ClusterRoutes   // as it was
 	configs []v1alpha1.ClusterRoutes // all, as they will be
@@ -184,7 +184,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	return p, err
 }
 
-// parts are what the flags ask for.
+// parts returns the parts of the config that the flags name.
 func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	var names []string
 	for _, t := range c.Spec.Targets {
@@ -212,7 +212,7 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	return config.Parts{Guard: true, Target: func(arm.ID) bool { return true }}, nil
 }
 
-// asItIs says of a config that has nothing to promote what it says.
+// asItIs describes a config that has nothing to promote.
 func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	if len(o.targets) == 0 {
 		c := p.config
@@ -227,7 +227,7 @@ func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	return says
 }
 
-// ofCluster is what a round says of one cluster, and of none in particular.
+// ofCluster is the part of a round that concerns one cluster, or no cluster in particular.
 func ofCluster(r keeper.Round, name string) keeper.Round {
 	other := func(cluster string) bool { return cluster != name && cluster != "" }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
@@ -254,8 +254,8 @@ func editable(name string) error {
 	return nil
 }
 
-// write puts the new text into the place of the file, whole or not at all. A file that another program
-// changed since it was read stays.
+// write replaces the file with the new text, as a whole. It refuses if another program has changed
+// the file since it was read.
 func (p *promotion) write() error {
 	if now, err := os.ReadFile(p.file.Name); err != nil {
 		return err

@@ -81,12 +81,12 @@ fact differs, or the answer was no.`,
 	return cmd
 }
 
-// mostLogWait is how long the activity log is waited for at the most.
+// mostLogWait is the maximum time to wait for the activity log.
 const mostLogWait = time.Hour
 
 var regionName = regexp.MustCompile(`^[A-Za-z0-9 ]{2,60}$`)
 
-// check reads the flags: the subscription's ID and the facts that are meant.
+// check checks the flags, and returns the facts that they name.
 func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 	scope, _, err := initOptions{subscription: o.subscription}.scope()
 	if err != nil {
@@ -203,7 +203,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 	return err
 }
 
-// open makes the file for the recording: a new one, so that none is lost.
+// open creates the file for the recording. It never overwrites a recording.
 func (o proveOptions) open() (*os.File, error) {
 	name := o.recording
 	if name == "" {
@@ -217,7 +217,7 @@ func (o proveOptions) open() (*os.File, error) {
 	return f, nil
 }
 
-// proveObserver tells of trials, a line for each.
+// proveObserver prints a line for each test.
 func proveObserver(p *progress) lab.Observer {
 	return lab.Observer{
 		Begins: func(n, of int, t prove.Trial) {

@@ -124,14 +124,14 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		return err
 	}
 	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 && format == report.Text {
-		fmt.Fprintln(a.err, "this is in no history: name the config with -f, or a file with --history")
+		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with --history")
 	}
 	switch {
 	case err != nil:
 		return err
 	case !o.yes && len(round.Changes) > 0:
 		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; with --yes these routes are removed")
+			fmt.Fprintln(a.err, "nothing was written; --yes removes these routes")
 		}
 		return attention
 	case finding.Blocking(round.Findings):
@@ -140,8 +140,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	return nil
 }
 
-// orphanage reads what the proof stands on that a cluster is gone: what there is in the whole subscription, and which tables are the
-// own ones of the clusters that are there.
+// orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and
+// the route tables of the existing clusters.
 func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
 		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
@@ -173,13 +173,13 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 	return s, configs, client.Examine(ctx, s)
 }
 
-// tablesMeant are the tables to look at: those that are named, those around a cluster, or all.
+// tablesMeant returns the tables to check: the named ones, those around a cluster, or all.
 func tablesMeant(s *inventory.Snapshot, one arm.ID, named []arm.ID) ([]arm.ID, error) {
 	switch {
 	case len(named) > 0:
 		for _, id := range named {
 			if s.Table(id) == nil {
-				return nil, fmt.Errorf("--table: no route table %s is seen", id)
+				return nil, fmt.Errorf("--table: route table %s does not exist, or this login may not read it", id)
 			}
 		}
 		return named, nil

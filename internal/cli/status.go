@@ -52,7 +52,7 @@ something is broken or at risk.`,
 	return cmd
 }
 
-// watchEach is how often status --watch asks.
+// watchEach is how often status --watch reads the status.
 const watchEach = 2 * time.Second
 
 func (a *app) runStatus(ctx context.Context, o statusOptions) error {
@@ -84,8 +84,8 @@ func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 	return nil
 }
 
-// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere whenever
-// something other than the time has changed.
+// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere
+// only when something other than the time has changed.
 func (a *app) watchStatus(
 	ctx context.Context, read func(context.Context) (report.Status, error), w io.Writer, format report.Format, style report.Style,
 ) error {
@@ -131,7 +131,7 @@ func (a *app) watchStatus(
 	}
 }
 
-// statusByPage asks a keeper that listens.
+// statusByPage reads the status from a keeper that listens.
 func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -163,7 +163,7 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	return s, nil
 }
 
-// statusByHistory reads the history and the pause next to a config.
+// statusByHistory reads the status from the history and the pause file next to a config.
 func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (report.Status, error) {
 	if len(configs) == 0 {
 		here, err := keptHere()
@@ -212,5 +212,5 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	return s, nil
 }
 
-// stateOf is the state of a cluster by its worst finding.
+// stateOf derives the state of a cluster from its worst finding.
 var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted", finding.Error: "bad"}

@@ -123,7 +123,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	return dropped(ways.Dropped(), ways.Write(w, format, style))
 }
 
-// dropped is the exit code of a trace that was written, or could not be.
+// dropped returns the result of a trace: the error of writing it, or exit code 2 for a lost packet.
 func dropped(any bool, err error) error {
 	if err == nil && any {
 		return attention
@@ -131,7 +131,7 @@ func dropped(any bool, err error) error {
 	return err
 }
 
-// packets are the options of package trace.
+// packets makes the options of package trace from the flags.
 func (a *app) packets(o traceOptions) (trace.Options, error) {
 	out := trace.Options{Protocol: strings.ToLower(o.protocol), Port: o.port}
 	if out.Protocol == "any" {
@@ -157,7 +157,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	return out, nil
 }
 
-// waysBetween follows a packet between two ends, and its answer.
+// waysBetween traces a packet between two ends, and its answer.
 func waysBetween(t *trace.Tracer, from, to string) (ways report.Ways, err error) {
 	if ways.From, err = t.Resolve(from); err != nil {
 		return ways, fmt.Errorf("FROM: %w", err)
