@@ -20,6 +20,7 @@ type emulatorOptions struct {
 	scenario, faults        string
 	subscriptions, tenants  int
 	persist, verbose        bool
+	asOf                    string
 	apiServer, etcd         string
 	azure                   emulator.Options
 }
@@ -65,6 +66,8 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
 	f.StringVar(&o.faults, "faults", "", "faults to inject from the start: a YAML or JSON list (`FILE`)")
 	f.IntVar(&o.subscriptions, "subscriptions", 1, "number of subscriptions")
 	f.IntVar(&o.tenants, "tenants", 1, "number of tenants that the subscriptions are spread over")
+	f.StringVar(&o.asOf, "as-of", "",
+		"answer as Azure did on a `date` such as 2023-06-01, with the defaults of that time")
 	durationFlag(f, &o.azure.OperationTime, "operation-time", 500*time.Millisecond, "how long a long-running operation takes")
 	durationFlag(f, &o.azure.RouteBatch, "route-batch", time.Second, "how long a cluster's cloud provider collects route changes (30s on Azure)")
 	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second, "how long the cloud provider caches its route table (2m on Azure)")
@@ -104,6 +107,12 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return errors.New("--etcd: expected --kube-apiserver with it")
 	}
 	options := o.azure
+	if o.asOf != "" {
+		var err error
+		if options.AsOf, err = time.Parse(time.DateOnly, o.asOf); err != nil {
+			return fmt.Errorf("--as-of: %q is no date, expected one such as 2023-06-01", o.asOf)
+		}
+	}
 	// As in most companies, the network belongs to another identity than the keeper's.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
