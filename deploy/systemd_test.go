@@ -192,7 +192,7 @@ func TestUnit(t *testing.T) {
 	if err := command(t, u["ExecReload"], root, map[string]string{"MAINPID": strconv.Itoa(service.Process.Pid)}).Run(); err != nil {
 		t.Error(err)
 	}
-	for end := time.Now().Add(time.Minute); !strings.Contains(said(), "the config was read again and says the same"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(said(), "the config was read again, without changes"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the config was not read again:\n%s", said())
 		}

@@ -29,8 +29,8 @@ var (
 	clouds     = map[string]cloud.Configuration{"public": cloud.AzurePublic, "china": cloud.AzureChina, "usgov": cloud.AzureGovernment}
 )
 
-// checkCloud checks the flags that say which Azure is meant, and takes from the environment what was not
-// given: ROUTEKEEPER_EMULATOR and ROUTEKEEPER_CLOUD. A flag wins.
+// checkCloud checks --cloud and --emulator. Without these flags it uses the environment variables
+// ROUTEKEEPER_CLOUD and ROUTEKEEPER_EMULATOR.
 func (a *app) checkCloud(cmd *cobra.Command) error {
 	if dir := os.Getenv("ROUTEKEEPER_EMULATOR"); dir != "" && !cmd.Flags().Changed("emulator") && !cmd.Flags().Changed("cloud") {
 		a.emulatorDir = dir
@@ -50,13 +50,13 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	return nil
 }
 
-// connect makes the client of the Azure that the flags name: a cloud, with the login every Azure tool uses, or a local
-// Azure.
+// connect makes a client for the cloud or the emulator that the flags name. For a cloud it uses the
+// login that other Azure tools use.
 func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, error) {
 	return a.connectTelling(ctx, log, nil)
 }
 
-// connectTelling is connect with somebody who is told of each call.
+// connectTelling is connect with a function that receives each call.
 func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
 	if a.emulatorDir != "" {
 		info, err := findLocal(ctx, a.emulatorDir)
@@ -74,10 +74,11 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(
 	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log, Called: called})
 }
 
-// startUp is how long a local Azure that is just being started is waited for.
+// startUp is how long to wait for an emulator that is just starting.
 const startUp = 3 * time.Second
 
-// findLocal reads where a local Azure is, and makes sure that it answers: what it wrote stays behind when it is killed.
+// findLocal reads the address of an emulator and checks that it answers. After a kill the file with
+// the address is still there.
 func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 	var info emulator.Info
 	var err error
@@ -101,7 +102,7 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 	return info, nil
 }
 
-// localClient trusts a local Azure's certificate.
+// localClient makes an HTTP client that trusts the emulator's certificate.
 func localClient(info emulator.Info) (*http.Client, error) {
 	ca, err := os.ReadFile(info.CAFile)
 	if err != nil {
@@ -117,7 +118,7 @@ func localClient(info emulator.Info) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// connectLocal makes the client of a local Azure. It logs in over HTTPS like any other.
+// connectLocal makes a client for an emulator. It logs in over HTTPS like any other client.
 func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
 	client, err := localClient(info)
 	if err != nil {
@@ -131,7 +132,7 @@ func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call))
 	}
 	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID, info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
 		ClientOptions:            azcore.ClientOptions{Cloud: config, Transport: client},
-		DisableInstanceDiscovery: true, // nobody but the local Azure knows it
+		DisableInstanceDiscovery: true, // public Entra ID does not know the emulator's tenant
 	})
 	if err != nil {
 		return nil, err

@@ -26,16 +26,20 @@ func (a *app) newCapacity() *cobra.Command {
 	var o capacityOptions
 	cmd := &cobra.Command{
 		Use:   "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID | --from-bundle FILE}",
-		Short: "Count the nodes and pods that fit, or the subnets that are needed, for every network plugin",
-		Long: `With --subnet it tells how many nodes and pods fit and what limits them; with --need-nodes and --need-pods how large the subnets
-have to be; with both, whether it fits. Nodes for an upgrade (--surge) are always kept free. No connection is made.
+		Short: "Calculate how many nodes and pods fit, or how large subnets must be",
+		Long: `With --subnet, capacity says how many nodes and pods fit, and what limits them.
+With --need-nodes and --need-pods, it says how large the subnets must be. With
+both, it says whether the nodes and pods fit. It always reserves room for an
+upgrade (--surge). It makes no connection.
 
-With --cluster it looks at a cluster and tells how far each of its pools can grow while the others stay as they are, and whether
-that is as far as its autoscaler goes.
+With --cluster, it reads a cluster and says how far each pool can grow while the
+other pools keep their size, and whether the autoscaler's maximum fits.
 
-Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximum); 1: an error; 2: it does not.`,
+Exit code 0: it fits with at least one of the plugins, or every autoscaler's
+maximum fits; 1: an error; 2: it does not fit.`,
 		Example: `  routekeeper capacity --subnet 10.0.0.0/24
-  routekeeper capacity --subnet /22 --plugin overlay --pod-cidr 10.244.0.0/16 --show-formulas
+  routekeeper capacity --subnet /22 --plugin overlay \
+    --pod-cidr 10.244.0.0/16 --show-formulas
   routekeeper capacity --need-nodes 50 --need-pods 1500 -o markdown
   routekeeper capacity --cluster /subscriptions/…/managedClusters/shop`,
 		Args: noArgs,
@@ -47,21 +51,21 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subnet, "subnet", "", "the nodes' subnet: a `CIDR`, or its length such as /24")
-	f.StringVar(&o.podSubnet, "pod-subnet", "", "the pods' own subnet (`CIDR` or length), for pod-subnet and pod-subnet-static")
-	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16", "the pod `CIDR` (or its length), for kubenet and overlay")
+	f.StringVar(&o.subnet, "subnet", "", "node subnet: a `CIDR`, or its length such as /24")
+	f.StringVar(&o.podSubnet, "pod-subnet", "", "pod subnet (`CIDR` or length), for pod-subnet and pod-subnet-static")
+	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16", "pod `CIDR` (or its length), for kubenet and overlay")
 	f.StringVar(&o.plugin, "plugin", "all", "kubenet, node-subnet, pod-subnet, pod-subnet-static, overlay, or all of them")
 	f.IntVar(&o.maxPods, "max-pods", 0, "pods per node (default 30 with node-subnet, 250 with overlay, otherwise 110)")
-	f.StringVar(&o.surge, "surge", "1", "nodes more during an upgrade: a number, or a percentage of the nodes")
-	f.IntVar(&o.other, "other", 0, "addresses of the nodes' subnet that something else uses")
-	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "routes that a table holds, for kubenet")
+	f.StringVar(&o.surge, "surge", "1", "additional nodes during an upgrade: a number, or a percentage of the nodes")
+	f.IntVar(&o.other, "other", 0, "addresses of the node subnet that other resources use")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "routes that a route table can hold, for kubenet")
 	f.BoolVar(&o.dualStack, "dual-stack", false, "IPv4 and IPv6: two routes a node with kubenet")
 	f.IntVar(&o.need.Nodes, "need-nodes", 0, "how many nodes are needed")
 	f.IntVar(&o.need.Pods, "need-pods", 0, "how many pods are needed")
-	f.StringVar(&o.cluster, "cluster", "", "how far the pools of this cluster can grow (resource `ID`)")
-	f.StringVar(&o.bundle, "from-bundle", "", "take the cluster from what routekeeper collect saved in this `FILE`")
+	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow (resource `ID`)")
+	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper collect")
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
-	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was counted")
+	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")
 	names := []string{"all"}
 	for _, p := range capacity.Plugins() {
 		names = append(names, string(p))
@@ -76,7 +80,7 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
 	return cmd
 }
 
-// setups reads the flags: one setup for each plugin asked for.
+// setups makes a setup from the flags for each plugin.
 func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	common := capacity.Setup{MaxPods: o.maxPods, Other: o.other, RouteLimit: o.maxRoutes, DualStack: o.dualStack}
 	var err error
@@ -93,7 +97,8 @@ func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	}
 	switch {
 	case o.maxPods != 0 && (o.maxPods < capacity.LeastMaxPods || o.maxPods > capacity.MostMaxPods):
-		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods, capacity.LeastMaxPods, capacity.MostMaxPods)
+		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods,
+			capacity.LeastMaxPods, capacity.MostMaxPods)
 	case o.other < 0 || o.need.Nodes < 0 || o.need.Pods < 0:
 		return nil, errors.New("--other, --need-nodes and --need-pods: expected 0 or more")
 	case o.subnet == "" && o.need.Nodes == 0 && o.need.Pods == 0:
@@ -131,7 +136,7 @@ func prefixOrLength(text string) (netip.Prefix, error) {
 	case err != nil || !p.Addr().Is4():
 		return p, fmt.Errorf("%q is neither an IPv4 prefix nor its length, expected one such as 10.0.0.0/24 or /24", text)
 	case p != p.Masked():
-		return p, fmt.Errorf("%s has bits set behind its mask, expected %s", text, p.Masked())
+		return p, fmt.Errorf("%s has host bits set, expected %s", text, p.Masked())
 	case p.Bits() < 8 || p.Bits() > 29:
 		return p, fmt.Errorf("%s is no size for it, expected /8 to /29", text)
 	}

@@ -7,9 +7,10 @@ func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Build, verify, try and delete AKS clusters with their network",
-		Long: `Builds AKS clusters, with a network of their own or in an existing one, from
-nothing to clean-up.`,
-		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> --location westeurope
+		Long: `Builds AKS clusters in a new or an existing network, checks and tries them, and
+deletes what it built.`,
+		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> \
+    --location westeurope
   routekeeper cluster verify shop
   routekeeper cluster hello shop
   routekeeper cluster delete shop --subscription <id>`,

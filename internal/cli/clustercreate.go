@@ -38,34 +38,34 @@ func (a *app) newClusterCreate() *cobra.Command {
 	o := createOptions{}
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
-		Short: "Build a cluster with its network, and keep its routes",
-		Long: `Builds an AKS cluster with a network of its own: resource group, identity, route
+		Short: "Build a cluster with its network, and write a config for its routes",
+		Long: `Builds an AKS cluster with its own network: resource group, identity, route
 tables, network and subnets, role, role assignments, Application Gateway and
-cluster, in the order that Azure demands. Sizes are checked first: what cannot
-hold the nodes and pods is refused before anything is made.
+cluster, in the order that Azure requires. It checks sizes first, and refuses a
+network that cannot hold the nodes and pods before it creates anything.
 
-With --vnet-subnet-id it builds into an existing network. The subnets for pods
-and for the gateway are named too, or are made in that network. A route table
-that a subnet has is used as it is.
+With --vnet-subnet-id it builds into an existing network. Name the subnets for
+pods and for the gateway too, or it creates them in that network. If a subnet
+has a route table, that table is used unchanged.
 
-It shows the plan and asks. Run it again at any time, also after it was
-killed: what is right is left alone, the rest is done, and a second run changes
-nothing. Other options change what Azure can change, and name what would need a
-new cluster. Everything it makes has the tag ` + build.OwnerTag + `; what it finds
-and did not make, it does not touch without --adopt.
+It shows the plan and asks. You can run it again at any time, also after it was
+killed: it keeps what is correct, does the rest, and a second run changes
+nothing. With other options it changes what Azure can change, and names what
+needs a new cluster. Everything it creates has the tag ` + build.OwnerTag + `.
+It changes no resource that it did not create, unless you say --adopt.
 
 Blueprints:
   kubenet            pods in --pod-cidr, a route for each node
   overlay            pods in --pod-cidr, no routes (Azure CNI Overlay)
   node-subnet        pods in the node subnet
-  pod-subnet         pods in a subnet of their own
+  pod-subnet         pods in a separate subnet
   pod-subnet-static  the same, in blocks of 16 for each node
 
-With -f a file describes the cluster in place of NAME and the flags that do, as
-a document of kind Cluster (routekeeper schema --kind Cluster).
+With -f, a document of kind Cluster describes the cluster instead of NAME and
+flags (routekeeper schema --kind Cluster).
 
-Exit code 0: built, or there already; 1: an error; 2: with --dry-run there is
-something to do, or the answer was no.`,
+Exit code 0: the cluster exists as described; 1: an error; 2: with --dry-run
+there are changes to make, or the answer was no.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
     --subscription <id> --location westeurope
   routekeeper cluster create shop --blueprint pod-subnet --dry-run \
@@ -78,33 +78,33 @@ something to do, or the answer was no.`,
 	}
 	a.describing(cmd, &o)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for it to this `file`, a new one")
-	f.StringVar(&o.config, "config", "", "write its ClusterRoutes to this `file`, where there is none yet")
-	f.BoolVar(&o.adopt, "adopt", false, "take what is there and was not made for it")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for the cluster to this new `file`")
+	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it does not exist")
+	f.BoolVar(&o.adopt, "adopt", false, "use and change existing resources that create did not make")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
-// describing adds the flags that describe a cluster, and -f and NAME.
+// describing adds the flags that describe a cluster, with -f and NAME.
 func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
 	c := &o.source.described.Spec
 	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
 	f.StringVar(&c.KubernetesVersion, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
 	f.StringArrayVar(&c.AddressSpace, "address-space", nil,
 		"address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
-	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default laid out)")
-	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default laid out)")
+	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default calculated)")
+	f.StringVar(&c.PodSubnet, "pod-subnet", "", "pod subnet (`CIDR`; default calculated)")
 	f.StringVar(&c.GatewaySubnet, "gateway-subnet", "",
-		"Application Gateway's subnet (`CIDR`; default laid out)")
+		"Application Gateway's subnet (`CIDR`; default calculated)")
 	f.StringVar(&c.VNetSubnetID, "vnet-subnet-id", "",
-		"existing subnet for the nodes (resource `ID`); its network is used")
+		"build into the network of this node subnet (resource `ID`)")
 	f.StringVar(&c.PodSubnetID, "pod-subnet-id", "",
 		"existing subnet for pods, in the same network (resource `ID`)")
 	f.StringVar(&c.AppGwSubnetID, "appgw-subnet-id", "",
@@ -116,23 +116,23 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 		"`size` of the system pool's nodes")
 	f.IntVar(&o.first.Count, "node-count", v1alpha1.DefaultNodes,
 		"`number` of the system pool's nodes")
-	f.IntVar(&o.first.MinCount, "min-count", 0, "least `number` of nodes, for the autoscaler")
-	f.IntVar(&o.first.MaxCount, "max-count", 0, "largest `number` of nodes, for the autoscaler")
-	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default the blueprint's)")
+	f.IntVar(&o.first.MinCount, "min-count", 0, "minimum `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxCount, "max-count", 0, "maximum `number` of nodes, for the autoscaler")
+	f.IntVar(&o.first.MaxPods, "max-pods", 0, "pods on a node (default depends on the blueprint)")
 	f.StringSliceVar(&o.first.Zones, "zones", nil,
 		"availability zones of the system pool, such as 1,2,3")
-	f.StringArrayVar(&o.pools, "nodepool", nil, "further pool, such as "+
-		"`name=user,count=3,vm-size=Standard_D8s_v5,max-pods=50` (repeatable)")
+	f.StringArrayVar(&o.pools, "nodepool", nil, "further `POOL`, such as "+
+		"name=user,count=3,max-pods=50 (also vm-size, min-count and max-count; repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
-	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all that leaves the network")
+	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all egress traffic")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
 	f.BoolVar(&c.BuiltInRoles, "built-in-roles", false,
-		"Network Contributor in place of a custom role, which takes a right to define")
+		"use Network Contributor; a custom role needs the right to define roles")
 	f.BoolVar(&o.gateway, "application-gateway", false,
 		"build an Application Gateway, with AKS's add-on for it")
-	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "least `number` of gateway instances")
+	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "minimum `number` of gateway instances")
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
-		"largest `number` of gateway instances")
+		"maximum `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
 	_ = cmd.RegisterFlagCompletionFunc("blueprint",
 		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -179,7 +179,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 		number := numbers[key]
 		switch {
 		case !found:
-			return p, fmt.Errorf("%q is no key=value", part)
+			return p, fmt.Errorf("%q is not key=value", part)
 		case key == "name":
 			p.Name = value
 		case key == "vm-size":
@@ -189,7 +189,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 		case number != nil:
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return p, fmt.Errorf("%s: %q is no number", key, value)
+				return p, fmt.Errorf("%s: %q is not a number", key, value)
 			}
 			*number = n
 		default:
@@ -212,7 +212,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading what is there")
+	progress := a.progress(ctx, "reading what exists")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -257,7 +257,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			if format == report.JSON {
 				failed = errors.Join(told.Write(w, format, style), failed)
 			}
-			return fmt.Errorf("%w; what was made stays, and the same command goes on from there", failed)
+			return fmt.Errorf("%w; what was created stays; run the same command again to continue", failed)
 		}
 	} else if o.dryRun {
 		return nil
@@ -275,7 +275,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	return nil
 }
 
-// refused is the first step that a plan refuses.
+// refused returns the first step that a plan refuses, as an error.
 func refused(planned []provision.Outcome) error {
 	for _, s := range planned {
 		if s.Verb == build.Refuse {
@@ -285,10 +285,10 @@ func refused(planned []provision.Outcome) error {
 	return nil
 }
 
-// kubeconfigHead begins a kubeconfig that create wrote, and may write again.
+// kubeconfigHead is the first line of a kubeconfig that create wrote and may overwrite.
 const kubeconfigHead = "# Written by routekeeper cluster create."
 
-// checkFiles refuses to overwrite a kubeconfig that others have written: there are other clusters in it.
+// checkFiles refuses to overwrite a kubeconfig that create did not write: it may name other clusters.
 func (o createOptions) checkFiles() error {
 	if o.kubeconfig == "" {
 		return nil
@@ -300,13 +300,13 @@ func (o createOptions) checkFiles() error {
 	case err != nil:
 		return fmt.Errorf("--kubeconfig: %w", err)
 	case !strings.HasPrefix(string(text), kubeconfigHead):
-		return fmt.Errorf("--kubeconfig: %s is there, and would be overwritten: expected a new file",
+		return fmt.Errorf("--kubeconfig: %s exists, and would be overwritten: expected a new file",
 			finding.Show(o.kubeconfig))
 	}
 	return nil
 }
 
-// writeNew writes a file where there is none. One that is there stays: a person may have edited it.
+// writeNew writes a file if it does not exist. An existing file stays: a person may have edited it.
 func writeNew(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -356,7 +356,7 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 	return append(next, finding.Command("routekeeper cluster verify %s", verify).String()), nil
 }
 
-// routesOf is the config that keeps the routes of a cluster that was built.
+// routesOf is the config for the routes of a cluster that was built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
@@ -372,7 +372,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	return config
 }
 
-// buildObserver tells of steps, a line for each.
+// buildObserver prints a line for each step.
 func (a *app) buildObserver(p *progress) provision.Observer {
 	return provision.Observer{
 		Begins: func(n, of int, s build.Step, verb build.Verb) {
@@ -395,7 +395,7 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 	}
 }
 
-// building is what a report says of steps.
+// building makes a report of steps.
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {

@@ -29,26 +29,27 @@ func (a *app) newClusterDelete() *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
 		Use:   "delete {NAME --subscription ID | -f FILE} [--yes NAME]",
-		Short: "Delete a cluster with all that create made for it",
-		Long: `Deletes a cluster that cluster create has built: the cluster with all that AKS
-made for it, gateway, address, role assignments, role, identity, network, route
-tables, and the resource group where nothing else is in it. It shows what goes
-and what stays, and asks for the cluster's name. What carries another owner's
-tag or none, and what create adopted, stays.
+		Short: "Delete a cluster and everything that create made for it",
+		Long: `Deletes a cluster that cluster create has built: the cluster with everything
+that AKS made for it, gateway, address, role assignments, role, identity,
+network, route tables, and the resource group if nothing else is in it. It shows
+what it deletes and what stays, and asks for the cluster's name. Resources
+without the cluster's owner tag, and those that create adopted, stay.
 
-Copies of its pod routes go too: from the targets of the config that --config
-names, and from the gateway's table. Each is proven first: the cluster does not
-exist, and no network interface has the next hop.
+It also deletes copies of the cluster's pod routes, from the targets of the
+config that --config names and from the gateway's table. It proves each of these
+deletes first: the cluster is gone, and no network interface has the next hop.
 
-Run it again after a failure: what is gone is no error. After a create that did
-not end it takes away what there is. In the end it looks for what is left:
-resources, associations, role assignments, alert rules and copied routes.
+You can run it again after a failure, or after a create that did not finish. At
+the end it checks what is left: resources, associations, role assignments, alert
+rules and copied routes.
 
 Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
 with --dry-run there is something to delete, or the answer was another name.`,
 		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
   routekeeper cluster delete shop --subscription <id> --yes shop
-  routekeeper cluster delete shop --subscription <id> --cluster-only --config routes.yaml
+  routekeeper cluster delete shop --subscription <id> --cluster-only \
+    --config routes.yaml
   routekeeper cluster delete -f cluster.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterDelete(cmd.Context(), o)
@@ -57,14 +58,14 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	f := cmd.Flags()
 	c := &o.source.described.Spec
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource group (default NAME-rg)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	a.clusterSource(cmd, &o.source, "subscription")
 	f.StringArrayVar(&o.configs, "config", nil,
-		"delete its routes from the targets of this config too (`FILE` or folder, repeatable)")
+		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
-	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete the cluster only, and keep network, identity and gateway")
-	f.StringVar(&o.yes, "yes", "", "do it without asking; `NAME` is the cluster's")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show it and delete nothing")
+	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete only the cluster; keep network, identity and gateway")
+	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted, and delete nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
@@ -81,7 +82,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading what is there")
+	progress := a.progress(ctx, "reading what exists")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -134,7 +135,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, prune, tell)
 	told = removing(c, removed, routes, failed == nil)
 	if failed != nil {
-		failed = fmt.Errorf("%w; the same command goes on from there", failed)
+		failed = fmt.Errorf("%w; run the same command again to continue", failed)
 	} else {
 		progress.now("looking for what is left")
 		told.Left, told.Unchecked, failed = provision.Left(ctx, client, c, o.clusterOnly, traces)
@@ -152,7 +153,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	return a.tellLeft(told)
 }
 
-// tellLeft says what a removal left behind, and what could not be looked at.
+// tellLeft prints what a delete has left, and what could not be checked.
 func (a *app) tellLeft(told report.Building) error {
 	for _, what := range told.Left {
 		fmt.Fprintf(a.err, "left: %s\n", finding.Show(what))
@@ -170,7 +171,7 @@ func (a *app) tellLeft(told report.Building) error {
 	return nil
 }
 
-// confirmName asks for the name of what is about to be deleted.
+// confirmName asks for the name of the cluster before it is deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
 		return fmt.Errorf("nothing was deleted: standard input is not a terminal: expected --yes %s", name)
@@ -187,7 +188,7 @@ func (a *app) confirmName(name string) error {
 	return nil
 }
 
-// removing is what a report says of a removal.
+// removing makes a report of a delete.
 func removing(
 	c build.Cluster, all []provision.Removal, routes *copies, executed bool,
 ) report.Building {

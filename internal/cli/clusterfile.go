@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// clusterSource is where a command has its cluster from: NAME and flags, or a file.
+// clusterSource is where a command gets its cluster from: NAME and flags, or a file.
 type clusterSource struct {
 	described v1alpha1.Cluster // by NAME and flags
 	files     []string         // that -f names: one or none
@@ -59,8 +59,7 @@ func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...st
 	}
 }
 
-// readSource reads the cluster from where a command has it. A mistake names the flag, or the place
-// and the field in the file.
+// readSource reads the cluster. Its errors name the flag, or the position and field in the file.
 func (a *app) readSource(s *clusterSource,
 	read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
 	if len(s.files) == 0 {
@@ -84,7 +83,7 @@ func (a *app) readSource(s *clusterSource,
 	return c, s.explain(err)
 }
 
-// explain names the flag of a mistake, or its place in the file.
+// explain adds the flag to an error, or the position in the file.
 func (s *clusterSource) explain(err error) error {
 	var e *build.Error
 	switch {
@@ -117,7 +116,7 @@ func (a *app) clusterFile(path string) (config.File, error) {
 	return f, nil
 }
 
-// pathOf is where a field is in a file.
+// pathOf is the path of a field in a file.
 func pathOf(f build.Field) string {
 	if f == "name" {
 		return "metadata.name"
@@ -125,7 +124,7 @@ func pathOf(f build.Field) string {
 	return "spec." + string(f)
 }
 
-// flags that are not called as the field.
+// flags maps fields to flags with other names.
 var otherFlags = map[string]string{
 	"name": "NAME", "podCIDR": "--pod-cidr", "serviceCIDR": "--service-cidr",
 	"private": "--enable-private-cluster", "pools": "--nodepool",
@@ -139,7 +138,7 @@ var otherFlags = map[string]string{
 	"applicationGateway.maxCapacity": "--gateway-max-capacity",
 }
 
-// flagOf is the flag that says a field: --node-subnet for nodeSubnet.
+// flagOf is the flag for a field: --node-subnet for nodeSubnet.
 func flagOf(f build.Field) string {
 	field := string(f)
 	if name, is := otherFlags[field]; is {

@@ -32,19 +32,19 @@ func (a *app) newClusterHello() *cobra.Command {
 	o := helloOptions{image: hello.ImageOf(version())}
 	cmd := &cobra.Command{
 		Use:   "hello NAME",
-		Short: "Deploy a demo, and let every pod call every other",
-		Long: `Deploys a small demo into a namespace of its own: a pod on every node and two
-more behind a service. Lets every pod call every other one, and a machine in
-each subnet that is to reach pods, and prints who reaches whom, how long it
-took, and which route carried it. Where calls are lost it says which finding of
-routekeeper doctor explains it. Then it removes the namespace.
+		Short: "Deploy a demo, and let every pod call every other pod",
+		Long: `Deploys a small demo into its own namespace: one pod on every node, and two more
+behind a service. Every pod calls every other pod, and a machine in each subnet
+that must reach pods. The result says which calls arrive, how long they take and
+which route they use, and which finding of routekeeper doctor explains a lost
+call. At the end it removes the namespace.
 
-The pods are asked by port-forward, which works also where their routes are
-lost. A call that is refused counts as arrived: packets went there and back.
---listen shows the page of a pod until Ctrl-C.
+It asks the pods by port-forward, which also works when their routes are lost. A
+refused call counts as arrived, because packets went both ways. --listen shows
+the page of a pod until Ctrl-C.
 
-An interrupt removes the demo, too; a second one leaves it, and the next run
-takes over what is left. A namespace of another owner is refused.
+An interrupt also removes the demo. A second interrupt leaves it, and the next
+run removes it. A namespace that belongs to another owner is refused.
 
 Exit code 0: every pod is ready and every call arrives; 1: an error; 2: calls
 are lost, or pods are not ready in time.`,
@@ -64,10 +64,10 @@ are lost, or pods are not ready in time.`,
 		return nil
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look for the cluster in this subscription (`ID`)")
+	f.StringVar(&o.subscription, "subscription", "", "find the cluster in this subscription (`ID`)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
 	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
-	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the demo's own namespace (`NAME`)")
+	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the namespace of the demo (`NAME`)")
 	f.StringVar(&o.image, "image", o.image, "an image with routekeeper as its entrypoint (`IMAGE`)")
 	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
 	f.StringVar(&o.listen, "listen", "", "show a pod's page at this `address` until Ctrl-C")
@@ -77,7 +77,7 @@ are lost, or pods are not ready in time.`,
 	return cmd
 }
 
-// names of namespaces, and what an image may be called: both are put into the manifest.
+// The names of namespaces and images that are allowed: both become part of the manifest.
 var (
 	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	imageName     = regexp.MustCompile(`^[\w][\w.:/@-]*$`)
@@ -86,11 +86,11 @@ var (
 func (o helloOptions) check() error {
 	switch {
 	case !namespaceName.MatchString(o.namespace):
-		return fmt.Errorf("--namespace: %q is no name of a namespace", o.namespace)
+		return fmt.Errorf("--namespace: %q is not the name of a namespace", o.namespace)
 	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.namespace):
-		return fmt.Errorf("--namespace: the demo needs a namespace of its own, and deletes it: not %s", o.namespace)
+		return fmt.Errorf("--namespace: the demo needs its own namespace, and deletes it: not %s", o.namespace)
 	case !imageName.MatchString(o.image):
-		return fmt.Errorf("--image: %q is no name of an image", o.image)
+		return fmt.Errorf("--image: %q is not the name of an image", o.image)
 	case o.timeout <= 0:
 		return fmt.Errorf("--timeout: %s is out of range, expected more than 0", o.timeout)
 	}
@@ -151,7 +151,7 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 		return leftBehind(demo, o.keep, err)
 	}
 	if o.keep {
-		fmt.Fprintf(a.err, "the demo is kept; remove it with: %s\n", h.Remove)
+		fmt.Fprintf(a.err, "the demo stays; remove it with: %s\n", h.Remove)
 	}
 	if page != nil {
 		fmt.Fprintf(a.err, "%s is the page of a pod, until Ctrl-C\n", h.Page)
@@ -163,10 +163,10 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 	return nil
 }
 
-// leftBehind adds to an error what it leaves in the cluster, where that is to be kept.
+// leftBehind adds to an error how to remove a demo that stays in the cluster.
 func leftBehind(demo *hello.Demo, keep bool, err error) error {
 	if keep && demo.Begun() {
-		return fmt.Errorf("%w; what was deployed is kept, and removed by: %s", err, demo.Leftover())
+		return fmt.Errorf("%w; the demo stays; remove it with: %s", err, demo.Leftover())
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func leftBehind(demo *hello.Demo, keep bool, err error) error {
 // removeTime is how long the removal may take.
 const removeTime = 2 * time.Minute
 
-// removeDemo removes the demo, also after an interrupt. What cannot be removed is an error that says how.
+// removeDemo removes the demo, also after an interrupt. If that fails, the error says how to do it.
 func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *progress) error {
 	if !demo.Begun() {
 		return failed
@@ -188,7 +188,7 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 		progress.say("removing the demo; Ctrl-C again leaves it, to be removed by: " + demo.Leftover())
 	}
 	if err := demo.Remove(ctx); err != nil {
-		err = fmt.Errorf("removing the demo: %w: what is left is removed by: %s", err, demo.Leftover())
+		err = fmt.Errorf("removing the demo: %w; remove the rest with: %s", err, demo.Leftover())
 		if errors.Is(failed, attention) {
 			return err
 		}
@@ -197,7 +197,7 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 	return failed
 }
 
-// showPage passes connections on to a pod until the context ends: to the first that is ready.
+// showPage forwards connections to the first pod that is ready, until the context ends.
 func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []hello.Pod) {
 	stop := context.AfterFunc(ctx, func() { page.Close() })
 	defer stop()
@@ -223,7 +223,7 @@ func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []h
 	}
 }
 
-// callAround waits for the pods, lets them call, and says what became of it.
+// callAround waits for the pods, lets them call each other, and reports the results.
 func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, demo *hello.Demo, progress *progress) (report.Hello, []hello.Pod, error) {
 	cluster := e.Clusters[0]
 	h := report.Hello{Cluster: cluster.Name()}
@@ -261,7 +261,7 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 	if ctx.Err() != nil {
 		return h, nil, ctx.Err()
 	}
-	// What is read after the calls explains them. Nodes and pods are read with the demo's pods.
+	// Read the network after the calls, to explain them, and together with the demo's pods.
 	progress.now("reading the network again")
 	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
 		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
@@ -321,7 +321,7 @@ func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 	return out
 }
 
-// carriedCall is a call with the way of its packets, by what Azure shows.
+// carriedCall is a call with the path of its packets, as Azure shows it.
 func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr, call hello.Call) report.HelloCall {
 	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(), Millis: call.Millis}
 	c.Routes, c.AnswerRoutes = []string{}, []string{}
@@ -343,7 +343,7 @@ func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr,
 	return c
 }
 
-// hopsOf are the routes that carry a packet, each once.
+// hopsOf returns the routes that a packet uses, each once.
 func hopsOf(way trace.Way) []string {
 	out := []string{}
 	for _, hop := range way.Hops {

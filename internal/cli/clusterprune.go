@@ -26,13 +26,13 @@ import (
 // the next hop.
 type copies struct {
 	config v1alpha1.ClusterRoutes
-	// had are the pod routes in the cluster's own table.
+	// had are the pod routes in the cluster's route table.
 	had   map[plan.Pair]bool
 	found []copied
 	// unread are the targets that could not be read, and why.
 	unread []string
 	named  bool // by --config
-	// source is the cluster's own table, where others made it.
+	// source is the cluster's route table, if cluster create did not make it.
 	source arm.ID
 
 	done map[string]bool // by table and route
@@ -48,8 +48,8 @@ func (r copied) name() string { return r.table.Name() + "/" + r.route.Name }
 
 func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 
-// copiesOf finds the copies of a cluster's routes: in the targets of a config, or where cluster
-// create has them kept.
+// copiesOf finds the copies of a cluster's routes: in the targets of a config, or of the config that
+// cluster create writes.
 func (a *app) copiesOf(
 	ctx context.Context, client *azure.Client, c build.Cluster, paths []string,
 	planned []provision.Removal,
@@ -118,7 +118,7 @@ func readTable(
 	return inventory.DecodeRouteTable(doc.Raw)
 }
 
-// copiesConfig is the config of a cluster: from files, or the one that cluster create writes.
+// copiesConfig returns the config of a cluster: from files, or as cluster create writes it.
 func (a *app) copiesConfig(c build.Cluster, paths []string) (v1alpha1.ClusterRoutes, error) {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
@@ -189,7 +189,7 @@ func (k *copies) prune(
 	return nil
 }
 
-// check reads the targets again: what is still there is left.
+// check reads the targets again, and records the copies that are left.
 func (k *copies) check(ctx context.Context, client *azure.Client) error {
 	if k.source != "" {
 		if err := k.checkSource(ctx, client); err != nil {
@@ -213,8 +213,8 @@ func (k *copies) check(ctx context.Context, client *azure.Client) error {
 	return nil
 }
 
-// checkSource counts what the cluster has left in a table of others that was its own: AKS leaves
-// it, and no keeper writes such a table.
+// checkSource counts the routes that are left in a bring-your-own route table of the cluster: AKS
+// does not remove them, and no keeper writes such a table.
 func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 	table, err := readTable(ctx, client, k.source)
 	if err != nil || table == nil {
@@ -237,7 +237,7 @@ func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 	return nil
 }
 
-// steps are what a report says of the copies.
+// steps makes the steps of a report about the copies.
 func (k *copies) steps(executed bool) (steps []report.BuildStep) {
 	for _, r := range k.found {
 		s := report.BuildStep{Verb: string(build.Delete), Kind: "route", Resource: string(r.id()),

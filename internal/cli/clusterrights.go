@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/provision"
 )
 
-// mayBuild refuses what the caller lacks rights for, in one line and before anything is made.
+// mayBuild returns an error if the caller lacks rights, before anything is created.
 func (a *app) mayBuild(
 	ctx context.Context, client *azure.Client, c build.Cluster, planned []provision.Outcome,
 ) error {

@@ -19,17 +19,17 @@ func (a *app) newClusterVerify() *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
 		Use:   "verify [NAME]",
-		Short: "Say what is right about a cluster, with counts",
-		Long: `Checks what has to be right about a cluster, and says it as a table: where
-nodes and pods have their addresses, and how many are left; that every node has
-its route in the cluster's table and in each target of the config (kubenet);
-that packets to pods arrive and answers come back; the roles of the cluster's
-identity; egress as the outboundType says; the Application Gateways.
+		Short: "Check everything that must be right about a cluster, with counts",
+		Long: `Checks what must be right about a cluster, and prints a table: the addresses of
+nodes and pods, and how many are free; the route of every node in the cluster's
+route table and in each target of the config (kubenet); whether packets reach
+pods and answers come back; the roles of the cluster's identity; egress as the
+outboundType says; the Application Gateways.
 
-Each row is right, wrong or not checked. A row is right only where what it says
-was seen. One that was not checked says which right or file is missing. What is
-wrong is listed below with the findings of routekeeper doctor. Nothing is
-written.
+Each row is right, wrong or not checked. A row is right only if verify has seen
+it. A row that was not checked says which permission or file is missing. Below
+the table, findings of routekeeper doctor explain what is wrong. verify writes
+nothing.
 
 NAME is the cluster's name or ID, or with -f its metadata.name. Nodes and pods
 come from the Kubernetes API (--kubeconfig), or from saved kubectl output.
@@ -57,7 +57,7 @@ checked.`,
 		return nil
 	}
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
-		"how many routes a table holds")
+		"how many routes a route table can hold")
 	a.outputFlags(cmd, report.Text, report.JSON, report.Markdown)
 	return cmd
 }
@@ -92,7 +92,7 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// keepOnly leaves one cluster of those of the config to look at, by its metadata.name, its own name
+// keepOnly limits the examination to one cluster of the config, by its metadata.name, its Azure name
 // or its ID.
 func (e *examination) keepOnly(meant string) error {
 	names := e.names()

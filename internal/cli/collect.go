@@ -16,10 +16,14 @@ func (a *app) newCollect() *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
 		Use:   "collect [CLUSTER] --out bundle.tgz",
-		Short: "Save all that a diagnosis reads, to be diagnosed anywhere",
-		Long: `Reads what doctor reads and saves it in one file, for doctor --from-bundle and trace --from-bundle: on a machine without
-access, by somebody else, or later. The file is a .tar.gz of JSON documents that you can look through. It holds no secrets, no
-tokens, no tags, and of nodes and pods only names and addresses; but the names, addresses and IDs are the real ones.`,
+		Short: "Save everything that doctor reads, to diagnose it elsewhere",
+		Long: `Reads everything that doctor reads and saves it in one file. Use the file with
+doctor --from-bundle and trace --from-bundle: on a machine without access to
+Azure, on a colleague's machine, or later.
+
+The file is a .tar.gz of JSON documents that you can read. It holds no secrets,
+tokens or tags; of nodes and pods it holds only names and addresses. Names,
+addresses and IDs are not anonymized.`,
 		Example: `  routekeeper collect shop --out shop.tgz
   routekeeper collect -f routes.yaml --out before.tgz
   routekeeper doctor --from-bundle shop.tgz`,
@@ -32,13 +36,13 @@ tokens, no tags, and of nodes and pods only names and addresses; but the names, 
 
 func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
-		return errors.New("--out: expected a file to write to, such as bundle.tgz: a bundle is nothing for a terminal")
+		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown on a terminal")
 	}
 	w, err := a.raw()
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // configFlag adds -f.
 func configFlag(cmd *cobra.Command, paths *[]string) {
-	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, a folder of such files, or - (repeatable)")
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagRequired("file")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
@@ -73,7 +73,8 @@ func (a *app) configFiles(path string) ([]config.File, error) {
 	return files, nil
 }
 
-// configFilesIn lists the YAML and JSON files of a folder, without hidden ones (editors leave some) and those below it.
+// configFilesIn lists the YAML and JSON files of a folder. It leaves out hidden files, which editors
+// write, and subfolders.
 func configFilesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {

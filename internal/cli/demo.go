@@ -20,16 +20,18 @@ func (a *app) newDemo() *cobra.Command {
 	var web string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Play and check the life of a cluster's routes on a local Azure",
-		Long: `Starts a local Azure on loopback, builds a network with a kubenet cluster and an Application Gateway in it, lets the
-keeper work on it, and plays eight scenes: a first sync, scaling out, a redeploy that strips route tables, a node with a
-new address, other people's routes, scaling in, a table that suddenly reads empty, and quiet. After each the network is
-checked through a client that is not the keeper's. No Azure account is needed, and nothing leaves this machine.
+		Short: "Show on a local Azure emulator how routekeeper repairs routes",
+		Long: `Starts a local Azure emulator on loopback, builds a network with a kubenet
+cluster and an Application Gateway, and starts a keeper. Then it plays eight
+scenes: a first sync, scaling out, a redeploy that strips route tables, a node
+with a new address, unmanaged routes, scaling in, a route table that suddenly
+reads empty, and quiet. After each scene another client checks the network. The
+demo needs no Azure account, and nothing leaves this machine.
 
-With --web it can be watched in a browser, on the pages that run --listen shows. The scenes are played more slowly then, and afterwards
-the keeper goes on until Ctrl-C.
+With --web you can watch it in a browser, on the pages that run --listen shows.
+The scenes then play more slowly, and the keeper runs on until Ctrl-C.
 
-Exit code 0 only if every scene is ok; otherwise 1.`,
+Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 		Example: `  routekeeper demo
   routekeeper demo --web
   routekeeper demo --web=127.0.0.1:9000
@@ -37,12 +39,12 @@ Exit code 0 only if every scene is ok; otherwise 1.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("emulator") {
-				return errors.New("--emulator: the demo starts an emulator of its own")
+				return errors.New("--emulator: the demo starts its own emulator")
 			}
 			return a.runDemo(cmd.Context(), web)
 		},
 	}
-	cmd.Flags().StringVar(&web, "web", "", "show it on pages at this `address` of this machine")
+	cmd.Flags().StringVar(&web, "web", "", "serve pages for a browser at this `address` of this machine")
 	cmd.Flags().Lookup("web").NoOptDefVal = "127.0.0.1:8080"
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd

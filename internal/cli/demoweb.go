@@ -19,14 +19,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// The pace of a demo that is watched: what is broken stays so for long enough to be seen.
+// The pace of a demo in the browser: people need time to see what is broken.
 const (
 	watchedOperation = 1500 * time.Millisecond
 	watchedBetween   = 4 * time.Second
 	watchedInterval  = 2 * time.Second
 )
 
-// watched is a keeper whose rounds are shown on pages.
+// watched is a keeper that shows its rounds on pages.
 type watched struct {
 	board *page.Board
 	past  *history.Log
@@ -51,7 +51,7 @@ func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, erro
 	running := w.running
 	w.mu.Unlock()
 	if !running {
-		return keeper.Round{}, errors.New("the scenes are being played: the buttons work when they are over")
+		return keeper.Round{}, errors.New("the scenes are still playing: the buttons work afterwards")
 	}
 	return w.keeper.Ask(ctx, r)
 }
@@ -60,7 +60,7 @@ func (w *watched) Wake(caller string, resources ...arm.ID) int {
 	return w.keeper.Wake(caller, resources...)
 }
 
-// demoPages has a demo shown on pages, until what it returns is called.
+// demoPages shows a demo on pages. The function that it returns ends that.
 func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (end func() error, err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
 	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{})}

@@ -31,18 +31,21 @@ func (a *app) newDiff() *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff --source FILE --target FILE --pod-cidr CIDR",
-		Short: "Show from two saved route tables what a sync would change",
-		Long: `Compares two route tables saved as files, without any connection, and shows what a sync would change in the target.
-Both shapes are read: the one ARM returns (az rest) and the flattened one that az network route-table show prints.
+		Short: "Compare two saved route tables, and show what a sync would change",
+		Long: `Compares two route tables in files, and shows what a sync would change in the
+target. It makes no connection. It reads the JSON of ARM (az rest) and the
+flattened JSON of az network route-table show.
 
-A route counts as the cluster's when it leads to an appliance address, its prefix lies inside a pod CIDR with the mask of
-node routes, and it has the name of an AKS node or is in the source as well; with --node-subnet also only when that address
-lies in a node subnet. All other routes stay.
+A route belongs to the cluster if all of these hold; all other routes stay:
+  - its next hop is an appliance address, with --node-subnet in a node subnet
+  - its prefix is inside a pod CIDR and has the length of node routes
+  - it has the name of an AKS node, or the source has it too
 
-A sync deletes a route only when it is proven that its node is gone, and follows a next hop only when a node has it. Saved
-files cannot prove that: diff takes the nodes to be those that the source leads to.
+A sync deletes a route only with proof that its node is gone, and uses a next
+hop only if a node has it. Files cannot prove that, so diff assumes that the
+nodes are those in the source.
 
-Exit code 0: nothing to change; 1: an error; 2: changes, or something that stands in the way of them (a blocking finding).`,
+Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`,
 		Example: `  az network route-table show --ids <cluster's table> > a.json
   az network route-table show --ids <gateway's table> > b.json
   routekeeper diff --source a.json --target b.json --pod-cidr 10.244.0.0/16`,
@@ -50,12 +53,12 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or something that stand
 		RunE: func(*cobra.Command, []string) error { return a.runDiff(o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.source, "source", "", "the cluster's own route table: a JSON `FILE`, - for standard input")
+	f.StringVar(&o.source, "source", "", "the cluster's route table: a JSON `FILE`, - for standard input")
 	f.StringVar(&o.target, "target", "", "the route table to copy to: a JSON `FILE`, - for standard input")
 	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "a pod `CIDR` of the cluster (repeat for dual-stack)")
 	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil, "an address prefix (`CIDR`) of a node subnet (repeatable)")
 	f.StringVar(&o.policy, "policy", string(v1alpha1.PolicySync), "Sync, UpsertOnly or Observe")
-	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes the target may hold")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes the target can hold")
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
@@ -84,9 +87,10 @@ func (a *app) runDiff(o diffOptions) error {
 		return err
 	}
 	if source.ID.Equal(target.ID) {
-		return fmt.Errorf("--target: %s is the source as well (%s): a cluster's own table is never written", target.ID.Short(), target.ID)
+		return fmt.Errorf("--target: %s is also the source (%s): routekeeper never writes to a "+
+			"cluster's route table", target.ID.Short(), target.ID)
 	}
-	// Saved files say nothing of the cluster, so it is put together from the flags.
+	// Files do not describe the cluster, so the flags do.
 	cluster := &inventory.Cluster{
 		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
 		Plugin:   "kubenet",
@@ -176,7 +180,8 @@ func (a *app) readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// standardInput is all that comes there: also for who asks again, as doctor does once it has mended something.
+// standardInput returns the whole of standard input, also when it is called again: doctor reads the
+// config a second time after repairs.
 func (a *app) standardInput() ([]byte, error) {
 	if a.piped == nil {
 		data, err := io.ReadAll(a.in)

@@ -24,16 +24,19 @@ func (a *app) newDoctor() *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor [CLUSTER]",
-		Short: "Say what is wrong with the network of clusters, who did it, and what to type",
-		Long: `Looks at clusters, their networks, route tables, security groups, gateways, nodes' network interfaces and permissions, and says
-what breaks the traffic of pods or soon will: what it means, who changed it last as far as the activity log knows, and what to do. Nothing
-is written, unless --fix is given: then what the config allows is put right, as sync does it, after showing it and asking.
+		Short: "Find out what breaks pod traffic, who changed it, and how to repair it",
+		Long: `Checks clusters, networks, route tables, security groups, gateways, the nodes'
+network interfaces and permissions. It reports what breaks pod traffic or soon
+will: what it means, who changed it last according to the activity log, and what
+to do. It writes nothing without --fix. With --fix it shows the repairs that the
+config allows, asks, and makes them as sync does.
 
-CLUSTER is a name or a resource ID; with -f it looks at what the config names; with --subscription at all clusters there. Without a config it
-takes for one what init would propose.
+CLUSTER is a name or a resource ID. With -f, doctor checks the clusters of the
+config; with --subscription, all clusters there. Without a config it assumes the
+one that init would propose.
 
-At the end it says what is right, and what was not checked for want of rights or of a kubeconfig
-(see routekeeper cluster verify).
+At the end it says what is right, and what was not checked because a permission
+or a kubeconfig is missing (see routekeeper cluster verify).
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  routekeeper doctor shop
@@ -46,8 +49,10 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	examineFlags(cmd, &o.examineOptions, true)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes a table holds (more than 400 where Azure Virtual Network Manager manages them)")
-	cmd.Flags().BoolVar(&o.fix, "fix", false, "put right what the config (-f) allows, after showing it and asking")
+	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
+		"how many routes a route table can hold "+
+			"(more than 400 if Azure Virtual Network Manager manages them)")
+	cmd.Flags().BoolVar(&o.fix, "fix", false, "show and make the repairs that the config (-f) allows")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
@@ -59,7 +64,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
 	if o.fix && len(o.paths) == 0 {
-		return errors.New("--fix: expected a config (-f): it says what may be written; routekeeper init makes one")
+		return errors.New("--fix: expected a config (-f), which says what may be written; routekeeper init writes one")
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -89,9 +94,9 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	return nil
 }
 
-// diagnose reads, and says what is wrong.
+// diagnose reads the network and finds out what is wrong.
 func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis, error) {
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
@@ -105,8 +110,9 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims}, nil
 }
 
-// doctorFix shows what is wrong, puts right what may be, and returns what is left.
-func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis, w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
+// doctorFix shows what is wrong, repairs what the config allows, and returns what is left.
+func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis,
+	w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
 	whole := format == report.JSON // one object at the end
 	if !whole {
 		if err := d.Write(w, format, style); err != nil {

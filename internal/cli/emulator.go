@@ -25,25 +25,31 @@ type emulatorOptions struct {
 	azure                   emulator.Options
 }
 
-// scenarios are what an emulator can start with.
+// scenarios are the values of --scenario.
 var scenarios = []string{"empty", "demo", "fleet"}
 
 func (a *app) newEmulator() *cobra.Command {
 	var o emulatorOptions
 	cmd := &cobra.Command{
 		Use:   "emulator --dir DIR",
-		Short: "Serve a local Azure: ARM with virtual networks, route tables and AKS behind it",
-		Long: `Serves a local Azure on loopback: HTTPS, and plain HTTP on a second port, which also takes the control calls under
-/_emulator/ (scale a pool, read the request log, inject faults). Once both accept connections, DIR/emulator.json says
-where they are and how to log in; DIR/ca.pem is the certificate authority to trust.
+		Short: "Run a local Azure emulator: ARM with networks, route tables and AKS",
+		Long: `Runs a local Azure emulator on loopback. It serves HTTPS, and plain HTTP on a
+second port, which also takes control calls under /_emulator/ (scale a pool,
+read the request log, inject faults). When both accept connections,
+DIR/emulator.json says where they are and how to log in. DIR/ca.pem is the
+certificate authority to trust.
 
-Scenario "demo" starts with the network, cluster and tables of routekeeper demo in place; "fleet" with 30 clusters, one of
-50 and one of 390 nodes, four of them broken; "empty" with subscriptions only.
+Scenarios:
+  demo    the network, cluster and route tables of routekeeper demo
+  fleet   30 clusters, one of 50 and one of 390 nodes, four of them broken
+  empty   subscriptions only
 
-The commands below it change an emulator that runs: they take its folder from --emulator.
+The commands list, scale, strip and break work on a running emulator. Name its
+folder with --emulator.
 
-With --kube-apiserver, each cluster has a real Kubernetes API server of its own, with etcd, controllers and scheduler, from
-its first call on; nodes and pods are played. Without it, a small one shows nodes and pods, and takes no writes.`,
+With --kube-apiserver, each cluster gets its own real Kubernetes API server, with
+etcd, controllers and scheduler, at its first call; nodes and pods are simulated.
+Without it, a small API server shows nodes and pods and refuses writes.`,
 		Example: `  routekeeper emulator --dir .azure-local --scenario demo
   export ROUTEKEEPER_EMULATOR=.azure-local
   routekeeper sync -f routes.yaml --dry-run
@@ -56,20 +62,21 @@ its first call on; nodes and pods are played. Without it, a small one shows node
 	f.StringVar(&o.dir, "dir", "", "folder for emulator.json and ca.pem (`DIR`)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` for HTTPS")
 	f.StringVar(&o.listenHTTP, "listen-http", "127.0.0.1:0", "`address` for plain HTTP and control calls")
-	f.StringVar(&o.scenario, "scenario", "empty", "what is there at the start: empty, demo or fleet")
-	f.StringVar(&o.faults, "faults", "", "what goes wrong from the start: a YAML or JSON list of faults (`FILE`)")
-	f.IntVar(&o.subscriptions, "subscriptions", 1, "how many subscriptions there are")
-	f.IntVar(&o.tenants, "tenants", 1, "how many tenants the subscriptions lie in, in turn")
+	f.StringVar(&o.scenario, "scenario", "empty", "what exists at the start: empty, demo or fleet")
+	f.StringVar(&o.faults, "faults", "", "faults to inject from the start: a YAML or JSON list (`FILE`)")
+	f.IntVar(&o.subscriptions, "subscriptions", 1, "number of subscriptions")
+	f.IntVar(&o.tenants, "tenants", 1, "number of tenants that the subscriptions are spread over")
 	f.StringVar(&o.asOf, "as-of", "",
-		"answer as Azure did on a `date` such as 2023-06-01: some defaults have changed; default today")
+		"answer as Azure did on a `date` such as 2023-06-01, with the defaults of that time")
 	durationFlag(f, &o.azure.OperationTime, "operation-time", 500*time.Millisecond, "how long a long-running operation takes")
 	durationFlag(f, &o.azure.RouteBatch, "route-batch", time.Second, "how long a cluster's cloud provider collects route changes (30s on Azure)")
-	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second, "how long it trusts its copy of the table (2m on Azure)")
-	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db: it survives a restart, and a kill")
-	durationFlag(f, &o.azure.AlertDelay, "alert-delay", 5*time.Minute, "how long after a write its activity log alerts fire (3m to 20m on Azure)")
-	durationFlag(f, &o.azure.RoleDelay, "role-delay", 0, "how long a new role assignment takes to have an effect (up to 60m on Azure)")
+	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second, "how long the cloud provider caches its route table (2m on Azure)")
+	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db across restarts and kills")
+	durationFlag(f, &o.azure.AlertDelay, "alert-delay", 5*time.Minute, "time from a write to its activity log alerts (3m to 20m on Azure)")
+	durationFlag(f, &o.azure.RoleDelay, "role-delay", 0, "time until a new role assignment takes effect (up to 60m on Azure)")
 	f.StringVar(&o.apiServer, "kube-apiserver", "",
-		"run this kube-apiserver for each cluster (`PATH`, beside kube-controller-manager, kube-scheduler and etcd)")
+		"run this kube-apiserver for each cluster (`PATH`; kube-controller-manager, "+
+			"kube-scheduler and etcd are in the same folder)")
 	f.StringVar(&o.etcd, "etcd", "", "take etcd 3.6 or newer from this `PATH`, with --kube-apiserver")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
 	_ = cmd.MarkFlagFilename("kube-apiserver")
@@ -97,7 +104,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		}
 	}
 	if o.etcd != "" && o.apiServer == "" {
-		return errors.New("--etcd: it is for --kube-apiserver only")
+		return errors.New("--etcd: expected --kube-apiserver with it")
 	}
 	options := o.azure
 	if o.asOf != "" {
@@ -106,7 +113,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 			return fmt.Errorf("--as-of: %q is no date, expected one such as 2023-06-01", o.asOf)
 		}
 	}
-	// The network is somebody else's than the keeper's, as it mostly is.
+	// As in most companies, the network belongs to another identity than the keeper's.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
 	options.Log = logger(a.err, o.verbose, terminal(a.err))
@@ -125,7 +132,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	}
 	defer e.Close()
 	if e.Restored() {
-		fmt.Fprintf(a.out, "goes on with the state in %s\n", options.StateFile)
+		fmt.Fprintf(a.out, "continues with the state in %s\n", options.StateFile)
 	} else if o.scenario == "demo" {
 		d, err := emulator.BuildDemo(e, demo.Operator)
 		if err != nil {
@@ -162,7 +169,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return err
 	}
 	if server.Open {
-		fmt.Fprintln(a.err, "routekeeper: everybody who can reach this machine can reach this local Azure, its control calls included")
+		fmt.Fprintln(a.err, "routekeeper: every machine that can reach this one can use this emulator, "+
+			"its control calls included")
 	}
 	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS, server.Info.HTTP, o.dir)
 	return server.Wait(ctx)

@@ -25,7 +25,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// breaks are what emulator break can do to the calls that routekeeper's identity makes.
+// breaks are the faults that emulator break injects into the calls of routekeeper's identity.
 var breaks = map[string]struct {
 	what  string
 	fault emulator.Fault
@@ -63,8 +63,8 @@ func (a *app) newEmulatorScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale CLUSTER COUNT",
 		Short: "Set the number of nodes of a cluster of a running emulator",
-		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud provider then
-writes the routes of new nodes into the cluster's table.`,
+		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud
+provider then writes the routes of new nodes into the cluster's route table.`,
 		Example: "  routekeeper --emulator .azure-local emulator scale shop 5",
 		Args:    exactly("CLUSTER and COUNT", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,8 +99,8 @@ func (a *app) newEmulatorStrip() *cobra.Command {
 	return &cobra.Command{
 		Use:   "strip VNET/SUBNET...",
 		Short: "Take the route table off subnets, as a redeploy does",
-		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure pipeline does:
-with another identity than routekeeper's.`,
+		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure
+pipeline does. It uses another identity than routekeeper.`,
 		Example: "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
 		Args:    atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,13 +137,13 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 	count, path := -1, ""
 	names := append(slices.Sorted(maps.Keys(breaks)), "none")
 	var long strings.Builder
-	long.WriteString("Injects a fault into the calls that routekeeper's identity makes, until break none:\n")
+	long.WriteString("Injects a fault into the calls that routekeeper's identity makes. \"break none\"\nends all faults.\n\nFaults:")
 	for _, name := range names[:len(breaks)] {
 		fmt.Fprintf(&long, "\n  %-14s %s", name, breaks[name].what)
 	}
 	cmd := &cobra.Command{
 		Use:   "break FAULT|none",
-		Short: "Let calls to a running emulator go wrong",
+		Short: "Make calls to a running emulator fail",
 		Long:  long.String(),
 		Example: `  routekeeper --emulator .azure-local emulator break throttle --count 20
   routekeeper --emulator .azure-local emulator break none`,
@@ -162,7 +162,7 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 				if err := running.control(cmd.Context(), http.MethodDelete, "faults", nil); err != nil {
 					return err
 				}
-				fmt.Fprintln(a.out, "no call goes wrong any more")
+				fmt.Fprintln(a.out, "removed all faults")
 				return nil
 			}
 			f := kind.fault
@@ -170,11 +170,11 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 			if err := running.control(cmd.Context(), http.MethodPost, "faults", f); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s, until: routekeeper emulator break none\n", kind.what)
+			fmt.Fprintf(a.out, "%s; to end this: routekeeper emulator break none\n", kind.what)
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&count, "count", -1, "how many calls go wrong, -1 for all")
+	cmd.Flags().IntVar(&count, "count", -1, "how many calls fail, -1 for all")
 	cmd.Flags().StringVar(&path, "path", "", "only calls whose path matches this regular `expression`")
 	return cmd
 }
@@ -229,13 +229,13 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	return r, err
 }
 
-// cluster is the one of a name or ID.
+// cluster finds a cluster by its name or ID.
 func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
 	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string { return []string{c.ID.Name(), string(c.ID)} }, name)
 	return one(all, "cluster", name, func(c *inventory.Cluster) string { return string(c.ID) })
 }
 
-// subnet is the one of a name, with its network's or alone, or an ID.
+// subnet finds a subnet by its name, by VNET/SUBNET or by its ID.
 func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 	all := named(r.seen.Subnets, func(s *inventory.Subnet) []string {
 		return []string{s.ID.Short(), s.ID.Name(), string(s.ID)}
@@ -243,7 +243,7 @@ func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 	return one(all, "subnet", name, func(s *inventory.Subnet) string { return s.ID.Short() })
 }
 
-// named are the resources one of whose names this is, in the order of their keys.
+// named returns the resources that have this name, in the order of their keys.
 func named[T any](all map[string]T, names func(T) []string, name string) (out []T) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if slices.ContainsFunc(names(all[key]), func(n string) bool { return strings.EqualFold(n, name) }) {
@@ -253,7 +253,7 @@ func named[T any](all map[string]T, names func(T) []string, name string) (out []
 	return out
 }
 
-// one takes the only match.
+// one returns the only match, or an error.
 func one[T any](all []T, kind, name string, describe func(T) string) (none T, err error) {
 	switch len(all) {
 	case 1:
@@ -354,7 +354,7 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 	return table.Write(out, format, style)
 }
 
-// breakName is the name by which emulator break knows a fault.
+// breakName is the name of a fault in emulator break.
 func breakName(f emulator.Fault) string {
 	for name, kind := range breaks {
 		k := kind.fault

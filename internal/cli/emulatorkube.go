@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// playKubernetes gives the emulator's clusters real API servers, with played nodes and pods.
+// playKubernetes gives the emulator's clusters real API servers, with simulated nodes and pods.
 func playKubernetes(e *emulator.Emulator, o emulatorOptions, log *slog.Logger) (*kubernetes.Kubernetes, error) {
 	binaries, err := kubernetes.Find(o.apiServer, o.etcd)
 	if err != nil {
@@ -28,8 +28,8 @@ func playKubernetes(e *emulator.Emulator, o emulatorOptions, log *slog.Logger) (
 	})
 }
 
-// playedNetwork says which packets of played pods arrive: what trace says of the emulator's network, as
-// a client of it reads it.
+// playedNetwork decides which packets of simulated pods arrive. It reads the emulator's network as a
+// client, and traces the packets.
 type playedNetwork struct {
 	dir string // of emulator.json
 
@@ -43,7 +43,7 @@ type seenNetwork struct {
 	tracer *trace.Tracer
 }
 
-// networkAge is how old what was read of the network may be. All calls of a moment share one reading.
+// networkAge is how old the network that was read may be, so that calls at the same time share it.
 const networkAge = time.Second
 
 func (p *playedNetwork) way(ctx context.Context, packet kubernetes.Packet) error {
@@ -107,8 +107,8 @@ func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*tr
 	return t, nil
 }
 
-// firstOf is an address of an interface in a subnet that belongs to none of a cluster's nodes: a machine
-// that answers for the subnet.
+// firstOf returns the address of a network interface in a subnet that belongs to no node of the
+// cluster: a machine that answers for the subnet.
 func firstOf(s *inventory.Snapshot, subnet arm.ID, cluster *inventory.Cluster) (found netip.Addr) {
 	for _, nic := range s.Interfaces {
 		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) {

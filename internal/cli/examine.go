@@ -20,36 +20,36 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// examineOptions say what to look at, and where from.
+// examineOptions say what to read, and from where.
 type examineOptions struct {
 	initOptions
-	name   string // of the cluster, or its ID
+	name   string // name or ID of a cluster
 	paths  []string
 	bundle string
 	kubernetesOptions
-	// only is the one cluster of the config that is meant, by its name or ID; "": all.
+	// only limits a config to one cluster, by its name or ID; "": all.
 	only string
-	// maxRoutes is how many routes a table holds; 0: the default.
+	// maxRoutes is how many routes a route table can hold; 0: the default.
 	maxRoutes int
-	// rightless is set where nothing depends on who may do what: asking takes several calls for each resource.
+	// rightless leaves out role assignments: reading them takes several calls for each resource.
 	rightless bool
-	// machines is set where all network interfaces count, and not only those of the clusters' nodes.
+	// machines includes all network interfaces, not only those of the clusters' nodes.
 	machines bool
 }
 
-// examineFlags adds the flags that say what to look at. fromBundle: it can be a bundle.
+// examineFlags adds the flags that say what to read; with fromBundle also --from-bundle.
 func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at this subscription (`ID`); without it, at the only one that is seen")
-	f.StringVar(&o.cluster, "cluster", "", "look at this cluster (resource `ID`)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "look at what this config `FILE`, folder, or - names (repeatable)")
+	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the only visible one)")
+	f.StringVar(&o.cluster, "cluster", "", "check this cluster (resource `ID`)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "check the clusters in this config `FILE`, folder, or - (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
-		f.StringVar(&o.bundle, "from-bundle", "", "look at what routekeeper collect saved in this `FILE`, and at no network")
+		f.StringVar(&o.bundle, "from-bundle", "", "read this `FILE` of routekeeper collect instead of Azure")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")
@@ -62,31 +62,31 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 			o.name = args[0]
 		}
 		if o.name != "" && (o.cluster != "" || len(o.paths) > 0) {
-			return fmt.Errorf("unexpected argument %q: the cluster is named by a flag", o.name)
+			return fmt.Errorf("unexpected argument %q: a flag already names the cluster", o.name)
 		}
 		return nil
 	}
 }
 
-// examination is what was read, and what it was read with.
+// examination is what was read, and the client that read it.
 type examination struct {
 	diagnose.Case
-	client *azure.Client // nil where it came from a bundle
+	client *azure.Client // nil for a bundle
 }
 
-// diagnosis is what is found, with who changed what, as far as the activity log says.
+// diagnosis returns the findings, with the last writers according to the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
 	found := diagnose.Check(e.Case)
 	if changed := diagnose.Changed(found); e.client != nil && len(changed) > 0 {
 		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
 			return nil, err
 		}
-		found = diagnose.Check(e.Case) // who changed it can tell causes apart: a policy from a person
+		found = diagnose.Check(e.Case) // the writer tells causes apart: a policy or a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }
 
-// names are those of the clusters looked at.
+// names returns the names of the clusters.
 func (e *examination) names() []string {
 	names := []string{}
 	for _, id := range e.Clusters {
@@ -101,7 +101,7 @@ func (e *examination) names() []string {
 	return names
 }
 
-// examine reads all that a diagnosis looks at.
+// examine reads everything that a diagnosis needs.
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil && o.only != "" {
@@ -128,7 +128,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if id, err := arm.ParseID(o.name); err == nil {
 		o.cluster, o.name = string(id), ""
 	}
-	if o.cluster != "" || o.subscription != "" { // what is wrong with it is said before anything else
+	if o.cluster != "" || o.subscription != "" { // report a wrong flag before the login
 		if _, _, err := o.scope(); err != nil {
 			return nil, err
 		}
@@ -158,17 +158,17 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	return e, e.read(ctx, o)
 }
 
-// read reads what is left to read once it is known which clusters are meant.
+// read reads the rest, once the clusters are known.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
-	if s.Taken.IsZero() { // what was surveyed may be as old as that
+	if s.Taken.IsZero() { // the survey may be as old as this
 		s.Taken = time.Now()
 	}
 	if err := settle(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
 	var groups []arm.ID
-	if o.subscription == "" && !o.machines { // of other clusters' nodes nothing is asked
+	if o.subscription == "" && !o.machines { // leave out the nodes of other clusters
 		for _, id := range e.Clusters {
 			if cluster := s.Cluster(id); cluster != nil {
 				groups = append(groups, cluster.NodeGroup())
@@ -182,7 +182,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 	return e.client.ReadRights(ctx, s, scopes, principals)
 }
 
-// propose looks for the clusters that are meant, and takes for their configs what init would propose.
+// propose finds the clusters, and uses the configs that init would propose.
 func (e *examination) propose(ctx context.Context, o examineOptions) error {
 	scope, one, err := e.find(ctx, o)
 	if err != nil {
@@ -204,7 +204,8 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// find says what is meant: a cluster by its ID, or by its name in a subscription; all of a subscription; or of the only one that is seen.
+// find returns the scope and the cluster to read: a cluster by its ID, or by its name in a
+// subscription; otherwise all clusters of a subscription, which may be the only visible one.
 func (e *examination) find(ctx context.Context, o examineOptions) (scope, one arm.ID, err error) {
 	subscriptions := []arm.ID{}
 	if o.cluster != "" || o.subscription != "" {
@@ -218,7 +219,7 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 	if o.name == "" {
 		switch len(subscriptions) {
 		case 0:
-			return "", "", errors.New("no subscription is seen with this login")
+			return "", "", errors.New("this login sees no subscription")
 		case 1:
 			return subscriptions[0], "", nil
 		}
@@ -226,7 +227,8 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 		for i, id := range subscriptions {
 			names[i] = id.Name()
 		}
-		return "", "", fmt.Errorf("several subscriptions are seen: name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
+		return "", "", fmt.Errorf("this login sees several subscriptions: "+
+			"name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
 	}
 	var found, others []string
 	for _, subscription := range subscriptions {
@@ -249,14 +251,16 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 	case 0:
 		slices.Sort(others)
 		if len(others) == 0 {
-			return "", "", fmt.Errorf("no cluster named %s is seen, nor any other", o.name)
+			return "", "", fmt.Errorf("this login sees no cluster named %s, and no other cluster", o.name)
 		}
-		return "", "", fmt.Errorf("no cluster named %s is seen; there are %s", o.name, strings.Join(others[:min(len(others), 20)], ", "))
+		return "", "", fmt.Errorf("this login sees no cluster named %s; it sees %s", o.name,
+			strings.Join(others[:min(len(others), 20)], ", "))
 	}
-	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name, strings.Join(found, ", "))
+	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name,
+		strings.Join(found, ", "))
 }
 
-// openBundle takes what was read from a bundle.
+// openBundle reads a bundle.
 func (a *app) openBundle(o examineOptions) (*examination, error) {
 	f, err := os.Open(o.bundle)
 	if err != nil {
@@ -274,12 +278,15 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 		for _, id := range b.Clusters {
 			names = append(names, id.Name())
 		}
-		e.Clusters = slices.DeleteFunc(e.Clusters, func(id arm.ID) bool { return !strings.EqualFold(id.Name(), meant) && !id.Equal(arm.ID(meant)) })
+		e.Clusters = slices.DeleteFunc(e.Clusters, func(id arm.ID) bool {
+			return !strings.EqualFold(id.Name(), meant) && !id.Equal(arm.ID(meant))
+		})
 		e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
 			return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
 		})
 		if len(e.Clusters) == 0 {
-			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it; there are %s", o.bundle, meant, strings.Join(names, ", "))
+			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it; there are %s",
+				o.bundle, meant, strings.Join(names, ", "))
 		}
 	}
 	return e, nil

@@ -24,9 +24,10 @@ func (a *app) newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [TOPIC|CODE]",
 		Short: "Explain a network plugin, route tables, gateways, or a finding",
-		Long: `Explains what a packet does with each network plugin of AKS, what it costs and what breaks it; or what
-a finding means and what to do about it. Without an argument it lists all topics and findings. The same
-is in docs/networking.md and docs/findings.md.`,
+		Long: `Explains the path of a packet with each network plugin of AKS, what it costs and
+what breaks it; or what a finding means and what to do about it. Without an
+argument it lists all topics and findings. The same texts are in
+docs/networking.md and docs/findings.md.`,
 		Example: `  routekeeper explain
   routekeeper explain kubenet
   routekeeper explain association-lost`,
@@ -106,9 +107,9 @@ func explain(w io.Writer, format report.Format, style report.Style, name string)
 		}
 	}
 	if near := trace.Near(name, explainable()); near != "" {
-		return fmt.Errorf("no topic or finding is called %s%s", finding.Show(name), near)
+		return fmt.Errorf("unknown topic or finding %s%s", finding.Show(name), near)
 	}
-	return fmt.Errorf("no topic or finding is called %s: routekeeper explain lists them", finding.Show(name))
+	return fmt.Errorf("unknown topic or finding %s: routekeeper explain lists them", finding.Show(name))
 }
 
 func explainable() (names []string) {

@@ -15,7 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// fix makes the changes that the configs allow, after showing them and asking. Nil where there is nothing to change, or the answer was no.
+// fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
+// nothing to change, or if the answer was no.
 func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (*report.Round, error) {
 	planned, err := keeper.New(client, configs, keeper.Options{DryRun: true}).Round(ctx)
 	if err != nil {
@@ -46,7 +47,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, con
 	return &made, errors.Join(err, show(made))
 }
 
-// confirm asks a person, and takes anything but yes for a no.
+// confirm asks a question. Any answer other than yes means no.
 func (a *app) confirm(question string) (bool, error) {
 	if !terminal(a.in) {
 		return false, errors.New("standard input is not a terminal: expected --yes")

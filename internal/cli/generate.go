@@ -31,18 +31,19 @@ type generateOptions struct {
 func (a *app) newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate {terraform | bicep | arm}",
-		Short: "Write the code of a cluster, of its keeper, or of a keeper's rights",
-		Long: `Writes commented code, ready to apply: the cluster that cluster create would
-make of the same options or the same file, with network, route tables, identity,
-role and role assignments. No later apply takes a route table off its subnet.
+		Short: "Write infrastructure code for a cluster, a keeper, or a keeper's rights",
+		Long: `Writes commented code that you can apply. It describes the cluster that cluster
+create would build with the same options or the same file, with network, route
+tables, identity, role and role assignments. A later apply does not take a route
+table off its subnet.
 
-With --host it is the keeper, too: an identity, its rights, and what runs it.
+With --host, the code also deploys the keeper: identity, rights and workload.
   aks             in the cluster: a credential for its service account, and a
                   manifest to apply, as an output
   container-apps  an environment and an app of Azure Container Apps
 
-With --from-config it is only a keeper's identity and rights, for the clusters,
-subnets and tables that a config names.`,
+With --from-config, it writes only the identity and rights of a keeper, for the
+clusters, subnets and route tables in the config.`,
 		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
     --subscription <id> --location westeurope --out shop
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
@@ -66,8 +67,8 @@ func (a *app) newGenerateTerraform() *cobra.Command {
 		Use:   "terraform {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE}",
 		Short: "Write Terraform configuration",
 		Long: `Writes a Terraform configuration for the azurerm provider, as one file to
-standard output or as several into a folder. routekeeper iac generate --help
-says what it is.`,
+standard output or as several files into a folder. See routekeeper iac generate
+--help for what it contains.`,
 		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
     --application-gateway --subscription <id> --location westeurope --out shop
   routekeeper iac generate terraform -f cluster.yaml --provider-version 4
@@ -91,11 +92,12 @@ func (a *app) newGenerateBicep() *cobra.Command {
 		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE} " +
 			"--out DIR",
 		Short: "Write Bicep",
-		Long: `Writes main.bicep into a folder, with its modules where it has some.
-routekeeper iac generate --help says what it is.`,
+		Long: `Writes main.bicep and its modules into a folder. See routekeeper iac generate
+--help for what they contain.`,
 		Example: `  routekeeper iac generate bicep shop --blueprint overlay \
     --subscription <id> --location westeurope --out shop
-  routekeeper iac generate bicep -f cluster.yaml --host container-apps --out shop
+  routekeeper iac generate bicep -f cluster.yaml --host container-apps \
+    --out shop
   routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := a.generator(cmd, o, args)
@@ -116,7 +118,8 @@ func (a *app) newGenerateARM() *cobra.Command {
 		Use:   "arm {NAME --blueprint B --subscription ID --location L | -f FILE}",
 		Short: "Write an ARM template",
 		Long: `Writes an ARM template for a deployment to a resource group, to standard output
-or as main.json into a folder. routekeeper iac generate --help says what it is.`,
+or as main.json into a folder. See routekeeper iac generate --help for what it
+contains.`,
 		Example: `  routekeeper iac generate arm shop --blueprint pod-subnet \
     --subscription <id> --location westeurope > main.json
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop`,
@@ -146,7 +149,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 	for _, h := range generate.Hosts() {
 		hosts = append(hosts, string(h))
 	}
-	f.StringVar(&o.host, "host", "", "write the keeper, too, to run on `HOST`: "+strings.Join(hosts, " or "))
+	f.StringVar(&o.host, "host", "", "also write code that runs the keeper on `HOST`: "+strings.Join(hosts, " or "))
 	f.StringVar(&o.folder, "out", "", "write files into this folder (`DIR`)")
 	f.BoolVar(&o.force, "force", false, "overwrite files that exist")
 	_ = cmd.MarkFlagDirname("out")
@@ -156,7 +159,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 		return
 	}
 	f.StringArrayVar(&o.paths, "from-config", nil,
-		"write a keeper's rights for what this config `FILE`, folder or - names (repeatable)")
+		"write a keeper's rights for this config `FILE`, folder or - (repeatable)")
 	_ = cmd.MarkFlagFilename("from-config", "yaml", "yml", "json")
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -164,7 +167,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 			return check(cmd, args)
 		}
 		if len(args) > 1 {
-			return errors.New("expected one NAME at most: what the names of all resources begin with")
+			return errors.New("expected one NAME at most: the prefix of all resource names")
 		}
 		for _, name := range ofCluster {
 			if f.Changed(name) {
@@ -176,7 +179,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 	}
 }
 
-// generator is what the flags ask for: a cluster, or rights.
+// generator makes the generator that the flags describe: of a cluster, or of rights.
 func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (generator, error) {
 	if len(o.paths) == 0 {
 		return a.blueprint(o)
@@ -203,7 +206,7 @@ func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
 	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
 }
 
-// kept is what a config says of the rights it takes: where it only observes, there is nothing to write.
+// kept returns what a config needs rights for. A config that only observes needs no right to write.
 func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 	k := generate.Kept{
 		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(c.Spec.RouteTableID),
@@ -223,7 +226,7 @@ func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 	return k
 }
 
-// generated writes code, and says what comes next.
+// generated writes code and prints the next step.
 func (a *app) generated(o *generateOptions, next string, write func() ([]generate.Output, error)) error {
 	files, err := write()
 	if err != nil {
@@ -250,7 +253,7 @@ func printOutputs(w io.Writer, files []generate.Output) error {
 	return nil
 }
 
-// writeOutputs writes the files into a folder: all of them, or, where one is there already, none.
+// writeOutputs writes all files into a folder, or none if one of them exists.
 func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next string) error {
 	var names []string
 	for _, f := range files {

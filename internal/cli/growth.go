@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// runGrowth tells how far the pools of a cluster can grow.
+// runGrowth reports how far the pools of a cluster can grow.
 func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 	surge, err := capacity.ParseSurge(o.surge)
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 	return nil
 }
 
-// clusterToGrow finds the one cluster that is meant: in a bundle, or in Azure by its ID.
+// clusterToGrow reads the cluster: from a bundle, or from Azure by its ID.
 func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot, *inventory.Cluster, error) {
 	if o.bundle != "" {
 		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster}, bundle: o.bundle})

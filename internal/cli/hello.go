@@ -14,16 +14,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/hello"
 )
 
-// newHello is the program in the pods of cluster hello. People do not type it.
+// newHello makes the program that runs in the pods of cluster hello. It is hidden from people.
 func (a *app) newHello() *cobra.Command {
 	listen := fmt.Sprintf(":%d", hello.Port)
 	cmd := &cobra.Command{
 		Use:   "hello",
 		Short: "Serve the page of a pod of the demo (cluster hello starts it)",
-		Long: `Serves the page of a pod of the demo that cluster hello deploys: who the pod is
-and whom it reaches. The pod's name, namespace, node and address come from the
-environment: HELLO_POD, HELLO_NAMESPACE, HELLO_NODE, HELLO_ADDRESS; HELLO_PEERS
-is the name of the service that shows the other pods.`,
+		Long: `Serves the page of a pod of the demo that cluster hello deploys: which pod it is
+and which pods it reaches. The pod's name, namespace, node and address come from
+the environment: HELLO_POD, HELLO_NAMESPACE, HELLO_NODE, HELLO_ADDRESS.
+HELLO_PEERS is the name of the service that lists the other pods.`,
 		Example: "  routekeeper hello --listen :8080",
 		Hidden:  true,
 		Args:    noArgs,

@@ -30,27 +30,33 @@ func (a *app) newHistory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show what was changed or refused, when, and why",
-		Long: `Lists the rounds in which run, sync or prune-orphans changed or refused something, or found something new, the newest first. "history show ID"
-shows one of them: what woke it, what it saw, each change before and after, and the calls it took. "history export" writes all
-as lines of JSON. Who took a table off a subnet, or changed a route that was put back, is asked of the activity log while run goes on, because
-the log is minutes late.
+		Long: `Lists the checks in which run, sync or prune-orphans changed or refused
+something, or found something new, newest first. "history show ID" shows one
+check: its trigger, what it read, each change before and after, and its calls to
+Azure. "history export" writes all checks as lines of JSON.
 
-The history is a file of SQLite beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder); name it with -f
-as for run, or with --history. Without either, the only one in the current folder is taken. Times are local; JSON has UTC.`,
+The history also says who took a route table off a subnet, or changed a route
+that was repaired. The activity log knows that minutes later; a keeper that runs
+asks it and adds the answer.
+
+The history is an SQLite file next to the config (routes.history.db for
+routes.yaml, routekeeper.history.db in a folder). Name the config with -f as for
+run, or the file with --history. Without either, history uses the only one in
+the current folder. Times are local; times in JSON are UTC.`,
 		Example: `  routekeeper history --since 2d
   routekeeper history -f routes.yaml --cluster shop --kind refusal
   routekeeper history show 17
-  routekeeper history export --since 2026-01-01 > rounds.jsonl`,
+  routekeeper history export --since 2026-01-01 > checks.jsonl`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.runHistory(o) },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringArrayVarP(&o.configs, "file", "f", nil, "the config `FILE` or folder whose history it is (repeatable, as for run)")
+	flags.StringArrayVarP(&o.configs, "file", "f", nil, "config `FILE` or folder whose history to read (repeatable, as for run)")
 	flags.StringVar(&o.path, "history", "", "the history's `FILE`")
 	_ = cmd.MarkPersistentFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkPersistentFlagFilename("history", "db")
 	o.filterFlags(cmd)
-	cmd.Flags().IntVar(&o.limit, "limit", 50, "show so many at most, the newest; 0 for all")
+	cmd.Flags().IntVar(&o.limit, "limit", 50, "show only the newest `N`; 0 for all")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	cmd.AddCommand(a.newHistoryShow(&o), a.newHistoryExport(&o))
 	return cmd
@@ -67,11 +73,11 @@ func (o *historyOptions) filterFlags(cmd *cobra.Command) {
 func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show one round: what it saw, what it did, before and after",
+		Short:   "Show one check: what it read and what it changed",
 		Example: "  routekeeper history show 17\n  routekeeper history show 17 -o markdown",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("expected the number of one round, as routekeeper history lists them")
+				return errors.New("expected the number of one check, as routekeeper history lists them")
 			}
 			return nil
 		},
@@ -83,11 +89,12 @@ func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
 
 func (a *app) newHistoryExport(o *historyOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "export",
-		Short:   "Write all rounds as JSON, one a line, the newest first",
-		Example: "  routekeeper history export --out rounds.jsonl\n  routekeeper history export --kind change | jq .changes",
-		Args:    noArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.runHistoryExport(*o) },
+		Use:   "export",
+		Short: "Write all checks as lines of JSON, newest first",
+		Example: "  routekeeper history export --out checks.jsonl\n" +
+			"  routekeeper history export --kind change | jq .changes",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.runHistoryExport(*o) },
 	}
 	o.filterFlags(cmd)
 	a.outFlag(cmd)
@@ -118,7 +125,7 @@ func (a *app) runHistory(o historyOptions) error {
 func (a *app) runHistoryShow(o historyOptions, number string) error {
 	id, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || id < 1 {
-		return fmt.Errorf("%q is not the number of a round, as routekeeper history lists them", number)
+		return fmt.Errorf("%q is not the number of a check, as routekeeper history lists them", number)
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -135,7 +142,7 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("round %d is not in the history: it may have been removed for its age", id)
+		return fmt.Errorf("check %d is not in the history: it may have been removed for its age", id)
 	}
 	return nil
 }
@@ -153,7 +160,7 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	return o.each(q, func(e history.Entry) error { return report.WriteJSON(w, e) })
 }
 
-// query is what the flags ask for.
+// query makes a query from the flags.
 func (o historyOptions) query(now time.Time) (history.Query, error) {
 	q := history.Query{Cluster: o.cluster, Kind: o.kind, Limit: o.limit}
 	if o.kind != "" && !slices.Contains(history.Kinds, o.kind) {
@@ -175,10 +182,11 @@ func (o historyOptions) query(now time.Time) (history.Query, error) {
 			return q, nil
 		}
 	}
-	return q, fmt.Errorf("--since: %q is neither an age such as 2h or 7d nor a time such as 2026-01-31 or 2026-01-31T15:04:05Z", o.since)
+	return q, fmt.Errorf("--since: %q is neither an age such as 2h or 7d nor a time such as "+
+		"2026-01-31 or 2026-01-31T15:04:05Z", o.since)
 }
 
-// each reads the history that is meant.
+// each reads the history that the flags name.
 func (o historyOptions) each(q history.Query, use func(history.Entry) error) error {
 	path, err := o.find()
 	if err != nil {
@@ -192,7 +200,7 @@ func (o historyOptions) each(q history.Query, use func(history.Entry) error) err
 	return r.Each(q, use)
 }
 
-// find tells which history is meant.
+// find returns the file of the history that the flags name.
 func (o historyOptions) find() (string, error) {
 	if o.path != "" {
 		return o.path, nil
@@ -201,7 +209,7 @@ func (o historyOptions) find() (string, error) {
 		if path := historyBeside(o.configs); path != "" {
 			return path, nil
 		}
-		return "", errors.New("-f: a config from standard input has no history beside it: name it with --history")
+		return "", errors.New("-f: a config from standard input has no history next to it: name the file with --history")
 	}
 	path, err := historyHere()
 	if err != nil {
@@ -224,8 +232,8 @@ func historyHere() (string, error) {
 	return here[0], nil
 }
 
-// historyBeside is where run and sync keep the history of a config: beside the first file, or in the folder; "" where the config
-// comes from standard input.
+// historyBeside is the file where run and sync keep the history of a config: next to the first file,
+// or in the folder. It is "" for a config from standard input.
 func historyBeside(configs []string) string {
 	first := configs[0]
 	if first == "-" {

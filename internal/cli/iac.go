@@ -23,8 +23,9 @@ import (
 func (a *app) newIaC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iac",
-		Short: "Check, repair and write infrastructure code, so that it breaks no pod traffic",
-		Long:  "Says what infrastructure code would do to route tables before it is applied, repairs it at the source, and writes code that does no harm.",
+		Short: "Check, repair and write infrastructure code that keeps pod routes",
+		Long: `Says what infrastructure code would do to route tables before you apply it,
+repairs it at the source, and writes code that keeps pod routes.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check infra/
   routekeeper iac fix infra/
@@ -50,21 +51,29 @@ func (a *app) newIaCCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
-		Long: `Reads plans of Terraform and OpenTofu (terraform show -json FILE), their state, and folders or files of configuration (.tf); ARM templates and
-compiled Bicep with their parameter files, and what-if results (az deployment group what-if --no-pretty-print). They are recognised by their
-content, from files or standard input (-). It says which subnets would lose their route table, get another or be recreated, and which
-pod routes would go; by which resource, and how to repair it.
+		Long: `Says which subnets would lose their route table, get another one or be
+recreated, and which pod routes would go; because of which resource, and how to
+repair it.
 
-A loss is an error on a subnet that is known to carry pods or to reach them, and a warning on another: by --subnet, by what a config (-f)
-guards and keeps, by clusters and gateways in the file itself, or by the real network (--live). What a file cannot show is a note, and for
-such a subnet a warning.
+It reads files or standard input (-), and recognizes them by their content:
+  - plans and state of Terraform and OpenTofu (terraform show -json FILE)
+  - files and folders of Terraform configuration (.tf)
+  - ARM templates and compiled Bicep, with their parameter files
+  - what-if results (az deployment group what-if --no-pretty-print)
+
+A lost route table is an error if pods need the subnet, otherwise a warning. A
+subnet is needed if --subnet names it, if a config (-f) manages it, if a cluster
+or a gateway in the file uses it, or if the real network says so (--live). What
+a file cannot show is a note, and a warning for a subnet that pods need.
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check plan.json --subnet nodes
   routekeeper iac check plan.json --live -o markdown
-  az bicep build -f main.bicep && routekeeper iac check main.json main.parameters.json
-  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print | routekeeper iac check -
+  az bicep build -f main.bicep
+  routekeeper iac check main.json main.parameters.json
+  az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print |
+    routekeeper iac check -
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -79,18 +88,19 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	return cmd
 }
 
-// iacFlags adds the flags that say what is known beside the files.
+// iacFlags adds the flags that say what is known in addition to the files.
 func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.subnets, "subnet", nil, "this subnet carries pods: its `NAME`, network/name or ID (repeatable)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "what this config `FILE`, folder, or - guards and keeps carries pods (repeatable)")
+	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name or ID (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "pods need what this config `FILE`, folder, or - manages (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVar(&o.source, "source", "", "the `DIR` of the .tf files of a plan, for file and line; without it, the plan's own folder")
+	f.StringVar(&o.source, "source", "", "`DIR` of the .tf files of a plan, for file and line (default the plan's folder)")
 	_ = cmd.MarkFlagDirname("source")
-	f.BoolVar(&o.live, "live", false, "look at the real network: which subnets carry pods, and which table they have now")
-	f.StringVar(&o.subscription, "subscription", "", "with --live: look at this subscription (`ID`); without it, at those that the files name. With --resource-group: where templates are deployed")
-	f.StringVar(&o.group, "resource-group", "", "templates are deployed to this resource group (`NAME`)")
-	f.StringVar(&o.mode, "mode", "incremental", "the deployment `MODE` of templates: incremental or complete")
+	f.BoolVar(&o.live, "live", false, "read the real network: which subnets pods need, and their route tables")
+	f.StringVar(&o.subscription, "subscription", "", "with --live: read this subscription (`ID`; default those in the files); "+
+		"with --resource-group: deploy templates there")
+	f.StringVar(&o.group, "resource-group", "", "resource group that templates are deployed to (`NAME`)")
+	f.StringVar(&o.mode, "mode", "incremental", "deployment `MODE` of templates: incremental or complete")
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
@@ -161,8 +171,8 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	return nil
 }
 
-// mistyped says which subnets that were named with --subnet are in none of the files that show subnets: losing its table would be no more than a
-// warning then.
+// mistyped warns about subnets of --subnet that are in none of the files that show subnets. Without
+// the flag, the loss of such a subnet's route table is only a warning.
 func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 	for _, name := range o.subnets {
 		shown := false // some subnet at all
@@ -176,7 +186,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 	}
 }
 
-// splitParameters takes the parameter files for templates out of a list of files.
+// splitParameters splits a list of files into parameter files and others.
 func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
 	for _, name := range names {
 		f, err := os.Open(name)
@@ -196,12 +206,12 @@ func splitParameters(names []string) (rest []string, parameters []iac.File, err 
 		}
 	}
 	if len(rest) == 0 {
-		return nil, nil, errors.New("there are only parameter files: expected their template, too")
+		return nil, nil, errors.New("expected the template, too: there are only parameter files")
 	}
 	return rest, parameters, nil
 }
 
-// readIaC reads a file or folder, with file and line of what is in it where the .tf files are at hand.
+// readIaC reads a file or folder. If the .tf files are available, it adds file and line.
 func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
 	beside := source
 	if name == "-" {
@@ -234,7 +244,7 @@ func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.R
 	return r, locate(r, err, source, beside)
 }
 
-// locate adds file and line. Files that only happen to be beside a plan need not be readable.
+// locate adds file and line. It ignores errors in files that only happen to be next to a plan.
 func locate(r *iac.Reading, err error, asked, dir string) error {
 	if err != nil || dir == "" || r.Format != iac.TerraformPlan {
 		return err
@@ -274,7 +284,7 @@ func readSource(dir string) (*iac.Source, error) {
 	return s, err
 }
 
-// rootOf splits an absolute path into the disk and the way on it, as fs.FS wants it.
+// rootOf splits an absolute path into the root of the disk and the rest, as fs.FS expects it.
 func rootOf(dir string) (root, inside string) {
 	root = filepath.VolumeName(dir) + string(filepath.Separator)
 	if inside = filepath.ToSlash(strings.TrimPrefix(dir, root)); inside == "" {
@@ -283,7 +293,7 @@ func rootOf(dir string) (root, inside string) {
 	return root, inside
 }
 
-// relative names files as seen from the working directory, which is how other tools and code scanning name them.
+// relative names files relative to the working directory, as other tools and code scanning do.
 func relative(r *iac.Reading) *iac.Reading {
 	here, err := filepath.Abs(".")
 	if err != nil {
@@ -303,7 +313,7 @@ func relativeTo(here, path string) string {
 	return path
 }
 
-// knownOf is what is known beside the files.
+// knownOf returns what is known in addition to the files.
 func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
 	known, configs, err := a.named(o)
 	if err == nil {
@@ -312,7 +322,7 @@ func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Kn
 	return known, configs, err
 }
 
-// observeAsked looks at the real network where that is asked for.
+// observeAsked reads the real network if a flag says so.
 func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
 	if !o.live && a.emulatorDir == "" {
 		return nil
@@ -324,7 +334,7 @@ func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, co
 	return a.observe(ctx, o, r, clusters, known)
 }
 
-// named is what is known by flags and configs.
+// named returns what flags and configs say.
 func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
 	known.Tables = map[string]string{}
 	if o.mode != "incremental" && o.mode != "complete" {
@@ -359,7 +369,7 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 	return known, configs, nil
 }
 
-// observe looks at the real network.
+// observe reads the real network.
 func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []arm.ID, known *iac.Known) error {
 	scopes := r.Subscriptions()
 	for _, id := range clusters {
@@ -372,7 +382,7 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 		}
 		scopes = []arm.ID{scope}
 	}
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {

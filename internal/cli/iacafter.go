@@ -13,14 +13,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// following are the codes of what follows from a table or from routes that are lost.
+// following are the codes of findings that are consequences of a lost route table or lost routes.
 var following = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty, finding.TargetDrift, finding.PoolWithoutTable,
 	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
-// introduced are the findings of a diagnosis that are there after a plan is applied, and not before: of clusters that are there both times. told are
-// those that the plan itself led to; what is said of their resources again is left out.
+// introduced returns the findings of a diagnosis that a plan adds, for clusters that exist before
+// and after it. told are the findings about the plan itself; other findings about their resources
+// are left out.
 func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, told []finding.Finding) []finding.Finding {
 	var clusters []arm.ID
 	for _, key := range slices.Sorted(maps.Keys(before.Clusters)) {

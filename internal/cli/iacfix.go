@@ -19,18 +19,26 @@ func (a *app) newIaCFix() *cobra.Command {
 	var write bool
 	cmd := &cobra.Command{
 		Use:   "fix PATH",
-		Short: "Repair infrastructure code so that applying it keeps tables and pod routes",
-		Long: `Shows the narrowest change of the code that repairs what iac check finds, and makes it with --write; comments and layout stay. PATH is a plan
-(terraform show -json) with its .tf files beside it or in --source: then a block gets the table that it has to name. Or it is a folder of .tf
-files: there nothing shows which table that is, and the blocks are protected with ignore_changes.
+		Short: "Repair infrastructure code so that it keeps route tables and pod routes",
+		Long: `Shows the smallest change of the code that repairs what iac check finds. With
+--write it changes the files; comments and layout stay.
 
-Or it is an ARM template, with its parameter files behind it, or a Bicep file: then a subnet gets the table that the file gives it elsewhere, or
-passes on the one that it has, which is read first; and a network that lists no subnets gets the api-version that leaves them alone.
+PATH is one of these:
+  a plan           (terraform show -json) with its .tf files in the same folder
+                   or in --source: a block gets the route table it must name
+  a folder         of .tf files, which do not show the right route table: the
+                   blocks get ignore_changes
+  an ARM template  with its parameter files, or a Bicep file: a subnet gets the
+                   route table that the file gives it elsewhere, or keeps the
+                   one it has, which is read first; a network that lists no
+                   subnets gets an api-version that leaves subnets alone
 
-Only what is a finding at or above --fail-on is repaired: say with --subnet, -f or --live which subnets carry pods. What a program should not
-decide is said, and left. Run terraform plan again afterwards, and iac check on it.
+fix repairs only findings at or above --fail-on. Say with --subnet, -f or --live
+which subnets pods need. It reports, and leaves, what a program should not
+decide. Afterwards, run terraform plan again, and iac check on the new plan.
 
-Exit code 0: nothing to change, or all of it changed; 1: an error; 2: there are changes to make, or something is left.`,
+Exit code 0: nothing to change, or everything is changed; 1: an error; 2: there
+are changes to make, or something is left.`,
 		Example: `  routekeeper iac fix plan.json --subnet nodes
   routekeeper iac fix infra/ --subnet nodes --write
   routekeeper iac fix main.bicep --subnet nodes
@@ -53,7 +61,7 @@ Exit code 0: nothing to change, or all of it changed; 1: an error; 2: there are 
 		},
 	}
 	a.iacFlags(cmd, &o)
-	cmd.Flags().BoolVar(&write, "write", false, "write the files; without it they are only shown")
+	cmd.Flags().BoolVar(&write, "write", false, "change the files; without it, only show the changes")
 	return cmd
 }
 
@@ -133,7 +141,7 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 	return a.showFix(iac.FixBicep(file, known.Carriers), write, "compile it with az bicep build, and check what comes out")
 }
 
-// wholeFile reads a file, whose name is the way to it from the root of the disk.
+// wholeFile reads a file by its path from the root of the disk.
 func wholeFile(name string) (iac.File, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -147,7 +155,7 @@ func wholeFile(name string) (iac.File, error) {
 	return iac.File{Name: inside, Data: data}, nil
 }
 
-// showFix says what was repaired in a template and what was left, and shows or writes it.
+// showFix reports what was repaired in a template and what was left, and shows or writes the result.
 func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true, Written: write, Next: next}
 	for _, line := range fix.Left {
@@ -161,7 +169,7 @@ func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 	return a.showRepairs(told, edits)
 }
 
-// showRepairs says what is repaired and what is left, and shows or writes it.
+// showRepairs reports what is repaired and what is left, and shows or writes the result.
 func (a *app) showRepairs(told report.Repairs, edits []iac.Edit) error {
 	fmt.Fprint(a.err, told.Before())
 	for _, e := range edits {

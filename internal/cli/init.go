@@ -30,32 +30,36 @@ func (a *app) newInit() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init {--subscription ID | --cluster ID} [--out routes.yaml]",
-		Short: "Look at a subscription or a cluster and propose a config for it",
-		Long: `Looks at a subscription, or at one cluster and the network around it, and writes a commented config: every kubenet
-cluster with its own route table, and as targets the tables of Application Gateway subnets and all other tables that hold
-its pod routes already. Nothing in Azure is changed, but with --gateway-table: this
-gives each Application Gateway's subnet that has no route table one of its own, after a plan
-and a confirmation, and the config names it.
+		Short: "Write a config for the clusters of a subscription, or for one cluster",
+		Long: `Reads a subscription, or one cluster and the network around it, and writes a
+commented config. The config names every kubenet cluster with its route table.
+Its targets are the route tables of Application Gateway subnets, and all other
+route tables that already hold pod routes of the cluster.
 
-The config says Observe everywhere: sync and run then show and record what
-they would do, and change nothing. "routekeeper promote" goes on from there.
+The config says Observe everywhere: sync and run show and record what they would
+do, and change nothing. Use "routekeeper promote" as the next step.
 
-After the config it says on standard error which rights of this login are missing for sync and run, once the config is
-promoted, and what to assign; nothing where all are there.`,
-		Example: `  routekeeper init --subscription 11111111-1111-1111-1111-111111111111 --out routes.yaml
+init changes nothing in Azure without --gateway-table. With it, init shows a
+plan, asks, and creates a route table for each Application Gateway subnet that
+has none. The config names the new route table.
+
+On standard error, init says which rights of this login are missing for sync and
+run with a promoted config, and what to assign.`,
+		Example: `  routekeeper init --subscription <id> --out routes.yaml
   routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml
-  routekeeper init --cluster /subscriptions/…/managedClusters/shop --gateway-table --out shop.yaml`,
+  routekeeper init --cluster /subscriptions/…/managedClusters/shop \
+    --gateway-table --out shop.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at all clusters of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "look at this cluster only (resource `ID`)")
+	f.StringVar(&o.subscription, "subscription", "", "read all clusters of this subscription (`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (resource `ID`)")
 	a.outFlag(cmd)
 	f.BoolVar(&o.force, "force", false, "overwrite the file if it exists")
 	f.BoolVar(&o.gatewayTable, "gateway-table", false,
-		"make a route table for each Application Gateway's subnet that has none")
-	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do it without asking")
+		"create a route table for each Application Gateway subnet without one")
+	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	return cmd
@@ -79,7 +83,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at "+scope.Name())
+	progress := a.progress(ctx, "reading "+scope.Name())
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -130,11 +134,11 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	return nil
 }
 
-// mostPreflight is of how many clusters the rights are looked up: it takes several calls for each.
+// mostPreflight limits how many clusters' rights are checked: each takes several calls.
 const mostPreflight = 20
 
-// preflight says which rights the caller lacks for what is proposed, once it is promoted, and what
-// to assign: a line each, none where all is there.
+// preflight returns a line for each right that the caller lacks to enforce the proposed config, and
+// says what to assign.
 func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	proposals []plan.Proposal) (lines []string) {
 	c := diagnose.Case{Snapshot: s}
@@ -163,7 +167,7 @@ func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	return lines
 }
 
-// scope reads the flags: what to look at, and the one cluster meant.
+// scope returns the scope that the flags name, and the cluster if they name one.
 func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	if o.cluster == "" {
 		subscription := strings.TrimSuffix(o.subscription, "/")
@@ -185,7 +189,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
 }
 
-// only is the list of the one cluster that is meant, empty where all are.
+// only is the list of the one cluster, empty if there is none.
 func only(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// makeGatewayTables gives the gateways' subnets that have no route table one of their own, after
-// showing it and asking. It reports whether anything was made.
+// makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
+// the plan and asked. It reports whether it created anything.
 func (a *app) makeGatewayTables(
 	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal, yes bool,
 ) (bool, error) {
@@ -38,7 +38,7 @@ func (a *app) makeGatewayTables(
 				return false, err
 			}
 			if vnet == nil {
-				return false, fmt.Errorf("--gateway-table: network %s is not there any more", id.Parent())
+				return false, fmt.Errorf("--gateway-table: network %s does not exist any more", id.Parent())
 			}
 			j := job{cluster: build.Cluster{Name: p.Cluster.Name(), Subscription: id.Subscription(),
 				Group: p.Cluster.ResourceGroup(), Location: build.LocationOf(*vnet)}}
@@ -64,7 +64,7 @@ func (a *app) makeGatewayTables(
 		if err := refused(j.planned); err != nil {
 			return false, err
 		}
-		// The subnet is changed because it was asked for; a table that is there stays others'.
+		// The flag allows a change of the subnet. It does not allow changes of existing tables.
 		if have := j.planned[0].Have; have != nil && !j.cluster.Owns(*have) {
 			return false, fmt.Errorf("nothing was written: route table %s is there, and was not made for this: "+
 				"associate it yourself, or rename it", have.ID)
@@ -85,13 +85,13 @@ func (a *app) makeGatewayTables(
 		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, a.buildObserver(progress))
 		progress.stop()
 		if err != nil {
-			return false, fmt.Errorf("%w; what was made stays, and the same command goes on from there", err)
+			return false, fmt.Errorf("%w; what was created stays; run the same command again to continue", err)
 		}
 	}
 	return true, nil
 }
 
-// proposeAgain looks again after something was made.
+// proposeAgain makes the proposals again after something was created.
 func proposeAgain(
 	ctx context.Context, client *azure.Client, scope, one arm.ID,
 ) (*inventory.Snapshot, []plan.Proposal, error) {

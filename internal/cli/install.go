@@ -2,15 +2,17 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newInstall is install, and what can be installed.
+// newInstall makes the command install and the commands below it.
 func (a *app) newInstall() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "install {monitor}",
-		Short:   "Set up in Azure what tells a keeper of changes",
-		Long:    `Sets up in Azure what a keeper with --listen is told by. Without --yes each of these commands prints what it would do and writes nothing.`,
-		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --event-secret-file secret`,
-		Args:    noArgs,
-		RunE:    needsCommand,
+		Use:   "install {monitor}",
+		Short: "Set up Azure to notify a keeper of changes",
+		Long: `Sets up the resources in Azure that notify a keeper with --listen. Without --yes
+it prints what it would do and writes nothing.`,
+		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+    --url https://keeper.example.com/events --event-secret-file secret`,
+		Args: noArgs,
+		RunE: needsCommand,
 	}
 	cmd.AddCommand(a.newInstallMonitor())
 	return cmd

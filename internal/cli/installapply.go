@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// setUp makes the changes, in their order, or only tells of them. The first that fails ends it.
+// setUp makes the changes in their order, or only reports them. It stops at the first error.
 func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
 	for _, c := range changes {
 		t := report.AlertChange{
@@ -36,7 +36,7 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, c
 	return told, failed
 }
 
-// toBeAllowed says what a refused write takes.
+// toBeAllowed says which right a refused write needs.
 func toBeAllowed(id arm.ID, err error) string {
 	if refused := new(azure.Error); errors.As(err, &refused) && refused.Code == "AuthorizationFailed" {
 		return "; it takes Monitoring Contributor, or a role that may write it, on " + string(id.Group())
@@ -44,7 +44,7 @@ func toBeAllowed(id arm.ID, err error) string {
 	return ""
 }
 
-// makeChange makes one change and looks whether it has come about.
+// makeChange makes one change and reads it back.
 func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) error {
 	var after arm.Document
 	var err error

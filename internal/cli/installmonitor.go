@@ -31,41 +31,54 @@ func (a *app) newInstallMonitor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "monitor -f FILE --resource-group RG --url URL [--yes]",
 		Short: "Set up the alert rules that post changes to a keeper's /events",
-		Long: `Sets up Azure Monitor for a config: in each subscription an alert rule on the activity log, for the operations that matter on the
-clusters, tables and networks of the config, and an action group that posts them to the keeper. Without --yes it prints what it would
-do and writes nothing. What is right already stays, with all that others added to it, and what it made is known by its name and tags:
-nothing else is changed, and --remove takes away nothing else.
+		Long: `Sets up Azure Monitor for a config. In each subscription it creates an alert rule
+on the activity log, for operations on the clusters, route tables and networks
+of the config, and an action group that posts the alerts to the keeper. Without
+--yes it prints what it would do and writes nothing.
 
-The keeper has to know its caller. For a secret, give the file that run has as --event-secret-file; it is put behind the path of --url, and
-is never printed. For tokens of Entra ID give --auth-audience, --auth-object-id and, where it is not the subscription's, --auth-tenant.
+It recognizes its resources by their names and tags, and changes and removes no
+others. It keeps what is correct, with everything that others have added.
 
-An alert rule works in its own subscription. For configs over several, a --resource-group that is a name means the group of that name in each;
-with IDs they can differ.
+The keeper must know its caller. For a secret, give the file that run has as
+--event-secret-file: the secret is appended to the path of --url, and is never
+printed. For tokens of Entra ID, give --auth-audience and --auth-object-id, and
+--auth-tenant if it is not the subscription's tenant.
 
-With --print bicep or terraform it writes the code instead, and needs no right to write. The address is a parameter in it.
+An alert rule works only in its own subscription. For configs with several
+subscriptions, the name of a --resource-group means the group of that name in
+each; with IDs, the groups can have different names.
 
-Exit code 0: nothing to do, or done; 1: an error; 2: without --yes, there is something to do.`,
-		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --event-secret-file secret
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg --url https://keeper.example.com/events --yes \
-    --auth-audience api://routekeeper --auth-object-id 22222222-2222-2222-2222-222222222222
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg --print terraform --out monitor.tf
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg --remove --yes`,
+With --print bicep or --print terraform it writes code instead, and needs no
+permission to write. The address is a parameter of the code.
+
+Exit code 0: nothing to do, or done; 1: an error; 2: without --yes, there is
+something to do.`,
+		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+    --url https://keeper.example.com/events --event-secret-file secret
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+    --url https://keeper.example.com/events --yes \
+    --auth-audience api://routekeeper \
+    --auth-object-id 22222222-2222-2222-2222-222222222222
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+    --print terraform --out monitor.tf
+  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+    --remove --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInstallMonitor(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, a folder of such files, or - (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringArrayVar(&o.groups, "resource-group", nil, "put it into this resource group (name or `ID`, repeatable)")
-	f.StringVar(&o.name, "name", "", "tell this keeper's from others': what its names end with")
-	f.StringVar(&o.url, "url", "", "where the keeper takes events (`URL`), such as https://keeper.example.com/events")
-	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret to put behind the path of --url")
+	f.StringArrayVar(&o.groups, "resource-group", nil, "create the resources in this resource group (name or `ID`, repeatable)")
+	f.StringVar(&o.name, "name", "", "suffix of resource names that distinguishes this keeper from others")
+	f.StringVar(&o.url, "url", "", "where the keeper accepts events (`URL`), such as https://keeper.example.com/events")
+	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret to append to the path of --url")
 	f.StringVar(&o.webhook.Audience, "auth-audience", "", "secure webhook: application ID `URI` of the keeper's application")
 	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "", "secure webhook: object `ID` of the keeper's application")
 	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
-	f.BoolVar(&o.remove, "remove", false, "take away what was set up")
-	f.BoolVar(&o.yes, "yes", false, "do it")
-	f.StringVar(&o.print, "print", "", "write the code for it instead: bicep or terraform")
+	f.BoolVar(&o.remove, "remove", false, "remove what install has created")
+	f.BoolVar(&o.yes, "yes", false, "make the changes")
+	f.StringVar(&o.print, "print", "", "write code instead: bicep or terraform")
 	_ = cmd.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience", "auth-object-id", "auth-tenant"} {
 		cmd.MarkFlagsMutuallyExclusive("remove", other)
@@ -92,7 +105,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at what there is to watch")
+	progress := a.progress(ctx, "reading what to watch")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -143,23 +156,23 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	}
 	if result.Pending() {
 		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; with --yes it is")
+			fmt.Fprintln(a.err, "nothing was written; --yes makes the changes")
 		}
 		return attention
 	}
 	return nil
 }
 
-// check reads the flags that depend on each other.
+// check checks flags that depend on each other.
 func (o *monitorOptions) check() error {
 	if o.print != "" && o.print != "bicep" && o.print != "terraform" {
 		return fmt.Errorf("--print: unknown language %q, expected bicep or terraform", o.print)
 	}
 	if len(o.groups) == 0 && o.print != "bicep" { // Bicep is deployed to one
-		return errors.New("--resource-group is missing: where the alert rules and action groups are put")
+		return errors.New("--resource-group is missing: expected the group for alert rules and action groups")
 	}
 	if len(o.paths) == 0 && !o.remove {
-		return errors.New("-f is missing: the config that says what is to be watched")
+		return errors.New("-f is missing: expected the config that says what to watch")
 	}
 	if o.remove {
 		return nil
@@ -168,7 +181,7 @@ func (o *monitorOptions) check() error {
 		return o.webhook.Check()
 	}
 	if o.url == "" {
-		return errors.New("--url is missing: where the keeper takes events")
+		return errors.New("--url is missing: expected the address where the keeper accepts events")
 	}
 	secret := ""
 	var err error
@@ -183,7 +196,8 @@ func (o *monitorOptions) check() error {
 	return nil
 }
 
-// resourceGroups reads --resource-group: an ID is the group of its subscription, a name is for all others.
+// resourceGroups reads --resource-group. An ID names the group of one subscription, a name that of
+// all others.
 func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 	var ids []arm.ID
 	name := ""
@@ -223,7 +237,7 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 	return inventory.SortIDs(ids), nil
 }
 
-// readWatched reads what the configs are about, as a keeper would, and collects what is to be watched.
+// readWatched reads the resources of the configs as a keeper does, and collects what to watch.
 func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (monitor.Watched, error) {
 	s := inventory.NewSnapshot()
 	var want inventory.Wanted

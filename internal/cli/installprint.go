@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// printMonitor writes the code for what would be set up.
+// printMonitor writes code for the resources that install monitor would create.
 func (a *app) printMonitor(w io.Writer, o monitorOptions, i monitor.Installation, watched monitor.Watched) error {
 	m := generate.Monitor{
 		Name: i.Name(), ShortName: monitor.ShortName, Receiver: monitor.ReceiverName, Description: monitor.Description, Operations: monitor.Operations(),

@@ -19,22 +19,23 @@ type keepOptions struct {
 	sizes int // MiB
 }
 
-// noHistory is the value of --history that keeps none.
+// noHistory is the value of --history that turns the history off.
 const noHistory = "off"
 
-// usualHistory is kept where no flag says otherwise: a year and what it takes to look back on it, in a file that fits on any disk.
+// usualHistory is the default: a bit more than a year, in a file that fits on any disk.
 var usualHistory = keepOptions{age: "400d", sizes: 200}
 
 func (o *keepOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none (default: beside the config, routes.history.db for routes.yaml)")
-	f.StringVar(&o.age, "history-age", usualHistory.age, "remove rounds from the history that are older; 0 for never")
-	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest rounds from the history above so many `MiB`; 0 for never")
+	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none "+
+		"(default next to the config: routes.history.db for routes.yaml)")
+	f.StringVar(&o.age, "history-age", usualHistory.age, "remove older checks from the history; 0 for never")
+	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest checks if the history is larger (`MiB`); 0 for never")
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// open opens the history of a config. Nil, which keeps nothing: for a dry run, where it is off, and where the config comes from standard
-// input and no file is named.
+// open opens the history of a config. It returns nil, which records nothing, for a dry run, if the
+// history is off, and for a config from standard input without --history.
 func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*history.Log, error) {
 	options, err := o.options()
 	path := o.file(configs)
@@ -45,7 +46,7 @@ func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*hi
 	return history.Open(path, options), nil
 }
 
-// options are what the flags say about the history, but for its log.
+// options makes the options of the history from the flags.
 func (o *keepOptions) options() (history.Options, error) {
 	age, err := parseAge(o.age)
 	switch {
@@ -57,7 +58,7 @@ func (o *keepOptions) options() (history.Options, error) {
 	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
 }
 
-// file is where the history of a config is, "" where none is kept.
+// file is the file of the history of a config, "" if there is none.
 func (o *keepOptions) file(configs []string) string {
 	switch o.path {
 	case "":
@@ -71,10 +72,10 @@ func (o *keepOptions) file(configs []string) string {
 	return o.path
 }
 
-// parseAge reads a span of time, also in days: 90d, 36h, 30m; 0.
+// parseAge reads a duration, also in days: 90d, 36h, 30m; 0.
 func parseAge(text string) (time.Duration, error) {
 	if d, err := parseDuration(text); err == nil && d >= 0 && d <= 36500*24*time.Hour {
 		return d, nil
 	}
-	return 0, errors.New(strconv.Quote(text) + " is no span of time, expected one such as 90d or 36h")
+	return 0, errors.New(strconv.Quote(text) + " is not a duration, expected one such as 90d or 36h")
 }

@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/kube"
 )
 
-// kubernetesOptions say where nodes and pods are read: from a cluster's own API, or from files with what kubectl prints.
+// kubernetesOptions say where to read nodes and pods: from the cluster's API, or from files with the
+// output of kubectl.
 type kubernetesOptions struct {
 	kubeconfig, context string
 	nodes, pods         string
@@ -19,10 +20,11 @@ type kubernetesOptions struct {
 
 func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes and pods with this kubeconfig `FILE` (default: what kubectl takes, if a context in it leads to the cluster)")
-	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context (default: the one that leads to the cluster)")
-	f.StringVar(&o.nodes, "from-nodes", "", "take the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
-	f.StringVar(&o.pods, "from-pods", "", "take the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes and pods with this kubeconfig `FILE` "+
+		"(default kubectl's, if one of its contexts leads to the cluster)")
+	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context (default the one that leads to the cluster)")
+	f.StringVar(&o.nodes, "from-nodes", "", "read the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
+	f.StringVar(&o.pods, "from-pods", "", "read the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	for _, file := range []string{"from-nodes", "from-pods"} {
 		_ = cmd.MarkFlagFilename(file, "json")
@@ -31,14 +33,15 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 	}
 }
 
-// examineKubernetes reads nodes and pods: from files; otherwise from the API of every cluster that a kubeconfig leads to, unless it is a
-// bundle that is looked at.
+// examineKubernetes reads nodes and pods from files, or from the API of every cluster that a
+// kubeconfig leads to. For a bundle it reads files only.
 func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *examination) error {
 	switch {
 	case o.nodes != "" || o.pods != "":
 		return a.savedKubernetes(o, e)
 	case e.client == nil && (o.kubeconfig != "" || o.context != ""):
-		return errors.New("--kubeconfig, --context: a bundle is looked at without any connection; --from-nodes and --from-pods take saved ones")
+		return errors.New("--kubeconfig, --context: a bundle is read without any connection; " +
+			"use --from-nodes and --from-pods with saved files")
 	case e.client == nil:
 		return nil
 	}
@@ -71,10 +74,11 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 	return nil
 }
 
-// savedKubernetes reads what kubectl printed into files.
+// savedKubernetes reads files with the output of kubectl.
 func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 	if len(e.Clusters) != 1 {
-		return fmt.Errorf("--from-nodes, --from-pods: they are of one cluster, and %d are looked at: name it", len(e.Clusters))
+		return fmt.Errorf("--from-nodes, --from-pods: the files belong to one cluster, but %d are "+
+			"checked: name one", len(e.Clusters))
 	}
 	id := e.Clusters[0]
 	k := &inventory.Kubernetes{}
@@ -91,7 +95,9 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 		}
 		if cluster := e.Snapshot.Cluster(id); cluster != nil {
 			if ours, told := cluster.Holds(k.Nodes); told && !ours {
-				return fmt.Errorf("--from-nodes: %s: the nodes are another cluster's: their machines are not in %s, the node resource group of %s", o.nodes, cluster.NodeResourceGroup, id.Name())
+				return fmt.Errorf("--from-nodes: %s: the nodes belong to another cluster: their machines "+
+					"are not in %s, the node resource group of %s", o.nodes, cluster.NodeResourceGroup,
+					id.Name())
 			}
 		}
 	}

@@ -25,28 +25,35 @@ type listenOptions struct {
 
 func (o *listenOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.address, "listen", "", "`address` to show pages at, take events and tell metrics and health, such as 127.0.0.1:8080 or :8443")
-	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that callers put behind /events/, or send as bearer token")
-	f.StringVar(&o.tenant, "auth-tenant", "", "Entra ID `tenant` (its ID) whose tokens are taken")
-	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must be for: the application ID URI or client ID of the listener's application; may be repeated")
-	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call; may be repeated")
-	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose holders may call; may be repeated")
-	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with the names and passwords of people, as htpasswd -B writes it; read again when it changes")
-	f.BoolVar(&o.actions, "allow-actions", false, "let people sync and repair by buttons on the pages, after a preview; also on a dry run and in a pause")
-	f.StringVar(&o.certFile, "tls-cert", "", "`file` with the certificate to serve, as PEM; read again when it changes")
-	f.StringVar(&o.keyFile, "tls-key", "", "`file` with its key")
+	f.StringVar(&o.address, "listen", "", "serve pages, events, metrics and health at this `address`, "+
+		"such as 127.0.0.1:8080 or :8443")
+	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that "+
+		"callers append to /events/ or send as bearer token")
+	f.StringVar(&o.tenant, "auth-tenant", "", "accept tokens of this Entra ID `tenant` (its ID)")
+	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must have: the "+
+		"application ID URI or client ID of the listener's application (repeatable)")
+	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call (repeatable)")
+	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose members may call (repeatable)")
+	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with names and passwords "+
+		"as htpasswd -B writes it; read again when it changes")
+	f.BoolVar(&o.actions, "allow-actions", false, "show buttons that sync and repair after "+
+		"a preview, also on a dry run and during a pause")
+	f.StringVar(&o.certFile, "tls-cert", "", "certificate `file` (PEM); read again when it changes")
+	f.StringVar(&o.keyFile, "tls-key", "", "`file` with the key of the certificate (PEM)")
 }
 
-// server says how to listen, as far as flags say it. Nil where nobody asked to listen.
+// server returns the options of the listener that flags set, or nil without --listen.
 func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, error) {
 	if o.address == "" {
-		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" || len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
-			return nil, errors.New("--listen is missing: the flags for callers, actions and certificates are of no use without it")
+		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" ||
+			len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
+			return nil, errors.New("--listen is missing: the flags for callers, actions and " +
+				"certificates need it")
 		}
 		return nil, nil
 	}
 	if (o.certFile == "") != (o.keyFile == "") {
-		return nil, errors.New("--tls-cert and --tls-key go together")
+		return nil, errors.New("--tls-cert and --tls-key: expected both or neither")
 	}
 	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences, Apps: o.apps, Roles: o.roles}
 	if o.secretFile != "" {
@@ -61,14 +68,14 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 			return nil, err
 		}
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
-		return nil, errors.New("--auth-tenant is missing: whose tokens are taken")
+		return nil, errors.New("--auth-tenant is missing: expected the tenant whose tokens to accept")
 	}
 	return &serve.Options{
 		Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile,
 	}, nil
 }
 
-// shortestSecret keeps secrets from being guessed.
+// shortestSecret is long enough that a random secret cannot be guessed.
 const shortestSecret = 16
 
 func readSecret(file string) (string, error) {
@@ -81,12 +88,13 @@ func readSecret(file string) (string, error) {
 	case len(secret) < shortestSecret:
 		return "", fmt.Errorf("the secret in %s is shorter than %d characters", file, shortestSecret)
 	case strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~") != "":
-		return "", fmt.Errorf("the secret in %s has characters that do not stand in a path as they are; take letters, digits and -_.~", file)
+		return "", fmt.Errorf("the secret in %s has characters that a URL path cannot hold; "+
+			"use letters, digits and -_.~", file)
 	}
 	return secret, nil
 }
 
-// authority fills in where Entra ID is, and how the issuers of its older tokens begin.
+// authority sets the address of Entra ID, and the prefix of the issuers of version 1.0 tokens.
 func (a *app) authority(ctx context.Context, auth *serve.Auth) error {
 	auth.LegacyIssuer = "https://sts.windows.net/"
 	if a.emulatorDir != "" {

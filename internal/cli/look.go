@@ -15,20 +15,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// survey looks at the surroundings of clusters, or of all in the scope. Where a subscription cannot be listed, the clusters' own
-// surroundings may be: their groups, node resource groups, and the groups of their node subnets; and those may be in other subscriptions
-// in any case.
+// survey reads the network around certain clusters, or around all clusters of the scope. If the
+// login may not list a subscription, it tries the resource groups around the clusters: their own,
+// the node resource groups, and the groups of existing node subnets. These groups may also be in
+// other subscriptions.
 func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []arm.ID) (*inventory.Snapshot, error) {
 	if len(clusters) == 0 {
 		s, err := client.Survey(ctx, scope)
 		if err == nil && len(s.Clusters) == 0 {
 			for _, u := range s.Unread {
 				if u.Code == "SubscriptionNotFound" {
-					return nil, fmt.Errorf("subscription %s does not exist, or this login may not read it (az account list)", u.ID.Subscription())
+					return nil, fmt.Errorf("subscription %s does not exist, "+
+						"or this login may not read it (az account list)", u.ID.Subscription())
 				}
 			}
 			err = errors.New("no AKS cluster is seen in " + string(scope))
-			if lines := notSeen(s); len(lines) > 0 { // one of them says why; the others mostly say the same
+			if lines := notSeen(s); len(lines) > 0 { // the other lines mostly say the same
 				err = fmt.Errorf("%w; not seen: %s", err, lines[0])
 			}
 		}
@@ -64,7 +66,7 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []
 	return s, nil
 }
 
-// surveyOne is survey where the one cluster that is meant, if one is, has to be there.
+// surveyOne is survey, and an error if a certain cluster does not exist.
 func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*inventory.Snapshot, error) {
 	if one == "" {
 		return survey(ctx, client, scope, nil)
@@ -77,7 +79,7 @@ func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*i
 	return s, err
 }
 
-// notSeen says what could not be looked at, and why, one line each.
+// notSeen returns a line for each resource that could not be read, with the reason.
 func notSeen(s *inventory.Snapshot) []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
@@ -88,13 +90,16 @@ func notSeen(s *inventory.Snapshot) []string {
 	return lines
 }
 
-// proposals makes the proposals for the clusters, or for all where none are given, reading what it takes to find their own tables.
+// proposals makes proposals for certain clusters, or for all. It reads what it needs to find the
+// clusters' route tables.
 func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot, clusters []arm.ID) ([]plan.Proposal, error) {
 	var all []plan.Proposal
 	err := observe.Until(ctx, reading(client, s), func() (want inventory.Wanted) {
 		all = plan.Propose(s)
 		if len(clusters) > 0 {
-			all = slices.DeleteFunc(all, func(p plan.Proposal) bool { return !slices.ContainsFunc(clusters, p.Cluster.Equal) })
+			all = slices.DeleteFunc(all, func(p plan.Proposal) bool {
+				return !slices.ContainsFunc(clusters, p.Cluster.Equal)
+			})
 		}
 		for _, p := range all {
 			want.Add(p.Want)
@@ -104,11 +109,12 @@ func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	return all, err
 }
 
-// settle reads what the configs name and the survey has not shown, and what it takes to find the clusters' own tables.
+// settle reads the resources in the configs that the survey did not show, and what it needs to find
+// the clusters' route tables.
 func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) error {
 	read := reading(client, s)
 	subnets := observe.Subnets(s, configs)
-	for _, c := range configs { // of clusters that are not kubenet, too: a diagnosis shows them
+	for _, c := range configs { // also of clusters without kubenet: a diagnosis shows their subnets
 		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil {
 			subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
 		}
@@ -123,16 +129,16 @@ func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, co
 	return read(ctx, inventory.Wanted{Tables: observe.Untried(s, sources)})
 }
 
-// reading reads into a snapshot, as long as it takes.
+// reading returns a function that reads into a snapshot, without a deadline.
 func reading(client *azure.Client, s *inventory.Snapshot) observe.Read {
 	return func(ctx context.Context, w inventory.Wanted) error {
 		return client.Read(ctx, s, w, azure.ReadOptions{})
 	}
 }
 
-// lookAround surveys a scope, telling a person that it takes a while.
+// lookAround surveys a scope and shows progress.
 func (a *app) lookAround(ctx context.Context, scope, one arm.ID) (*inventory.Snapshot, error) {
-	progress := a.progress(ctx, "looking at "+scope.Name())
+	progress := a.progress(ctx, "reading "+scope.Name())
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// app is one run of the program: its streams and the flags every command has.
+// app is one run of the program: its streams and the flags that commands share.
 type app struct {
-	piped    []byte // what has come from standard input, once it was read
+	piped    []byte // the whole of standard input, once it was read
 	in       io.Reader
 	out, err io.Writer
-	lines    *daemon.Lines // what err writes through, nil where that may wait
+	lines    *daemon.Lines // writes err without waiting; nil if err may block
 
 	emulatorDir string
 	cloudName   string
@@ -30,7 +30,8 @@ type app struct {
 	outFile *outFile
 }
 
-// outputFlags adds -o and --out to a command that writes a report in the given formats, the first by default.
+// outputFlags adds -o and --out to a command that writes a report in one of the given formats. The
+// first one is the default.
 func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 	names := ""
 	for i, f := range formats {
@@ -57,12 +58,12 @@ func (a *app) outFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.outPath, "out", "", "write to `FILE` instead of standard output (-)")
 }
 
-// output opens where the report goes, before anything else is done: a report that cannot be written is no use afterwards.
-// A regular file takes its place only when it is complete, and keeps the one it replaces until then. What is written shows
-// all that it holds.
+// output opens the destination of the report. Commands call it first, so that they do nothing if
+// they cannot report it. A regular file is replaced only when the new one is complete. The writer
+// escapes control characters.
 func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.safe(replaceOut) }
 
-// stream opens where the lines of a command that goes on go: a file can be read while it grows, and what it holds stays.
+// stream opens the destination of a command that runs on and writes lines. It appends to a file.
 func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.safe(appendOut) }
 
 func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style, error) {
@@ -74,7 +75,7 @@ func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.F
 	return report.Safe(w, format, style), format, style, nil
 }
 
-// raw opens where a file goes that is no report: its bytes stay as they are.
+// raw opens the destination of output that is not a report. Its bytes are written unchanged.
 func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
 
 func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
@@ -92,8 +93,8 @@ func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 // outFile is an --out file being written.
 type outFile struct {
 	*os.File
-	place   string      // what the file is renamed to when it is complete, "" when it is written in place
-	mode    fs.FileMode // what it is to have there
+	place   string      // the final name of the file, "" if it is written in place
+	mode    fs.FileMode // the final mode
 	written int
 	failed  bool
 }
@@ -105,11 +106,11 @@ func (f *outFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// replaceOut opens a file beside the one it is to replace. What is no regular file (a pipe, a device) is written as it
-// is, and so is a file in a folder that takes no new one.
+// replaceOut opens a temporary file next to the one that it will replace. It writes in place if the
+// destination is a pipe or a device, or if its folder does not allow new files.
 func replaceOut(path string) (*outFile, error) {
 	place, mode := path, fs.FileMode(0o644)
-	if resolved, err := filepath.EvalSymlinks(path); err == nil { // the link stays, what it leads to is replaced
+	if resolved, err := filepath.EvalSymlinks(path); err == nil { // keep a link, replace its target
 		place = resolved
 	}
 	info, err := os.Stat(place)
@@ -121,7 +122,7 @@ func replaceOut(path string) (*outFile, error) {
 		return &outFile{File: f}, err
 	case err == nil:
 		mode = info.Mode().Perm()
-		probe, err := os.OpenFile(place, os.O_WRONLY, 0) // one that is read-only is meant to stay
+		probe, err := os.OpenFile(place, os.O_WRONLY, 0) // do not replace a read-only file
 		if err != nil {
 			return nil, err
 		}
@@ -135,13 +136,13 @@ func replaceOut(path string) (*outFile, error) {
 	return &outFile{File: f, place: place, mode: mode}, err
 }
 
-// appendOut opens a file to write behind what it holds.
+// appendOut opens a file to append to.
 func appendOut(path string) (*outFile, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	return &outFile{File: f}, err
 }
 
-// reason is an error of the file system without the name of the file, which may be one the user has never heard of.
+// reason is an error of the file system without the file name, which may be that of a temporary file.
 func reason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -150,8 +151,8 @@ func reason(err error) error {
 	return err
 }
 
-// closeOutput puts a finished --out file in its place. One that nothing was written to because the command failed leaves
-// what is there alone, and so does one that could not be written to its end.
+// closeOutput moves a finished --out file to its place. The old file stays if the command failed
+// before it wrote anything, or if a write failed.
 func (a *app) closeOutput(failed bool) error {
 	f := a.outFile
 	if f == nil {
@@ -178,14 +179,14 @@ func (a *app) closeOutput(failed bool) error {
 	return nil
 }
 
-// terminal reports whether a stream is one that a person looks at.
+// terminal reports whether a stream is a terminal.
 func terminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// colour reports whether to use colour on a stream: on a terminal, unless NO_COLOR is set (no-color.org) or the terminal
-// is a dumb one.
+// colour reports whether to use colour on a stream: on a terminal, unless NO_COLOR is set
+// (no-color.org) or TERM is dumb.
 func colour(stream any) bool {
 	return terminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

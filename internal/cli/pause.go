@@ -22,14 +22,20 @@ func (a *app) newPause() *cobra.Command {
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Have a running keeper change nothing for a while",
-		Long: `Has the keeper that runs with this config look and tell, and change nothing, until the time is over. What it would do is planned
-meanwhile, and done afterwards where it is still to be done. A write under way is finished.
+		Short: "Stop a running keeper from making changes for a while",
+		Long: `During a pause, the keeper that runs with this config checks and reports, but
+makes no changes. Afterwards it makes the changes that are still needed. A write
+in flight is finished.
 
-It is a file beside the config (routes.paused for routes.yaml, routekeeper.paused in a folder), read before each round's
-changes; so it reaches keepers that see this folder, and outlives them. Name the config as the keeper does: one that runs with several files or
-folders is paused while one of them is, and one that runs with a folder by the folder. sync and run --once are not paused. Without -f it is
-the config of the only history in the current folder.`,
+The pause is a file next to the config (routes.paused for routes.yaml,
+routekeeper.paused in a folder). A keeper reads it before it makes changes, so
+the pause affects all keepers that see this folder, also after a restart. sync
+and run --once ignore it.
+
+Name the config as the keeper does. A keeper with several files or folders is
+paused while one of them is paused. A keeper with a folder is paused by the name
+of the folder. Without -f, pause uses the config of the only history in the
+current folder.`,
 		Example: `  routekeeper pause --for 2h
   routekeeper pause -f routes.yaml --for 2h
   routekeeper resume -f routes.yaml`,
@@ -47,7 +53,8 @@ the config of the only history in the current folder.`,
 				if err := daemon.WritePause(file, until); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n", until.Format(time.RFC3339), paths[i], file)
+				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n",
+					until.Format(time.RFC3339), paths[i], file)
 			}
 			return nil
 		},
@@ -62,7 +69,7 @@ func (a *app) newResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume",
 		Short:   "End a pause",
-		Long:    "Ends what pause began: from its next round on the keeper makes changes again.",
+		Long:    "Ends a pause. The keeper makes changes again from its next check on.",
 		Example: "  routekeeper resume -f routes.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -73,7 +80,7 @@ func (a *app) newResume() *cobra.Command {
 			for i, file := range files {
 				switch err := os.Remove(file); {
 				case errors.Is(err, fs.ErrNotExist):
-					fmt.Fprintf(a.out, "It was not paused: there is no %s.\n", file)
+					fmt.Fprintf(a.out, "Not paused: %s does not exist.\n", file)
 				case err != nil:
 					return err
 				default:
@@ -87,13 +94,14 @@ func (a *app) newResume() *cobra.Command {
 	return cmd
 }
 
-// keptFlag is -f of a command that finds the config by itself where one keeper only was at work.
+// keptFlag adds -f to a command that can find the config itself, if the folder has only one history.
 func keptFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` or folder that the keeper runs with (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
 
-// pauseFiles are where the pauses of configs stand; without any, that of the config whose history is in the current folder.
+// pauseFiles returns the pause files of configs. Without configs it uses the one whose history is in
+// the current folder.
 func pauseFiles(named []string) (configs, files []string, err error) {
 	configs = named
 	if len(configs) == 0 {
@@ -105,7 +113,7 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	}
 	for _, config := range configs {
 		if config == "-" {
-			return nil, nil, errors.New("-f: a config from standard input cannot be paused: there is no place beside it")
+			return nil, nil, errors.New("-f: a config from standard input cannot be paused: the pause is a file next to the config")
 		}
 		if _, err := os.Stat(config); err != nil {
 			return nil, nil, err
@@ -115,7 +123,8 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	return configs, files, nil
 }
 
-// keptHere is the config that a keeper was run with in the current folder: its history is beside it.
+// keptHere returns the config that a keeper ran with in the current folder: the one next to a
+// history.
 func keptHere() (string, error) {
 	path, err := historyHere()
 	if err != nil {
@@ -132,7 +141,7 @@ func keptHere() (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("-f is missing: %s can be of %s", path, orNone(strings.Join(found, " or ")))
+		return "", fmt.Errorf("-f is missing: %s can belong to %s", path, orNone(strings.Join(found, " or ")))
 	}
 	return found[0], nil
 }

@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// progress tells a person what is going on when it takes longer than two seconds: at a terminal on one line that goes away
-// again; elsewhere only what is worth a line in a log, such as long waits.
+// progress shows what a command does when it takes longer than two seconds: on a terminal as one
+// line that disappears at the end, elsewhere only warnings such as long waits.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -29,11 +29,11 @@ type progress struct {
 	once    sync.Once
 }
 
-// patience is how long nothing is said.
+// patience is how long a command may take before progress is shown.
 const patience = 2 * time.Second
 
-// leaving is said at the first Ctrl-C.
-const leaving = "finishing the write in flight; Ctrl-C again to leave at once"
+// leaving is shown at the first Ctrl-C.
+const leaving = "finishing the write in flight; press Ctrl-C again to exit at once"
 
 func (a *app) progress(ctx context.Context, doing string) *progress {
 	p := &progress{w: a.err, terminal: terminal(a.err), doing: doing, start: time.Now(), stopped: make(chan struct{})}
@@ -58,7 +58,7 @@ func (p *progress) run(ctx context.Context) {
 	}
 }
 
-// now says what is going on now.
+// now sets what the command does now.
 func (p *progress) now(doing string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *progress) now(doing string) {
 	}
 }
 
-// draw shows the line, if it says something new.
+// draw shows the line if it has changed.
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *progress) draw() {
 	line := fmt.Sprintf("%s … %s", p.doing, report.Duration(time.Since(p.start).Truncate(time.Second)))
 	if f, ok := p.w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			line = report.Truncate(line, width-1) // one that wraps could not be cleared
+			line = report.Truncate(line, width-1) // a wrapped line cannot be cleared
 		}
 	}
 	if line != p.shown {
@@ -111,7 +111,7 @@ func (p *progress) stop() {
 	})
 }
 
-// logger returns a log whose last line is what is going on.
+// logger returns a log that shows its last line as progress.
 func (p *progress) logger() *slog.Logger { return slog.New(progressHandler{p: p}) }
 
 type progressHandler struct {

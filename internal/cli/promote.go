@@ -32,19 +32,21 @@ func (a *app) newPromote() *cobra.Command {
 	var o promoteOptions
 	cmd := &cobra.Command{
 		Use:   "promote CLUSTER -f FILE [--yes]",
-		Short: "Go from Observe to Enforce and Sync, after showing what that does",
-		Long: `Takes a cluster's config from Observe to enforcing. It checks Azure once,
-shows what a keeper would change now with the new config, asks, and then edits
-the config file in place: guard.mode becomes Enforce and the targets' policy
-Sync, where they say Observe. Everything else in the file stays, byte for byte.
-Nothing in Azure is changed. A keeper that runs with the file takes it without
-a restart, and makes the changes; routekeeper sync makes them once.
+		Short: "Switch a config from Observe to Enforce and Sync, after a preview",
+		Long: `Switches a cluster's config from observing to enforcing. It checks Azure once,
+shows what a keeper would change now with the new config, and asks. Then it
+edits the config file in place: where they say Observe, guard.mode becomes
+Enforce and the targets' policy becomes Sync. Everything else in the file stays,
+byte for byte.
 
-CLUSTER is metadata.name, or the ID of the cluster. With --guard-only or
---target you go step by step. A link and standard input cannot be edited.
+promote changes nothing in Azure. A keeper that runs with the file reads it
+without a restart, and makes the changes. routekeeper sync makes them once.
 
-Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with
---dry-run there is something to promote, or the answer was no.`,
+CLUSTER is metadata.name, or the ID of the cluster. Use --guard-only or --target
+to go step by step. promote cannot edit a symbolic link or standard input.
+
+Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with --dry-run
+there is something to promote, or the answer was no.`,
 		Example: `  routekeeper promote shop -f routes.yaml --dry-run
   routekeeper promote shop -f routes.yaml
   routekeeper promote shop -f routes.yaml --guard-only --yes
@@ -63,8 +65,8 @@ Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
 	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, repeatable)")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show it and write nothing")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -119,12 +121,12 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 		fmt.Fprintln(a.err, "nothing was written")
 		return attention
 	}
-	fmt.Fprintf(a.err, "wrote %s; a keeper that runs with it takes it; without one: %s\n",
+	fmt.Fprintf(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
 		finding.Show(p.file.Name), finding.Command("routekeeper sync -f %s", p.file.Name))
 	return nil
 }
 
-// promotion is what promote is about to write.
+// promotion is what promote will write.
 type promotion struct {
 	config  v1alpha1.ClusterRoutes   // as it was
 	configs []v1alpha1.ClusterRoutes // all, as they will be
@@ -182,7 +184,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	return p, err
 }
 
-// parts are what the flags ask for.
+// parts returns the parts of the config that the flags name.
 func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	var names []string
 	for _, t := range c.Spec.Targets {
@@ -210,7 +212,7 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	return config.Parts{Guard: true, Target: func(arm.ID) bool { return true }}, nil
 }
 
-// asItIs says of a config that has nothing to promote what it says.
+// asItIs describes a config that has nothing to promote.
 func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	if len(o.targets) == 0 {
 		c := p.config
@@ -225,7 +227,7 @@ func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	return says
 }
 
-// ofCluster is what a round says of one cluster, and of none in particular.
+// ofCluster is the part of a round that concerns one cluster, or no cluster in particular.
 func ofCluster(r keeper.Round, name string) keeper.Round {
 	other := func(cluster string) bool { return cluster != name && cluster != "" }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
@@ -252,8 +254,8 @@ func editable(name string) error {
 	return nil
 }
 
-// write puts the new text into the place of the file, whole or not at all. A file that another program
-// changed since it was read stays.
+// write replaces the file with the new text, as a whole. It refuses if another program has changed
+// the file since it was read.
 func (p *promotion) write() error {
 	if now, err := os.ReadFile(p.file.Name); err != nil {
 		return err

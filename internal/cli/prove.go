@@ -31,24 +31,26 @@ func (a *app) newProve() *cobra.Command {
 	var o proveOptions
 	cmd := &cobra.Command{
 		Use:   "prove --subscription ID --location L [--yes]",
-		Short: "Try in your own Azure what routekeeper takes for granted",
-		Long: `Makes a throwaway resource group with route tables, a network, a security group
-and a network interface, tries every fact about Azure that routekeeper takes for
-granted, and deletes the group. No machine, no cluster: it costs nothing.
+		Short: "Test in your own Azure the facts that routekeeper relies on",
+		Long: `Creates a temporary resource group with route tables, a network, a security
+group and a network interface, tests every fact about Azure that routekeeper
+relies on, and deletes the group. It creates no machine and no cluster, so it
+costs nothing.
 
-Each fact comes out as confirmed, differs or untested, with what follows for
-your config. Every call is recorded without what names you or your subscription;
-send the recording to the maintainers.
+The result for each fact is confirmed, differs or untested, with the meaning for
+your config. prove records every call, without anything that identifies you or
+your subscription. Please send the recording to the maintainers.
 
-It shows the plan and asks. Nothing outside the new group is written. The group
-is deleted after an interrupt, too; after a kill the next run deletes it. Only
-groups that this command made and tagged are ever deleted.
+It shows the plan and asks. It writes nothing outside the new group. It deletes
+the group after an interrupt too; after a kill, the next run deletes it. It
+deletes only groups that it has created and tagged.
 
 Exit code 0: nothing differs; 1: an error, or something is left in Azure; 2: a
 fact differs, or the answer was no.`,
 		Example: `  routekeeper prove --subscription <id> --location westeurope --dry-run
   routekeeper prove --subscription <id> --location westeurope
-  routekeeper prove --subscription <id> --location westeurope --fact table-if-match --yes
+  routekeeper prove --subscription <id> --location westeurope --yes \
+    --fact table-if-match
   routekeeper prove --subscription <id> --print-role > role.json
   routekeeper prove --subscription <id> --clean`,
 		Args: noArgs,
@@ -57,16 +59,16 @@ fact differs, or the answer was no.`,
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&o.location, "location", "l", "", "Azure `region`, such as westeurope")
-	f.StringArrayVar(&o.facts, "fact", nil, "try this fact only (`NAME`, repeatable)")
+	f.StringArrayVar(&o.facts, "fact", nil, "test only this fact (`NAME`, repeatable)")
 	f.DurationVar(&o.logWait, "activity-wait", 10*time.Minute,
-		"how long to wait for the activity log at most")
+		"maximum time to wait for the activity log")
 	f.StringVar(&o.recording, "recording", "",
-		"record the calls in this `FILE`, a new one (default routekeeper-prove-<time>.jsonl)")
-	f.BoolVar(&o.yes, "yes", false, "do it without asking")
+		"record the calls in this new `FILE` (default routekeeper-prove-<time>.jsonl)")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the calls and the cost, and make none")
-	f.BoolVar(&o.clean, "clean", false, "only delete what earlier runs left behind")
+	f.BoolVar(&o.clean, "clean", false, "only delete what earlier runs have left")
 	f.BoolVar(&o.printRole, "print-role", false,
-		"print a role with the generated rights and those for the trials")
+		"print a role with the keeper's rights and those for the tests")
 	_ = cmd.MarkFlagRequired("subscription")
 	cmd.MarkFlagsMutuallyExclusive("clean", "dry-run", "print-role")
 	var names []string
@@ -79,12 +81,12 @@ fact differs, or the answer was no.`,
 	return cmd
 }
 
-// mostLogWait is how long the activity log is waited for at the most.
+// mostLogWait is the maximum time to wait for the activity log.
 const mostLogWait = time.Hour
 
 var regionName = regexp.MustCompile(`^[A-Za-z0-9 ]{2,60}$`)
 
-// check reads the flags: the subscription's ID and the facts that are meant.
+// check checks the flags, and returns the facts that they name.
 func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 	scope, _, err := initOptions{subscription: o.subscription}.scope()
 	if err != nil {
@@ -201,7 +203,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 	return err
 }
 
-// open makes the file for the recording: a new one, so that none is lost.
+// open creates the file for the recording. It never overwrites a recording.
 func (o proveOptions) open() (*os.File, error) {
 	name := o.recording
 	if name == "" {
@@ -215,7 +217,7 @@ func (o proveOptions) open() (*os.File, error) {
 	return f, nil
 }
 
-// proveObserver tells of trials, a line for each.
+// proveObserver prints a line for each test.
 func proveObserver(p *progress) lab.Observer {
 	return lab.Observer{
 		Begins: func(n, of int, t prove.Trial) {

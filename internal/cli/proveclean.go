@@ -20,7 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// cleanProofs deletes what earlier runs left behind, also where one of them may be going on.
+// cleanProofs deletes what earlier runs have left, also if one of them may still be running.
 func (a *app) cleanProofs(
 	ctx context.Context, o proveOptions, w io.Writer, format report.Format,
 ) error {
@@ -98,8 +98,9 @@ func (a *app) removeLeftovers(
 	return errors.Join(failed...)
 }
 
-// thisProcess names this process by its host and its number, the host by a hash: so a group whose
-// process has ended on this host is known to be left over, and any other only when its time is up.
+// thisProcess identifies this process by a hash of the host name and by its number. So a run on the
+// same host knows whether the process of a group has ended. For other hosts it waits until the
+// group's time is up.
 func thisProcess() lab.Process {
 	name, _ := os.Hostname() // none is as good as any
 	sum := sha256.Sum256([]byte(name))
@@ -114,7 +115,7 @@ func thisProcess() lab.Process {
 	}
 }
 
-// runs reports whether a process may be running: where that cannot be told, it may.
+// runs reports whether a process may be running. If it cannot know, it returns true.
 func runs(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -127,7 +128,7 @@ func runs(pid int) bool {
 	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// proveRole is a custom role with exactly the generated rights, and what the trials take.
+// proveRole is a custom role with exactly the keeper's rights and the rights that the tests need.
 func proveRole(subscription string) map[string]any {
 	return map[string]any{
 		"Name":             "routekeeper-prove",

@@ -29,27 +29,35 @@ func (a *app) newPruneOrphans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune-orphans {--subscription ID | --cluster ID} [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
-		Long: `Finds routes that a cluster left behind in route tables when it was deleted or left kubenet, and removes those of which it
-is proven that no node can have their next hop: its subnet is gone, or all network interfaces in it were read and none has the address.
-Without --yes it prints what it would remove and writes nothing. What only looks orphaned is named with what is missing for a proof, and
-stays; so does every route of a cluster that is there, and all of a cluster's own table. What it removes is recorded in the history of the
-config that -f names, or the one of --history; without them nowhere.
+		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
+or migrated away from kubenet. It removes a route only with proof that no node
+has its next hop: the subnet of the next hop is gone, or prune-orphans has read
+all network interfaces in it and none has the address.
 
-A stopped cluster has no nodes. One that is not seen, of another subscription, is told by its own table: what the table of the next hop's
-subnet routes the same way is never removed. When that cluster is gone, take its table off the subnet first.
+Without --yes it prints what it would remove and writes nothing. For a route
+that only looks orphaned it says which proof is missing; the route stays. All
+routes of existing clusters stay, and all routes in a cluster's route table. The
+history of the config that -f names, or of --history, records what was removed.
 
-Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there are routes to remove; with it, some could not be.`,
-		Example: `  routekeeper prune-orphans --subscription 11111111-1111-1111-1111-111111111111
-  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
+A stopped cluster has no nodes, and a cluster of another subscription may not be
+visible. Their route tables protect their routes: a route stays if the route
+table on the next hop's subnet has the same route. If such a cluster is gone,
+take its route table off the subnet first.
+
+Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there
+are routes to remove; with it, some could not be removed.`,
+		Example: `  routekeeper prune-orphans --subscription <id>
+  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop \
+    --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "look at all route tables of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "look at the route tables around this cluster (resource `ID`)")
-	f.StringArrayVar(&o.tables, "table", nil, "look at this route table only (resource `ID`, repeatable)")
+	f.StringVar(&o.subscription, "subscription", "", "check all route tables of this subscription (`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource `ID`)")
+	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "remove the routes")
-	f.StringArrayVarP(&o.configs, "file", "f", nil, "record what is removed in the history of this config (`FILE` or folder, repeatable, as for run)")
+	f.StringArrayVarP(&o.configs, "file", "f", nil, "record removals in the history of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	o.history.flags(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
@@ -116,14 +124,14 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		return err
 	}
 	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 && format == report.Text {
-		fmt.Fprintln(a.err, "this is in no history: name the config with -f, or a file with --history")
+		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with --history")
 	}
 	switch {
 	case err != nil:
 		return err
 	case !o.yes && len(round.Changes) > 0:
 		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; with --yes these routes are removed")
+			fmt.Fprintln(a.err, "nothing was written; --yes removes these routes")
 		}
 		return attention
 	case finding.Blocking(round.Findings):
@@ -132,8 +140,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	return nil
 }
 
-// orphanage reads what the proof stands on that a cluster is gone: what there is in the whole subscription, and which tables are the
-// own ones of the clusters that are there.
+// orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and
+// the route tables of the existing clusters.
 func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
 		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
@@ -165,13 +173,13 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 	return s, configs, client.Examine(ctx, s)
 }
 
-// tablesMeant are the tables to look at: those that are named, those around a cluster, or all.
+// tablesMeant returns the tables to check: the named ones, those around a cluster, or all.
 func tablesMeant(s *inventory.Snapshot, one arm.ID, named []arm.ID) ([]arm.ID, error) {
 	switch {
 	case len(named) > 0:
 		for _, id := range named {
 			if s.Table(id) == nil {
-				return nil, fmt.Errorf("--table: no route table %s is seen", id)
+				return nil, fmt.Errorf("--table: route table %s does not exist, or this login may not read it", id)
 			}
 		}
 		return named, nil

@@ -1,7 +1,8 @@
-// Package cli is the command line: one file a command, each of which turns its flags into one call and its answer into a
-// report. What commands share (where output goes, how Azure is reached, exit codes) is in root.go, output.go and azure.go.
+// Package cli is the command line. Each command has a file of its own, which turns flags into one
+// call and the answer into a report. The commands share root.go (exit codes), help.go (help texts),
+// output.go (where reports go) and azure.go (how Azure is reached).
 //
-// It decides nothing about routes, and no other room imports it.
+// It decides nothing about routes, and no other package imports it.
 package cli
 
 import (
@@ -18,9 +19,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes or findings.
+// Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes
+// or findings.
 func Main() int {
-	// A reader that went away (| head) is an error of the next write: what was begun is cleaned up.
+	// If the reader of a pipe is gone (| head), the next write fails and the command cleans up.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := interruptible(context.Background())
 	defer stop()
@@ -28,23 +30,23 @@ func Main() int {
 	return app.run(ctx, os.Args[1:])
 }
 
-// interruptible ends the context at the first Ctrl-C or SIGTERM, so that the write in flight can be finished, and lets
-// the second one end the program at once.
+// interruptible ends the context at the first Ctrl-C or SIGTERM, so that the command can finish the
+// write in flight. The second one ends the program at once.
 func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// exitCode ends the program with a code of its own; what there is to say has been said.
+// exitCode ends the program with a certain code and without a message.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// attention is the exit code for changes or findings, where a command says so.
+// attention is the exit code for changes or findings.
 const attention = exitCode(2)
 
-// run executes one command line. An error always wins over changes and findings.
+// run executes one command line. Exit code 1 for an error wins over 2 for changes and findings.
 func (a *app) run(ctx context.Context, args []string) int {
 	defer func() {
 		if a.lines != nil {
@@ -72,7 +74,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err != nil && !started {
 		err = fmt.Errorf("%w (see %s --help)", usageError(cmd, err), cmd.CommandPath())
 	}
-	if closed := a.closeOutput(err != nil && !errors.Is(err, attention)); err == nil || errors.Is(err, attention) && closed != nil {
+	closed := a.closeOutput(err != nil && !errors.Is(err, attention))
+	if err == nil || errors.Is(err, attention) && closed != nil {
 		err = closed
 		if closed == nil {
 			return 0
@@ -82,7 +85,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &code) && err == error(code):
 		return int(code)
-	case errors.Is(err, syscall.EPIPE): // nobody reads on
+	case errors.Is(err, syscall.EPIPE): // the reader is gone
 		return 1
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
@@ -91,8 +94,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return 1
 }
 
-// problems are the lines of an error: one, or one of each error that was joined. Other ends of lines come from outside, and
-// could begin a command of a pipeline, such as ::error::.
+// problems returns the lines of an error: one line for each error that was joined. Other line breaks
+// are escaped. They come from outside, and the text after one could begin with a command that a
+// pipeline runs, such as ::error::.
 func problems(err error) []string {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {
@@ -108,7 +112,7 @@ func problems(err error) []string {
 	return lines
 }
 
-// commands returns a command with all below it.
+// commands returns a command and all commands below it.
 func commands(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -120,18 +124,21 @@ func commands(c *cobra.Command) []*cobra.Command {
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "routekeeper",
-		Short: "Keeps AKS pod routes true",
-		Long: `routekeeper keeps AKS pod routes true: on the cluster's own subnets (it puts a stripped route table back) and on
-every other route table that must reach pods (it copies the pod routes there), and tells you what breaks them.
+		Short: "Keep AKS pod routes and route tables correct",
+		Long: `routekeeper does three things:
+  - It puts a lost route table back on the subnets of a kubenet cluster.
+  - It copies the cluster's pod routes to every other route table that needs
+    them, such as that of an Application Gateway, and updates them.
+  - It tells you what breaks pod routes, who changed it, and what to do.
 
 Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
-		Example: `  routekeeper demo                                  see all of it on a local Azure, no account needed
-  routekeeper demo --web                            the same, watched in a browser
+		Example: `  routekeeper demo                         try it on a local Azure emulator
+  routekeeper demo --web                   the same, shown in a browser
   routekeeper init --subscription <id> > routes.yaml
-  routekeeper run -f routes.yaml                    show what would be done
-  routekeeper promote shop -f routes.yaml           have it done, and keep it true
-  routekeeper doctor shop                           what is wrong, who did it, what to type
-  routekeeper iac check plan.json                   what a plan would break`,
+  routekeeper run -f routes.yaml           show the changes it would make
+  routekeeper promote shop -f routes.yaml  let it make the changes
+  routekeeper doctor shop                  what is wrong, and who did it
+  routekeeper iac check plan.json          what a plan would break`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Version:           version(),
@@ -140,21 +147,29 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) },
 	}
 	root.SetVersionTemplate(versionLine())
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SuggestionsMinimumDistance = 2
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.emulatorDir, "emulator", "", "use the emulator whose `DIR` holds emulator.json (or ROUTEKEEPER_EMULATOR)")
-	flags.StringVar(&a.cloudName, "cloud", "public", "Azure cloud: "+strings.Join(cloudNames, ", ")+" (or ROUTEKEEPER_CLOUD)")
+	flags.StringVar(&a.emulatorDir, "emulator", "",
+		"use the emulator whose emulator.json is in `DIR` (or ROUTEKEEPER_EMULATOR)")
+	flags.StringVar(&a.cloudName, "cloud", "public",
+		"Azure cloud: "+strings.Join(cloudNames, ", ")+" (or ROUTEKEEPER_CLOUD)")
 	_ = root.MarkPersistentFlagDirname("emulator")
-	_ = root.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.newPromote(), a.newProve())
-	root.AddCommand(a.newInit(), a.newSchema(), a.newRun(), a.newPause(), a.newResume(), a.newInstall(), a.newSync(), a.newDiff(), a.newDoctor(), a.newCollect(), a.newPruneOrphans(), a.newStatus(), a.newHistory(), a.newExplain(), a.newTrace(), a.newCapacity(), a.newIaC(), a.newCluster(), a.newDemo(), a.newEmulator(), a.newVersion(), a.newHello())
+	_ = root.RegisterFlagCompletionFunc("cloud",
+		cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(
+		a.newCapacity(), a.newCluster(), a.newCollect(), a.newDemo(), a.newDiff(), a.newDoctor(),
+		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
+		a.newInstall(), a.newPause(), a.newPromote(), a.newProve(), a.newPruneOrphans(),
+		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
+		a.newVersion())
 	return root
 }
 
-// noArgs refuses arguments that are no flags, and says which command may have been meant.
+// noArgs refuses arguments, and suggests commands with a similar name.
 func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

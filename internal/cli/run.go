@@ -20,8 +20,8 @@ import (
 
 const defaultClusterInterval = 5 * time.Minute
 
-// defaultPerMinute is more than a fleet changes that scales, and little beside what a mistake could
-// change: 1000 clusters of 20 nodes have 20,000 routes in each target.
+// defaultPerMinute is more than a fleet changes when it scales, and little compared to what a
+// mistake could change: 1000 clusters of 20 nodes have 20,000 routes in each target.
 const defaultPerMinute = 1000
 
 // limitFlag adds the flag that limits the changes of routes.
@@ -52,47 +52,62 @@ func (a *app) newRun() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run -f FILE",
-		Short: "Keep all configured routes and associations true until interrupted",
-		Long: `Looks at the network again and again and keeps every ClusterRoutes in the config true. What happens is logged to standard
-error: as text on a terminal, as JSON elsewhere. With -o json every round that brought news is also one line of JSON on
-standard output; with --out the rounds are written behind what the file holds. A round without news is logged with
---verbose only, or once an hour.
+		Short: "Keep all configured routes and associations correct until interrupted",
+		Long: `run checks the network at every interval and keeps the routes and associations
+of every ClusterRoutes document correct. It logs to standard error: text on a
+terminal, otherwise JSON. With -o json, it also writes every check with news as
+a line of JSON to standard output; with --out, it appends them to a file. Checks
+without news are logged once an hour, or all of them with --verbose.
 
-With --listen it shows how everything stands on pages, with each cluster's network drawn; takes events of Azure Monitor and Event Grid
-at /events, which lead to a look at once; and answers /metrics, /livez and /readyz. Beyond loopback callers must be known: people by a
-password or a token of Entra ID, programs by such a token or a secret. See docs/page.md and docs/events.md.
+With --listen, run serves pages that show the state of all clusters, /metrics,
+/livez and /readyz. It also accepts events of Azure Monitor and Event Grid at
+/events; an event starts a check at once. Callers from other machines must
+authenticate: people with a password or a token of Entra ID, programs with such
+a token or a secret. See docs/page.md and docs/events.md.
 
-The config is read again when its files change, or at a SIGHUP; one with a mistake is not taken, and the old one stays.
+run reads the config again when its files change, or at a SIGHUP. If the new
+config has an error, the old one stays in use.
 
-It changes at most 1000 routes a minute over all clusters (--max-changes-per-minute): so a mistake that makes many routes look wrong
-is seen before all are changed. What does not fit waits, and the finding changes-limited says so. Associations, and what somebody asks
-for on a page, do not wait.
+run changes at most 1000 routes a minute over all clusters
+(--max-changes-per-minute). So you can notice a mistake that makes many routes
+look wrong before all of them are changed. The other changes wait, and the
+finding changes-limited says so. Associations, and changes that you request on a
+page, do not wait.
 
-What it changed or refused is kept in a history, which routekeeper history shows: each change before it is made and after. The
-file is beside the config (routes.history.db for routes.yaml, routekeeper.history.db in a folder), or where --history says.
+run records in a history what it changed or refused; routekeeper history shows
+it. The file is next to the config (routes.history.db for routes.yaml,
+routekeeper.history.db in a folder), or where --history says.
 
-Ctrl-C finishes the write in flight and leaves; a second one leaves at once. Under systemd (Type=notify) it is up when the first round
-was made.
+Ctrl-C finishes the write in flight and exits; a second Ctrl-C exits at once.
+Under systemd (Type=notify) the service is up after its first check.
 
-Exit code 0: interrupted; 1: an error. With --once as of sync.`,
+Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 		Example: `  routekeeper run -f routes.yaml
+  routekeeper run -f routes.yaml --listen 127.0.0.1:8080
   routekeeper run -f clusters/ -o json
-  routekeeper run -f routes.yaml --listen :8443 --tls-cert tls.crt --tls-key tls.key --event-secret-file secret
-  routekeeper run -f routes.yaml --once --dry-run`,
+  routekeeper run -f routes.yaml --once --dry-run
+  routekeeper run -f routes.yaml --listen :8443 --tls-cert tls.crt \
+    --tls-key tls.key --event-secret-file secret`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },
 	}
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
-	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two looks")
-	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two looks at the clusters themselves (default 5m, or --interval where that is longer)")
-	f.BoolVar(&o.once, "once", false, "make one round and exit, like sync")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and write nothing")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two checks")
+	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two reads of the "+
+		"clusters themselves (default 5m, or --interval if that is longer)")
+	f.BoolVar(&o.once, "once", false, "check once and exit, like sync")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
 	limitFlag(cmd, &o.perMinute, defaultPerMinute)
+	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
+	groupFlags(cmd, groupListen)
 	o.history.flags(cmd)
+	groupFlags(cmd, groupHistory)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
+	f.BoolP("help", "h", false, "show this help")
+	groupFlags(cmd, groupOutput)
 	return cmd
 }
 
@@ -168,11 +183,11 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	return errors.Join(err, out.Failed())
 }
 
-// lastWords is how long the end of a run waits for a log, or reports, that nobody reads.
+// lastWords is how long the program waits at its end for the readers of its log and reports.
 const lastWords = time.Second
 
-// logWithoutWaiting makes the log of a daemon on standard error, which holds up nothing while it is
-// not read. What else goes to standard error goes the same way from then on.
+// logWithoutWaiting makes the log of a daemon on standard error. A reader that hangs does not block
+// it. All other text for standard error takes the same way from then on.
 func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
 	direct, person := a.err, terminal(a.err)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {

@@ -18,7 +18,7 @@ func (a *app) newSchema() *cobra.Command {
 		Use:   "schema",
 		Short: "Print the JSON Schema of the config, for editors",
 		Example: `  routekeeper schema > clusterroutes.schema.json
-  # then, as the first line of routes.yaml, for editors with a YAML language server:
+  # first line of routes.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=clusterroutes.schema.json
   routekeeper schema --kind Cluster > cluster.schema.json`,
 		Args: noArgs,

@@ -31,11 +31,13 @@ func (a *app) newStatus() *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the clusters of a keeper are, a line each",
-		Long: `Says how the clusters of a keeper are: asks a keeper that runs with --listen (--url), or reads the
-history next to its config. It asks Azure nothing.
+		Short: "Show the state of a keeper's clusters, one line each",
+		Long: `Shows the state of each cluster of a keeper. It asks a keeper that runs with
+--listen (--url), or reads the history next to the config. It sends no request
+to Azure.
 
-Exit codes: 0 all is well; 1 the keeper or its history cannot be read; 2 something is broken or at risk.`,
+Exit code 0: all is well; 1: the keeper or its history cannot be read; 2:
+something is broken or at risk.`,
 		Example: `  routekeeper status
   routekeeper status -f routes.yaml
   routekeeper status --url http://127.0.0.1:8080 --watch`,
@@ -43,14 +45,14 @@ Exit codes: 0 all is well; 1 the keeper or its history cannot be read; 2 somethi
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
 	}
 	keptFlag(cmd, &o.configs)
-	cmd.Flags().StringVar(&o.url, "url", "", "the `address` of the keeper's page, with name:password@ where it wants them")
+	cmd.Flags().StringVar(&o.url, "url", "", "`address` of the keeper's page, with name:password@ if it needs them")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
 	cmd.MarkFlagsMutuallyExclusive("file", "url")
 	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
 	return cmd
 }
 
-// watchEach is how often status --watch asks.
+// watchEach is how often status --watch reads the status.
 const watchEach = 2 * time.Second
 
 func (a *app) runStatus(ctx context.Context, o statusOptions) error {
@@ -82,8 +84,8 @@ func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 	return nil
 }
 
-// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere whenever
-// something other than the time has changed.
+// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere
+// only when something other than the time has changed.
 func (a *app) watchStatus(
 	ctx context.Context, read func(context.Context) (report.Status, error), w io.Writer, format report.Format, style report.Style,
 ) error {
@@ -129,7 +131,7 @@ func (a *app) watchStatus(
 	}
 }
 
-// statusByPage asks a keeper that listens.
+// statusByPage reads the status from a keeper that listens.
 func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -161,7 +163,7 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	return s, nil
 }
 
-// statusByHistory reads the history and the pause next to a config.
+// statusByHistory reads the status from the history and the pause file next to a config.
 func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (report.Status, error) {
 	if len(configs) == 0 {
 		here, err := keptHere()
@@ -210,5 +212,5 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	return s, nil
 }
 
-// stateOf is the state of a cluster by its worst finding.
+// stateOf derives the state of a cluster from its worst finding.
 var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted", finding.Error: "bad"}

@@ -19,14 +19,19 @@ func (a *app) newSync() *cobra.Command {
 	var keep keepOptions
 	cmd := &cobra.Command{
 		Use:   "sync -f FILE",
-		Short: "Make all configured routes and associations true, once",
-		Long: `Makes one round for every ClusterRoutes in the config: puts lost associations back and brings the targets to what the
-clusters' tables say. With --dry-run it prints the plan and writes nothing.
-What the config only observes is shown and not made: see routekeeper promote. After a write it asks, for up to half a
-minute, whether Azure's network follows; where it may not ask, or is not told, it says "ARM only" and why.
+		Short: "Bring all configured routes and associations in sync, once",
+		Long: `Checks every ClusterRoutes document in the config once. It puts lost route tables
+back on their subnets, and updates the targets to match the clusters' route
+tables. With --dry-run it prints the plan and writes nothing. Changes that the
+config only observes are shown, not made: see routekeeper promote.
 
-Exit code 0: all is true; 1: an error; 2: something is not true and will not become so by itself (a blocking finding), or,
-with --dry-run, there are changes to make, or, with --max-changes-per-minute, changes are left for the next sync.`,
+After a write, sync checks for up to half a minute whether Azure's network uses
+the new routes. If it may not check, or gets no answer, it says "ARM only" and
+the reason.
+
+Exit code 0: everything is correct; 1: an error; 2: a blocking finding needs
+your attention, or there are changes to make (--dry-run), or changes are left
+for the next sync (--max-changes-per-minute).`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
   routekeeper sync -f clusters/ -o json`,
@@ -43,7 +48,7 @@ with --dry-run, there are changes to make, or, with --max-changes-per-minute, ch
 	return cmd
 }
 
-// runSync makes one round and reports it.
+// runSync reconciles once and reports the result.
 func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinute int, keep keepOptions) error {
 	if err := checkLimit(perMinute); err != nil {
 		return err
@@ -56,7 +61,7 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "looking at the network")
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -67,7 +72,9 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, configs, past.With(keeper.Options{DryRun: dryRun, ChangesPerMinute: perMinute, Log: progress.logger()}))
+	k := keeper.New(client, configs, past.With(keeper.Options{
+		DryRun: dryRun, ChangesPerMinute: perMinute, Log: progress.logger(),
+	}))
 	round, err := k.Round(ctx)
 	if err != nil && len(round.Changes) == 0 {
 		progress.stop()
@@ -80,7 +87,7 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 		return err
 	}
 	if format == report.Text && len(round.OnlyObserved) > 0 {
-		fmt.Fprintf(a.err, "the config says Observe: these changes are not made; next: %s\n",
+		fmt.Fprintf(a.err, "the config says Observe: these changes were not made; next: %s\n",
 			promoteCommand(round.OnlyObserved[0].Cluster, paths))
 	}
 	switch {
@@ -92,14 +99,14 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	return nil
 }
 
-// limited reports whether changes were left out that did not fit under the limit.
+// limited reports whether changes wait because of the limit per minute.
 func limited(findings []finding.Finding) bool {
 	return slices.ContainsFunc(findings, func(f finding.Finding) bool {
 		return f.Code == finding.ChangesLimited
 	})
 }
 
-// promoteCommand is how a cluster goes from Observe to enforcing.
+// promoteCommand switches a cluster from Observe to enforcing.
 func promoteCommand(cluster string, paths []string) finding.CommandLine {
 	files := finding.Command("")
 	for _, path := range paths {

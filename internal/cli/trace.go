@@ -25,27 +25,41 @@ func (a *app) newTrace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace {FROM TO | --all} [--cluster NAME | --subscription ID | -f FILE | --from-bundle FILE]",
 		Short: "Follow a packet from one end to another, and its answer back",
-		Long: `Follows a packet from one end to another, hop by hop: with the route that is taken in each subnet and why, source NAT where
-the network plugin does it, what network security groups decide, and where and why it ends; and then the answer. Nothing is sent: it is
-worked out from what ARM shows. What appliances and gateways do with a packet is their own.
+		Long: `Follows a packet hop by hop, and then its answer. For each hop it shows the route
+that is used and why, source NAT, and the decisions of network security groups.
+At the end it says where the packet arrives, or where and why it is lost. trace
+sends no packet: it evaluates what ARM shows. It cannot see what appliances and
+gateways do with a packet.
 
-FROM and TO are addresses or names: pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME, gateway/NAME (any address of its subnet), vm/NAME,
-subnet/VNET/SUBNET (any address of it). Pods have names only where Kubernetes was read: --from-nodes and --from-pods, or a bundle with them.
+FROM and TO are addresses or names:
+  pod/NAMESPACE/NAME   a pod, also NAMESPACE/NAME
+  node/NAME            a node
+  vm/NAME              a virtual machine
+  gateway/NAME         any address in the subnet of an Application Gateway
+  subnet/VNET/SUBNET   any address in a subnet
+Names of pods need data from Kubernetes: --kubeconfig, --from-nodes and
+--from-pods, or a bundle with them.
 
-Several clusters can have the same pod CIDR, and nodes of the same names. With --cluster, names and addresses are those
-of that cluster and of the networks that it is connected with, its own first. Without it, what is in several places is an error.
+Several clusters can have the same pod CIDR and the same node names. With
+--cluster, names and addresses are those of that cluster first, and then those
+of the networks connected with it. Without --cluster, an ambiguous name or
+address is an error.
 
---all follows a packet from the pods of every node, from every node and from every subnet that is to reach pods, to the pods of every other
-node, and shows what is broken, by cause.
+--all traces from the pods of every node, from every node, and from every subnet
+that must reach pods, to the pods of every other node. It shows what is broken,
+by cause.
 
-Routes that a gateway has learned by BGP are in no document of ARM; a running machine in the network shows them. Save them with
-az network nic show-effective-route-table --ids NIC -o json and give the file with --learned.
+ARM does not show the routes that a gateway has learned by BGP, but a running
+machine in the network does. Save them with az network nic
+show-effective-route-table --ids NIC -o json, and pass the file with --learned.
 
-Exit code 0: delivered, or out of sight; 1: an error; 2: dropped, in one direction or the other.`,
-		Example: `  routekeeper trace 10.244.0.7 10.244.1.9 --cluster /subscriptions/…/managedClusters/shop
-  routekeeper trace gateway/shop-agw node/aks-np-12345678-vmss000000 --protocol tcp --port 80 --cluster /subscriptions/…/managedClusters/shop
+Exit code 0: delivered, or leaves the visible network; 1: an error; 2: dropped
+in one of the directions.`,
+		Example: `  routekeeper trace 10.244.0.7 10.244.1.9 --cluster shop
+  routekeeper trace gateway/shop-agw node/aks-np-12345678-vmss000000 \
+    --protocol tcp --port 80 --cluster shop
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
-  routekeeper trace --all --subscription 11111111-1111-1111-1111-111111111111`,
+  routekeeper trace --all --subscription <id>`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runTrace(cmd.Context(), o, args) },
 	}
 	examineFlags(cmd, &o.examineOptions, true)
@@ -59,11 +73,11 @@ Exit code 0: delivered, or out of sight; 1: an error; 2: dropped, in one directi
 		return nil
 	}
 	f := cmd.Flags()
-	f.Lookup("cluster").Usage = "look at this cluster, and as it sees the network (`NAME` or resource ID)"
-	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that are to reach pods")
-	f.StringVar(&o.protocol, "protocol", "any", "what network security groups see: any, tcp, udp or icmp")
+	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
+	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must reach pods")
+	f.StringVar(&o.protocol, "protocol", "any", "protocol for network security groups: any, tcp, udp or icmp")
 	f.IntVar(&o.port, "port", 0, "destination port, with --protocol tcp or udp (default: any)")
-	f.StringVar(&o.learned, "learned", "", "routes that a gateway has learned: effective routes as az prints them (`FILE`, or -)")
+	f.StringVar(&o.learned, "learned", "", "`FILE` (or -) with effective routes as az prints them, for learned routes")
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"any", "tcp", "udp", "icmp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -109,7 +123,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	return dropped(ways.Dropped(), ways.Write(w, format, style))
 }
 
-// dropped is the exit code of a trace that was written, or could not be.
+// dropped returns the result of a trace: the error of writing it, or exit code 2 for a lost packet.
 func dropped(any bool, err error) error {
 	if err == nil && any {
 		return attention
@@ -117,7 +131,7 @@ func dropped(any bool, err error) error {
 	return err
 }
 
-// packets are the options of package trace.
+// packets makes the options of package trace from the flags.
 func (a *app) packets(o traceOptions) (trace.Options, error) {
 	out := trace.Options{Protocol: strings.ToLower(o.protocol), Port: o.port}
 	if out.Protocol == "any" {
@@ -143,7 +157,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	return out, nil
 }
 
-// waysBetween follows a packet between two ends, and its answer.
+// waysBetween traces a packet between two ends, and its answer.
 func waysBetween(t *trace.Tracer, from, to string) (ways report.Ways, err error) {
 	if ways.From, err = t.Resolve(from); err != nil {
 		return ways, fmt.Errorf("FROM: %w", err)

@@ -14,14 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// The errors of pflag and cobra are for programmers; these are for people.
+// The errors of pflag and cobra are for programmers. These patterns recognize them, and usageError
+// rewrites them for people.
 var (
 	requiredFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 	oneOfFlags    = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
 	allOfFlags    = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
-// usageError says what is wrong with a command line, in one line.
+// usageError rewrites the error of a command line as one clear line.
 func usageError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -46,7 +47,7 @@ func usageError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// flagsOf names flags with their values: --subscription ID or --cluster ID.
+// flagsOf lists flags with their values, such as --subscription ID or --cluster ID.
 func flagsOf(cmd *cobra.Command, names []string, between string) string {
 	var out []string
 	for _, name := range names {
@@ -67,7 +68,7 @@ func flagsOf(cmd *cobra.Command, names []string, between string) string {
 	return strings.Join(out[:len(out)-1], ", ") + between + out[len(out)-1]
 }
 
-// kindOf says what a flag takes.
+// kindOf describes the values of a flag.
 func kindOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64", "uint", "uint16":
@@ -91,6 +92,9 @@ type duration time.Duration
 func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration, usage string) {
 	*into = value
 	flags.Var((*duration)(into), name, usage)
+	if value == 0 {
+		flags.Lookup(name).DefValue = "" // help shows no default
+	}
 }
 
 func (d *duration) String() string { return time.Duration(*d).String() }
@@ -122,7 +126,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return all + rest, err
 }
 
-// needsCommand is what a command does that has commands below it only.
+// needsCommand is the error of a command that only groups other commands.
 func needsCommand(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {

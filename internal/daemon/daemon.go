@@ -1,8 +1,11 @@
-// Package daemon is what `routekeeper run` is made of: a keeper, its history, the listener, the
-// config that is read again, the pause file, and a log that says what is new.
+// Package daemon implements `routekeeper run`: a keeper with its history, the listener, config
+// reloads, the pause file, and a log of what is new.
 //
-// Run puts these together and stays until it is told to stop. It decides nothing about routes, and
-// it knows no flags.
+// How it works: Run connects to Azure, opens the history, starts the listener, watches the config
+// files, and then runs the keeper until the context ends. The keeper reports each round to the
+// metrics, the health checks, the page and the log.
+//
+// The package decides nothing about routes, and it knows no flags.
 package daemon
 
 import (
@@ -24,27 +27,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// garbage is how much of it Run leaves before the collector runs, in percent of what is in use:
-// half of Go's default. The program has little to do and runs for years beside others, so memory
-// counts for more than processor time.
+// garbage is the GC percentage: half of Go's default. The program has little to do and runs for
+// years next to others, so memory matters more than processor time.
 const garbage = 50
 
 // Options say what to run.
 type Options struct {
-	// Paths name the config, as in -f: their pause files pause the keeper.
+	// Paths name the config, as in -f. Their pause files pause the keeper.
 	Paths []string
 	// Configs are what Files held at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
-	// Interval is the time between two checks, ClusterInterval that between two reads of the
-	// clusters' own documents.
+	// Interval is the time between two checks, ClusterInterval the time between two reads of the
+	// clusters themselves.
 	Interval, ClusterInterval time.Duration
 	DryRun                    bool
-	// ChangesPerMinute is how many changes of routes are made, over all clusters; 0: any number.
+	// ChangesPerMinute limits the changes of routes over all clusters; 0: no limit.
 	ChangesPerMinute int
-	// Connect makes the client, which hands each call to called.
+	// Connect makes the client, which reports each call to called.
 	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
-	// HistoryFile is where the history is, "" for none.
+	// HistoryFile is the file of the history, "" for none.
 	HistoryFile string
 	History     history.Options
 	// Listen says where to listen and who may call; Run fills in the rest. Nil: it does not listen.
@@ -52,14 +54,14 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// News receives each round that brought something new. An error ends Run. Nil: none is asked.
+	// News receives each round that brought something new. An error ends Run. May be nil.
 	News func(keeper.Round) error
-	// Log must not wait: see Lines. LogDropped is how many of its lines were dropped.
+	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger
 	LogDropped func() int64
 }
 
-// Run keeps the configured clusters until the context ends, which is no error.
+// Run keeps the configured clusters correct until the context ends, which is not an error.
 func Run(ctx context.Context, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
@@ -80,11 +82,11 @@ func Run(ctx context.Context, o Options) error {
 	interrupted := ctx
 	said := make(chan struct{})
 	tells := context.AfterFunc(interrupted, func() {
-		log.Info("stopping: finishing the write in flight; Ctrl-C again to leave at once")
+		log.Info("stopping: finishing the write in flight; press Ctrl-C again to exit at once")
 		notify(log, "STOPPING=1")
 		close(said)
 	})
-	defer tells() // the context ends with the program, too
+	defer tells() // the context also ends with the program
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	log.Info("started", "version", o.Version, "clusters", len(o.Configs),
@@ -127,14 +129,14 @@ func Run(ctx context.Context, o Options) error {
 	watch.tell = func(wrong error) {
 		metrics.Config(wrong == nil)
 		if wrong != nil {
-			board.Say("The config as it is now is not taken, and the one before is kept: " +
+			board.Say("The new config has an error, so the old one stays in use: " +
 				report.Plain(wrong.Error()))
 		} else {
 			board.Say("")
 		}
 	}
 	go watch.run(ctx)
-	// The watchdog is fed until the end, also while the write in flight is finished.
+	// Feed the watchdog until the end, also during the last write.
 	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
 	defer dead()
 	go feedWatchdog(alive, log, health.Live)
@@ -155,7 +157,7 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	})
-	if interrupted.Err() != nil { // the keeper may leave before the log has said why
+	if interrupted.Err() != nil { // the keeper may return before the log has said why
 		<-said
 	}
 	log.Info("stopped")
@@ -167,7 +169,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(unwritten, err)
 }
 
-// mode says what the keeper does not do at the moment, "" where it does everything.
+// mode names what restricts the keeper at the moment, "" for nothing.
 func mode(dryRun bool, paused string) string {
 	switch {
 	case dryRun:
@@ -178,7 +180,7 @@ func mode(dryRun bool, paused string) string {
 	return ""
 }
 
-// askWriters fills in who made what was repaired, until the context ends.
+// askWriters adds to the history who made the changes that were repaired, until the context ends.
 func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
 	if l == nil {
 		return

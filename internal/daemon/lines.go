@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// keptLines is how many lines wait for a reader that hangs: hours of a keeper at rest.
+// keptLines is how many lines wait for a reader that hangs: hours of an idle keeper.
 const keptLines = 1000
 
-// Lines is a writer that never waits, for a log or a stream of reports, so that a reader that hangs
-// holds up nothing. What is written waits in memory until it can be. Where too much waits, the
-// newest is dropped and counted. Each Write is a line, or a report, of its own.
+// Lines is a writer that never blocks, for a log or a stream of reports. A reader that hangs does
+// not stop the keeper. Lines wait in memory until they are written. If too many wait, new ones are
+// dropped and counted. Each Write is one line or one report.
 type Lines struct {
 	w       io.Writer
 	queue   chan line
@@ -22,14 +22,14 @@ type Lines struct {
 	failed  atomic.Pointer[error]
 }
 
-// line is what Write was given, or the end of what is to be flushed.
+// line is the text of a Write, or the mark of a Flush.
 type line struct {
 	text    []byte
 	flushed chan struct{}
 }
 
-// NewLines makes a Lines that writes to w. When lines were dropped and the log is read again, it
-// calls say with their number; say may write to w itself.
+// NewLines makes a Lines that writes to w. After lines were dropped, and once w accepts lines again,
+// it calls say with their number. say may write to w.
 func NewLines(w io.Writer, say func(dropped int64)) *Lines {
 	l := &Lines{w: w, queue: make(chan line, keptLines), say: say}
 	go l.run()
@@ -54,7 +54,7 @@ func (l *Lines) run() {
 	}
 }
 
-// Write takes one line, or drops it. The error is of an earlier line, and is told once.
+// Write queues one line, or drops it. It returns the error of an earlier line, once.
 func (l *Lines) Write(text []byte) (int, error) {
 	if err := l.Failed(); err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (l *Lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Failed is the last error of a write that was not told yet.
+// Failed is the last error of a write that was not returned yet.
 func (l *Lines) Failed() error {
 	if err := l.failed.Swap(nil); err != nil {
 		return *err
@@ -79,7 +79,7 @@ func (l *Lines) Failed() error {
 // Dropped is how many lines were dropped.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
 
-// Flush waits until all is written that was given so far, but no longer than that.
+// Flush waits until all lines so far are written, but not longer than longest.
 func (l *Lines) Flush(longest time.Duration) {
 	over := time.After(longest)
 	flushed := make(chan struct{})

@@ -14,14 +14,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// news tells what is new in a round: changes, and findings and unmade changes that were not there
-// before or are gone. What only stays as it is would fill a log without saying anything.
+// news logs what is new in a round: changes, and findings and pending changes that have appeared or
+// are gone. Everything else would fill the log without saying anything.
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a round was last logged; zero before the first
-	silence time.Duration   // after which a round is logged all the same
+	silence time.Duration   // after which a round without news is logged
 }
 
 func newsOf(log *slog.Logger) *news {
@@ -38,13 +38,15 @@ func (n *news) round(r keeper.Round) bool {
 		case plan.Done, plan.Obsolete:
 			continue
 		}
-		key := c.Cluster + " " + string(c.State) + " " + string(c.Verb) + " " + c.Resource.Key() + " " + c.Route + " " + c.New.String()
+		key := strings.Join([]string{
+			c.Cluster, string(c.State), string(c.Verb), c.Resource.Key(), c.Route, c.New.String(),
+		}, " ")
 		unmade[key] = true
 		if (c.State == plan.Planned || c.State == plan.Observed) && !n.unmade[key] {
 			n.log.Info(string(c.State), c.Change.Attrs()...)
 		}
 	}
-	if r.Of != nil { // what was not looked at is as it was
+	if r.Of != nil { // pending changes of clusters that were not checked stay
 		for key := range n.unmade {
 			if cluster, _, _ := strings.Cut(key, " "); !slices.Contains(r.Of, cluster) {
 				unmade[key] = true
@@ -52,7 +54,8 @@ func (n *news) round(r keeper.Round) bool {
 		}
 	}
 	something := n.findings(r.Findings)
-	something = something || n.said.IsZero() || counts[plan.Done] > 0 || counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
+	something = something || n.said.IsZero() || counts[plan.Done] > 0 ||
+		counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
 	n.unmade = unmade
 	level := slog.LevelDebug
 	if something || r.Started.Sub(n.said) >= n.silence {
@@ -64,14 +67,17 @@ func (n *news) round(r keeper.Round) bool {
 			attrs = append(attrs, string(state), counts[state])
 		}
 	}
-	n.log.Log(context.Background(), level, "round", append(attrs, "findings", len(r.Findings), "elapsed", report.Duration(r.Elapsed),
+	n.log.Log(context.Background(), level, "check", append(attrs, "findings", len(r.Findings),
+		"elapsed", report.Duration(r.Elapsed),
 		"armReads", r.Reads, "armWrites", r.Writes, "armPolls", r.Polls)...)
 	return something
 }
 
-var levels = map[finding.Severity]slog.Level{finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError}
+var levels = map[finding.Severity]slog.Level{
+	finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError,
+}
 
-// findings logs findings that are new, and known ones that are gone.
+// findings logs new findings, and known findings that are gone.
 func (n *news) findings(all []finding.Finding) (something bool) {
 	appeared, gone, hidden := finding.News(n.known, all)
 	n.known = finding.ByKey(all)

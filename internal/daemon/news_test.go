@@ -30,21 +30,21 @@ func TestNews(t *testing.T) {
 		news     bool
 		want     []string // parts of the lines, in order
 	}{
-		{news: true, want: []string{"msg=round done=0 findings=0"}},
+		{news: true, want: []string{"msg=check done=0 findings=0"}},
 		{},
-		{changes: []plan.Outcome{change(plan.Planned, "a")}, news: true, want: []string{"msg=planned verb=delete", "msg=round done=0 planned=1"}},
+		{changes: []plan.Outcome{change(plan.Planned, "a")}, news: true, want: []string{"msg=planned verb=delete", "msg=check done=0 planned=1"}},
 		{changes: []plan.Outcome{change(plan.Planned, "a")}},
 		{changes: []plan.Outcome{change(plan.Planned, "a"), change(plan.Planned, "b")}, news: true, want: []string{"route=b", "planned=2"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b"), change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true, want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
 		{of: []string{"play"}},                 // another cluster was looked at
 		{news: true, want: []string{"done=0"}}, // no longer failing
-		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true, want: []string{"msg=observed verb=delete", "msg=round done=0 observed=1"}},
+		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true, want: []string{"msg=observed verb=delete", "msg=check done=0 observed=1"}},
 		{observed: []plan.Outcome{change(plan.Observed, "a")}},
 		{news: true, want: []string{"done=0"}}, // not needed any more
 		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},
-		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=round done=0 findings=1"}},
+		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=check done=0 findings=1"}},
 		{findings: []finding.Finding{unread}, news: true, want: []string{"msg=finding code=read-failed", `msg="out of sight" code=deletes-withheld`, "findings=1"}},
 		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "msg=resolved code=read-failed", "findings=1"}},
 		{news: true, want: []string{"msg=resolved code=deletes-withheld", "findings=0"}},

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// pauseExtension is of the file that pauses the keeper of a config: the time at which it ends.
+// pauseExtension is the extension of a pause file, which holds the time when the pause ends.
 const pauseExtension = ".paused"
 
-// PauseFile is where the pause of a config stands: beside a file, or in the folder.
+// PauseFile is the pause file of a config: next to a file, or in the folder.
 func PauseFile(config string) string {
 	if info, err := os.Stat(config); err == nil && info.IsDir() {
 		return filepath.Join(config, "routekeeper"+pauseExtension)
@@ -22,8 +22,8 @@ func PauseFile(config string) string {
 	return strings.TrimSuffix(config, filepath.Ext(config)) + pauseExtension
 }
 
-// WritePause writes until when: whole or not at all, because a keeper may read it at any time, and
-// so that keepers of other users can, whatever the umask.
+// WritePause writes a pause file. It replaces the file as a whole, because a keeper may read it at
+// any time. Keepers of other users can read it, whatever the umask is.
 func WritePause(file string, until time.Time) error {
 	text := until.UTC().Format(time.RFC3339) + "\n"
 	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
@@ -41,17 +41,17 @@ type pauses struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]pause // what a file said when it was last looked at with success
+	last map[string]pause // by file, from the last successful read
 }
 
-// pause is what a file says: nothing, or until when the keeper is paused.
+// pause is the content of a pause file.
 type pause struct {
 	there   bool
-	until   time.Time // zero: until the file says until when, or is removed
-	unknown bool      // the last attempt to look at the file failed
+	until   time.Time // zero: until the file holds a time, or is removed
+	unknown bool      // the last attempt to read the file failed
 }
 
-// newPauses are the pauses of the configs that -f names.
+// newPauses makes the pauses of the configs that -f names.
 func newPauses(configs []string, log *slog.Logger) *pauses {
 	p := &pauses{log: log, last: map[string]pause{}}
 	for _, config := range configs {
@@ -62,27 +62,27 @@ func newPauses(configs []string, log *slog.Logger) *pauses {
 	return p
 }
 
-// Paused says until when the keeper of these configs is paused, "" where it is not.
+// Paused says until when the keeper of these configs is paused, "" if it is not.
 func Paused(configs []string) string {
 	return newPauses(configs, slog.New(slog.DiscardHandler)).until()
 }
 
-// until says until when the keeper is paused, "" where it is not: while one of the files says so.
+// until says until when the keeper is paused, "" if it is not. One pause file is enough.
 func (p *pauses) until() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, file := range p.files {
-		if until := p.look(file).words(file, time.Now()); until != "" {
+		if until := p.read(file).words(file, time.Now()); until != "" {
 			return until
 		}
 	}
 	return ""
 }
 
-// look reads a pause file. Only a file that is there and can be read is a pause: where it cannot be
-// looked at, for lack of file descriptors or because of a disk, the last answer goes on to count.
-// So whoever uses up this machine's resources pauses no keeper, and ends no pause.
-func (p *pauses) look(file string) pause {
+// read reads a pause file. Only a file that exists and can be read is a pause. If it cannot be read,
+// for lack of file descriptors or because of a disk, the last content stays valid. So a machine
+// without resources neither starts nor ends a pause.
+func (p *pauses) read(file string) pause {
 	raw, err := os.ReadFile(file)
 	switch {
 	case err == nil:
@@ -96,7 +96,7 @@ func (p *pauses) look(file string) pause {
 	default:
 		last := p.last[file]
 		if !last.unknown {
-			p.log.Warn("the pause file cannot be read; what it last said goes on to count",
+			p.log.Warn("the pause file cannot be read; its last content stays valid",
 				"file", file, "paused", last.words(file, time.Now()) != "", "error", err.Error())
 		}
 		last.unknown = true
@@ -105,13 +105,13 @@ func (p *pauses) look(file string) pause {
 	return p.last[file]
 }
 
-// words say until when a file pauses the keeper, "" where it does not.
+// words say until when a file pauses the keeper, "" if it does not.
 func (p pause) words(file string, now time.Time) string {
 	switch {
 	case !p.there:
 		return ""
 	case p.until.IsZero():
-		return "until " + file + " says until when, or is removed"
+		return "until " + file + " holds a time, or is removed"
 	case now.Before(p.until):
 		return "until " + p.until.Format(time.RFC3339) + " (" + file + ")"
 	}

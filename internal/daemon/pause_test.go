@@ -14,7 +14,7 @@ import (
 )
 
 // TestPauseUnreadable: only a pause file that is there and can be read is a pause. Where it cannot
-// be looked at, what it said last goes on to count, and the log says so once.
+// be read, its last content stays valid, and the log says so once.
 func TestPauseUnreadable(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "routes.yaml")
 	file := PauseFile(config)
@@ -71,9 +71,9 @@ func TestPauseUnreadable(t *testing.T) {
 	if err := os.WriteFile(file, []byte("soon\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	expect("until "+file+" says until when", "a file without a time")
+	expect("until "+file+" holds a time", "a file without a time")
 	restore = noFiles()
-	expect("until "+file+" says until when", "a file without a time, and no file descriptor is left")
+	expect("until "+file+" holds a time", "a file without a time, and no file descriptor is left")
 	restore()
 }
 

@@ -18,9 +18,9 @@ const watchEvery = time.Second
 
 // ConfigFiles read the config of a daemon from files.
 type ConfigFiles struct {
-	// Read returns all of the config, or the error that makes it invalid.
+	// Read returns the whole config, or the error that makes it invalid.
 	Read func() ([]v1alpha1.ClusterRoutes, error)
-	// Fingerprint differs where the files differ. Nil: the config cannot be read twice.
+	// Fingerprint changes when the files change. Nil: the config cannot be read twice.
 	Fingerprint func() string
 }
 
@@ -29,10 +29,9 @@ type reload struct {
 	files   ConfigFiles
 	current []v1alpha1.ClusterRoutes
 	log     *slog.Logger
-	// take receives a config that differs from the current one and is valid as a whole.
+	// take receives a valid config that differs from the current one.
 	take func([]v1alpha1.ClusterRoutes)
-	// tell receives what is wrong with the files each time they were read, nil where they are
-	// valid.
+	// tell receives the error of each read, nil for a valid config.
 	tell func(error)
 }
 
@@ -73,9 +72,9 @@ func (r *reload) readAgain() {
 	r.tell(err)
 	switch {
 	case err != nil:
-		r.log.Error("the config is not taken; the old one stays", "error", err.Error())
+		r.log.Error("the new config has an error; the old one stays in use", "error", err.Error())
 	case reflect.DeepEqual(configs, r.current):
-		r.log.Info("the config was read again and says the same")
+		r.log.Info("the config was read again, without changes")
 	default:
 		r.current = configs
 		r.log.Info("the config was read again", "clusters", len(configs))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// notify tells systemd the state of this service (READY=1, STOPPING=1, WATCHDOG=1), where systemd
-// has started it and wants to know: sd_notify(3).
+// notify reports the state of this service to systemd (READY=1, STOPPING=1, WATCHDOG=1), if systemd
+// has started it with Type=notify: sd_notify(3).
 func notify(log *slog.Logger, state string) {
-	// One that begins with @ is in the abstract namespace: package net takes it so, too.
+	// An address that begins with @ is in the abstract namespace, also for package net.
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
@@ -23,12 +23,12 @@ func notify(log *slog.Logger, state string) {
 		_, err = c.Write([]byte(state))
 	}
 	if err != nil {
-		log.Warn("systemd was not told", "state", state, "error", err.Error())
+		log.Warn("cannot notify systemd", "state", state, "error", err.Error())
 	}
 }
 
-// watchdogInterval is how often systemd wants to hear that the service lives, 0 where it does not
-// watch it: sd_watchdog_enabled(3).
+// watchdogInterval is how often systemd expects a sign of life, 0 without a watchdog:
+// sd_watchdog_enabled(3).
 func watchdogInterval() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0
@@ -40,8 +40,8 @@ func watchdogInterval() time.Duration {
 	return time.Duration(µs) * time.Microsecond
 }
 
-// feedWatchdog tells systemd that the service lives, for as long as it does. systemd ends and
-// restarts a service that has not said so in time.
+// feedWatchdog sends systemd signs of life while the keeper is alive. systemd kills and restarts a
+// service that sends none in time.
 func feedWatchdog(ctx context.Context, log *slog.Logger, live func() error) {
 	interval := watchdogInterval()
 	if interval == 0 {

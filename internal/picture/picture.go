@@ -1,7 +1,12 @@
-// Package picture says what a person is shown of a kept cluster: its subnets and the tables on them, its nodes, and of each pod route in
-// each table whether it carries traffic. The page draws it, and answers with it as JSON.
+// Package picture describes a managed cluster for people: its subnets and the route tables on them,
+// its nodes, and for each pod route in each table whether it works. The page draws it, and returns
+// it as JSON.
 //
-// It is pure, decides nothing, and knows nothing of how it is drawn: what is right is what the rules of keeping (plan) say.
+// How it works: Of combines the config, the inventory and the rules of package plan. It collects the
+// subnets with their associations, then compares each target with the cluster's route table and
+// gives each route a state.
+//
+// The package is pure. It decides nothing (package plan says what is correct) and draws nothing.
 package picture
 
 import (
@@ -15,35 +20,36 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Cluster is one cluster with all that its pod routes rest on.
+// Cluster is one cluster with everything that its pod routes depend on.
 type Cluster struct {
 	Name     string         `json:"name"`
 	ID       arm.ID         `json:"id"`
 	Plugin   string         `json:"networkPlugin,omitempty"`
-	Nodes    int            `json:"nodes"` // as its pools count them
+	Nodes    int            `json:"nodes"` // the sum over its pools
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
-	// Unread says why the cluster could not be read, "" where it was.
+	// Unread says why the cluster could not be read, "" if it was.
 	Unread  string   `json:"unread,omitempty"`
 	Subnets []Subnet `json:"subnets"`
-	// Tables are the cluster's own, if it is known, and then the targets.
+	// Tables are the cluster's route table, if it is known, and then the targets.
 	Tables []Table `json:"tables"`
 }
 
 // The roles of subnets and tables.
 const (
-	RoleNodes   = "nodes"   // a subnet with nodes in it
-	RoleGuarded = "guarded" // a further subnet that a table is kept on
-	RoleTarget  = "target"  // a table that pod routes are copied to, or a subnet that such a table is on
-	RoleOwn     = "own"     // the cluster's own table
+	RoleNodes   = "nodes"   // a subnet with nodes
+	RoleGuarded = "guarded" // another subnet that the config guards
+	RoleTarget  = "target"  // a table that gets copies of pod routes, or a subnet with such a table
+	RoleOwn     = "own"     // the cluster's route table
 )
 
-// Subnet is a subnet, and the table that is on it.
+// Subnet is a subnet with its route table.
 type Subnet struct {
 	ID       arm.ID         `json:"id"`
 	Role     string         `json:"role"`
 	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
 	Gateways []arm.ID       `json:"gateways,omitempty"` // the Application Gateways in it
-	// Table is the table that is on it, Wanted the one that has to be, "" where there is none or it is not known.
+	// Table is the table on the subnet, Wanted the one that must be there; "" if there is none or it
+	// is not known.
 	Table  arm.ID `json:"routeTable,omitempty"`
 	Wanted arm.ID `json:"wantedRouteTable,omitempty"`
 	// State is one of Right, Lost, Other and Unknown.
@@ -54,54 +60,59 @@ type Subnet struct {
 // The states of a subnet's association.
 const (
 	Right   = "right"
-	Lost    = "lost"    // it has no table
-	Other   = "other"   // it has another one
-	Unknown = "unknown" // it was not read, or nothing is wanted of it; of a route: it cannot be told whether it carries
+	Lost    = "lost"  // the subnet has no table
+	Other   = "other" // the subnet has another table
+	Unknown = "unknown"
+	// Unknown is a subnet that was not read or needs no certain table, or a route of which it is not
+	// known whether it works.
 )
 
-// Table is a route table, with the cluster's routes and all others that are in it.
+// Table is a route table with all its routes: the cluster's and unmanaged ones.
 type Table struct {
 	ID     arm.ID  `json:"id"`
 	Role   string  `json:"role"`
 	Routes []Route `json:"routes"`
-	// Held is how many routes it holds, Limit how many it may; 0: nobody said.
+	// Held is how many routes the table has, Limit how many it can hold; 0: not known.
 	Held  int `json:"held"`
 	Limit int `json:"limit,omitempty"`
-	// Idle is set of a target that is on no subnet, and is not to be kept on one: it is right, and of no use.
+	// Idle marks a target that is on no subnet and need not be on one: its routes have no effect.
 	Idle   bool   `json:"idle,omitempty"`
 	Unread string `json:"unread,omitempty"`
 }
 
-// Route is a route that is in a table, or that should be.
+// Route is a route that is in a table, or should be.
 type Route struct {
 	Name        string `json:"name,omitempty"`
 	Destination string `json:"destination"`
-	// NextHop is where it leads, "" where it is not there; Wanted where it should lead, where that differs.
+	// NextHop is the next hop, "" for a missing route. Wanted is the expected next hop if it differs.
 	NextHop string `json:"nextHop,omitempty"`
 	Wanted  string `json:"wantedNextHop,omitempty"`
-	// Node is the node that a pod route leads to, by the route's name.
+	// Node is the node of a pod route, according to the route's name.
 	Node  string `json:"node,omitempty"`
 	State string `json:"state"`
 }
 
-// The states of a route, beside Unknown. All but Foreign are of the cluster's own pod routes; Kept are not counted among them.
+// The states of a route, in addition to Unknown. All except Foreign belong to the cluster's pod
+// routes. Kept routes are not counted.
 const (
-	Carries = "carries"
-	Idle    = "idle"    // it is right, but its table is not on the subnet that needs it
-	Missing = "missing" // the cluster's own table has it, and this one does not
-	Wrong   = "wrong"   // it leads elsewhere than in the cluster's own table
-	Stale   = "stale"   // the cluster's own table does not have it, or not any more
-	Kept    = "kept"    // so does this one, and it stays, for the config has nothing deleted
-	Foreign = "foreign" // it is somebody else's
+	Carries = "carries" // the route is correct, and its table is on the subnets that need it
+	Idle    = "idle"    // the route is correct, but its table is not on the subnet that needs it
+	Missing = "missing" // the cluster's route table has the route, this table does not
+	Wrong   = "wrong"   // the next hop differs from the one in the cluster's route table
+	Stale   = "stale"   // the cluster's route table does not have the route, or no longer
+	Kept    = "kept"    // as Stale, but the route stays: the policy is UpsertOnly
+	Foreign = "foreign" // an unmanaged route
 )
 
-// Of draws up the picture of one of the clusters that are kept, as it was read.
-func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes, taken plan.Taken) Cluster {
+// Of describes one of the managed clusters, as it was read.
+func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
+	taken plan.Taken) Cluster {
 	id := arm.ID(config.Spec.ClusterID)
 	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s.Snapshot, id)}
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
-		c.ID, c.Plugin, c.Nodes, c.PodCIDRs, c.Unread = cluster.ID, cluster.PluginName(), cluster.Nodes(), cluster.PodCIDRs, ""
+		c.ID, c.Plugin, c.Nodes = cluster.ID, cluster.PluginName(), cluster.Nodes()
+		c.PodCIDRs, c.Unread = cluster.PodCIDRs, ""
 		for _, subnet := range s.NodeSubnetIDs(cluster) {
 			wanted := own.Table
 			if own.Doubtful || !cluster.Kubenet() {
@@ -131,7 +142,8 @@ func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subn
 	if subnet == nil {
 		return out
 	}
-	out.ID, out.Prefixes, out.Gateways, out.Table, out.Unread = subnet.ID, subnet.Prefixes, subnet.Gateways, subnet.RouteTable, ""
+	out.ID, out.Prefixes, out.Gateways = subnet.ID, subnet.Prefixes, subnet.Gateways
+	out.Table, out.Unread = subnet.RouteTable, ""
 	switch {
 	case wanted == "":
 	case subnet.RouteTable.Equal(wanted):
@@ -144,7 +156,7 @@ func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subn
 	return out
 }
 
-// onTargets adds the subnets that targets say they are on.
+// onTargets adds the subnets that the targets are on.
 func (c *Cluster) onTargets(s plan.Facts, config *v1alpha1.ClusterRoutes) {
 	for _, t := range config.Spec.Targets {
 		table := s.Table(arm.ID(t.RouteTableID))
@@ -168,11 +180,12 @@ func (c *Cluster) subnet(id arm.ID) *Subnet {
 	return nil
 }
 
-// addTables adds the cluster's own table and its targets.
-func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery, all []v1alpha1.ClusterRoutes, taken plan.Taken) {
+// addTables adds the cluster's route table and its targets.
+func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery,
+	all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]inventory.Route
-	var owner *plan.Ownership // nil: it is not known what is whose
+	var owner *plan.Ownership // nil: not known which routes belong to the cluster
 	if cluster := s.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
 		known := plan.Owner(s, config, cmp.Or(source, &inventory.RouteTable{}))
 		owner = &known
@@ -226,7 +239,10 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 			}
 			for prefix, w := range wanted {
 				if !there[prefix] {
-					t.Routes = append(t.Routes, Route{Destination: prefix.String(), Wanted: w.NextHop(), Node: inventory.RouteNode(w.Name), State: Missing})
+					t.Routes = append(t.Routes, Route{
+						Destination: prefix.String(), Wanted: w.NextHop(),
+						Node: inventory.RouteNode(w.Name), State: Missing,
+					})
 				}
 			}
 		}
@@ -234,11 +250,11 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	}
 }
 
-// neighbours are the other clusters whose pod routes are in a target. Where they have the same addresses as this one, a route can look like
-// either's.
+// neighbours are the other clusters with pod routes in the same target. If two clusters use the same
+// addresses, a route can look like a route of either.
 type neighbours struct {
 	s      plan.Facts
-	except string // the name of this one
+	except string // the name of this cluster
 	target arm.ID
 	all    []v1alpha1.ClusterRoutes
 	taken  plan.Taken
@@ -246,13 +262,16 @@ type neighbours struct {
 	wanted []map[netip.Prefix]inventory.Route // nil before it is needed
 }
 
-// want reports whether a route is one that another cluster wants.
+// want reports whether another cluster wants a route.
 func (n *neighbours) want(r inventory.Route) bool {
 	if n.wanted == nil {
 		n.wanted = []map[netip.Prefix]inventory.Route{}
 		for i := range n.all {
 			o := &n.all[i]
-			if o.Metadata.Name == n.except || !slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool { return n.target.Equal(arm.ID(t.RouteTableID)) }) {
+			shared := slices.ContainsFunc(o.Spec.Targets, func(t v1alpha1.Target) bool {
+				return n.target.Equal(arm.ID(t.RouteTableID))
+			})
+			if o.Metadata.Name == n.except || !shared {
 				continue
 			}
 			if table := n.s.Table(plan.Discover(n.s, o, n.taken).Table); table != nil {
@@ -266,12 +285,15 @@ func (n *neighbours) want(r inventory.Route) bool {
 	})
 }
 
-// on reports whether a table is on a subnet, or has to be.
+// on reports whether a table is on a subnet, or must be.
 func (c *Cluster) on(table arm.ID) bool {
-	return slices.ContainsFunc(c.Subnets, func(s Subnet) bool { return s.Table.Equal(table) || s.Wanted.Equal(table) })
+	return slices.ContainsFunc(c.Subnets, func(s Subnet) bool {
+		return s.Table.Equal(table) || s.Wanted.Equal(table)
+	})
 }
 
-// carried is the state of a right route: whether its table is on all the subnets that it has to be on.
+// carried is the state of a correct route. It depends on whether the table is on all subnets that
+// need it.
 func (c *Cluster) carried(table arm.ID) string {
 	state := Carries
 	for _, s := range c.Subnets {
@@ -295,17 +317,21 @@ func tableOf(s *inventory.Snapshot, id arm.ID, role string, limit int) Table {
 }
 
 func (t *Table) add(r inventory.Route, state, wanted string) {
-	out := Route{Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(), Wanted: wanted, State: state}
+	out := Route{
+		Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(),
+		Wanted: wanted, State: state,
+	}
 	if state != Foreign {
 		out.Node = inventory.RouteNode(r.Name)
 	}
 	t.Routes = append(t.Routes, out)
 }
 
-// sorted puts the cluster's routes first, each kind in the order of its destinations.
+// sorted puts unmanaged routes last, and sorts each kind by destination.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
-		return cmp.Or(foreignLast(a)-foreignLast(b), plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(foreignLast(a)-foreignLast(b),
+			plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
 	})
 	return t
 }
@@ -317,15 +343,15 @@ func foreignLast(r Route) int {
 	return 0
 }
 
-// Counted is how many pod routes there are in all tables, those that are missing too, and of how many it is known that they carry, or
-// that it cannot be known.
+// Counted counts pod routes in all tables: All includes missing ones, True are those that work, and
+// Unknown those that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
 	True    int `json:"true"`
 	Unknown int `json:"unknown"`
 }
 
-// Wrong is how many do not carry.
+// Wrong is how many do not work.
 func (c Counted) Wrong() int { return c.All - c.True - c.Unknown }
 
 // Routes counts the cluster's pod routes.
@@ -346,7 +372,7 @@ func (c Cluster) Routes() (n Counted) {
 	return n
 }
 
-// Broken counts the associations that are not as they have to be.
+// Broken counts the associations that are wrong or lost.
 func (c Cluster) Broken() int {
 	n := 0
 	for _, s := range c.Subnets {
@@ -357,7 +383,7 @@ func (c Cluster) Broken() int {
 	return n
 }
 
-// Own is the cluster's own table, or nil.
+// Own is the cluster's route table, or nil.
 func (c Cluster) Own() *Table {
 	if len(c.Tables) > 0 && c.Tables[0].Role == RoleOwn {
 		return &c.Tables[0]
@@ -365,7 +391,7 @@ func (c Cluster) Own() *Table {
 	return nil
 }
 
-// Routed is how many nodes the cluster's own table has pod routes to, by their names.
+// Routed counts the nodes that have a pod route in the cluster's route table, by name.
 func (c Cluster) Routed() int {
 	nodes := map[string]bool{}
 	if own := c.Own(); own != nil {

@@ -18,12 +18,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Keeper is asked for rounds.
+// Keeper makes a round on request.
 type Keeper interface {
 	Ask(context.Context, keeper.Request) (keeper.Round, error)
 }
 
-// action is what a person can have done.
+// action is a button that changes something.
 type action struct {
 	Name  string
 	Title string
@@ -36,10 +36,11 @@ var actions = []action{
 }
 
 func (p *Pages) routeActions() {
-	// A page of another site must not press a button here: browsers say where a request comes from, and this refuses it.
+	// A page of another site must not press a button here. Browsers say which site a request comes
+	// from; requests from other sites are refused.
 	ours := http.NewCrossOriginProtection()
 	deny := func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, http.StatusForbidden, "This was asked for by a page of another site.")
+		p.fail(w, r, http.StatusForbidden, "Refused: the request comes from a page of another site.")
 	}
 	ours.SetDenyHandler(http.HandlerFunc(deny))
 	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.look)))
@@ -49,21 +50,24 @@ func (p *Pages) routeActions() {
 	for _, a := range actions {
 		for _, path := range []string{a.Name, a.Name + ".json"} {
 			p.mux.HandleFunc("GET /actions/"+path, func(w http.ResponseWriter, r *http.Request) {
-				if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" { // it changes nothing, but has the keeper look
+				// A preview changes nothing, but it starts a check.
+				if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 					deny(w, r)
 					return
 				}
 				p.preview(w, r, a)
 			})
 		}
-		p.mux.Handle("POST /actions/"+a.Name, ours.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.act(w, r, a) })))
+		act := func(w http.ResponseWriter, r *http.Request) { p.act(w, r, a) }
+		p.mux.Handle("POST /actions/"+a.Name, ours.Handler(http.HandlerFunc(act)))
 	}
 }
 
-// answerWithin is how long a person waits for a round that was asked for: less than answers may take (package serve).
+// answerWithin is how long a person waits for a requested round. It is less than the server's write
+// timeout (package serve).
 const answerWithin = 25 * time.Second
 
-// ask has the keeper make a round. It reports whether there is one, and has answered otherwise.
+// ask requests a round from the keeper. If that fails, it answers with the error and returns false.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
@@ -74,7 +78,8 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (
 	round, err := p.opts.Keeper.Ask(ctx, request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		p.fail(w, r, http.StatusGatewayTimeout, "The look is not over yet: it goes on, and the overview will show what it found.")
+		p.fail(w, r, http.StatusGatewayTimeout,
+			"The check takes longer than expected. It goes on; the overview will show the result.")
 		return round, false
 	case err != nil:
 		p.fail(w, r, http.StatusServiceUnavailable, err.Error())
@@ -83,7 +88,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (
 	return round, true
 }
 
-// look has the keeper look at once, and do what it would do at the end of the interval.
+// look requests a check now, which makes the changes that a scheduled check would make.
 func (p *Pages) look(w http.ResponseWriter, r *http.Request) {
 	var verbs []plan.Verb
 	if p.mode() == "" {
@@ -101,19 +106,19 @@ func (p *Pages) look(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back, http.StatusSeeOther)
 }
 
-// proposal is what an action would do, or has done.
+// proposal is what an action would do, or did.
 type proposal struct {
 	Action  string         `json:"action"`
 	Cluster string         `json:"cluster"`
 	Changes []plan.Outcome `json:"changes"`
 	Done    bool           `json:"done"`
-	// Confirm is to be sent back, as is, to have these changes made.
+	// Confirm makes these changes when it is sent back unchanged.
 	Confirm string `json:"confirm,omitempty"`
 	Note    string `json:"note,omitempty"`
 	Title   string `json:"-"`
 }
 
-// preview looks, and shows what an action would do.
+// preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 	if round, ok := p.ask(w, r, nil); ok {
 		p.show(w, r, a, chosen(round, a), "")
@@ -129,7 +134,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes [
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// act does what was shown, and nothing else: where something else would be done now, that is shown instead.
+// act makes the changes that the preview showed, and no others. If other changes are needed now, it
+// shows these instead.
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	now, ok := p.ask(w, r, nil)
 	if !ok {
@@ -138,7 +144,8 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	changes := chosen(now, a)
 	cluster := r.FormValue("cluster")
 	if !p.confirmed(r.FormValue("confirm"), a, cluster, changes) {
-		p.show(w, r, a, changes, "Nothing was done: what would be done is not what was shown, or that was some time ago. This is what would be done now.")
+		p.show(w, r, a, changes, "Nothing was changed: the preview was out of date. "+
+			"Below are the changes that are needed now.")
 		return
 	}
 	round, ok := p.ask(w, r, a.verbs)
@@ -150,7 +157,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// chosen are the changes of a round that an action makes.
+// chosen returns the changes of a round that belong to an action.
 func chosen(round keeper.Round, a action) []plan.Outcome {
 	changes := []plan.Outcome{}
 	for _, c := range round.Changes {
@@ -161,7 +168,7 @@ func chosen(round keeper.Round, a action) []plan.Outcome {
 	return changes
 }
 
-// confirmWithin is for how long a preview can be confirmed.
+// confirmWithin is how long a preview can be confirmed.
 const confirmWithin = 10 * time.Minute
 
 func newKey() []byte {
@@ -170,7 +177,7 @@ func newKey() []byte {
 	return key
 }
 
-// seal says in a word, which nobody else can make, that these changes were shown.
+// seal signs the changes that a preview showed.
 func (p *Pages) seal(a action, cluster string, changes []plan.Outcome, until time.Time) string {
 	stamp := until.UTC().Format(time.RFC3339)
 	return stamp + "." + base64.RawURLEncoding.EncodeToString(p.sum(a, cluster, changes, stamp))
@@ -190,10 +197,11 @@ func (p *Pages) sum(a action, cluster string, changes []plan.Outcome, stamp stri
 	return h.Sum(nil)
 }
 
-// confirmed reports whether a seal is of these changes, and not too old.
+// confirmed reports whether a seal belongs to these changes and has not expired.
 func (p *Pages) confirmed(seal string, a action, cluster string, changes []plan.Outcome) bool {
 	stamp, rest, found := strings.Cut(seal, ".")
 	sum, err := base64.RawURLEncoding.DecodeString(rest)
 	until, wrong := time.Parse(time.RFC3339, stamp)
-	return found && err == nil && wrong == nil && time.Now().Before(until) && hmac.Equal(sum, p.sum(a, cluster, changes, stamp))
+	return found && err == nil && wrong == nil && time.Now().Before(until) &&
+		hmac.Equal(sum, p.sum(a, cluster, changes, stamp))
 }

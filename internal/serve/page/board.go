@@ -1,8 +1,13 @@
-// Package page is what people see of a running keeper: one sentence, what stands in the way, each cluster's network drawn, its tables side
-// by side, and what was done. Every page also answers as JSON.
+// Package page shows a running keeper in a browser: one sentence for all clusters, the findings,
+// a drawing of each cluster's network, its route tables side by side, and recent checks. Every page
+// also answers as JSON.
 //
-// It shows what rounds told and decides nothing. Who may see it is the listener's business (package serve); what a person asks for with a
-// button is done by the keeper, on its own rules.
+// How it works: the keeper reports each round to the Board, which keeps the latest state of each
+// cluster. Pages renders the Board as HTML or JSON. Open pages listen on /live and load themselves
+// again when the Board's version goes up.
+//
+// The package decides nothing. Package serve decides who may call it, and the keeper makes the
+// changes that a person requests with a button.
 package page
 
 import (
@@ -19,7 +24,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Board is what is known of all clusters at the moment. It is told of rounds, one after the other, and read by many at once.
+// Board holds the latest state of all clusters. One goroutine at a time reports rounds to it; any
+// number may read it.
 type Board struct {
 	now func() time.Time
 
@@ -27,39 +33,41 @@ type Board struct {
 	configs  []v1alpha1.ClusterRoutes // as the last round had them
 	taken    plan.Taken
 	clusters map[string]*standing // by name
-	order    []string             // in that of the config
+	order    []string             // of the config
 	findings []finding.Finding
 	notice   string
-	version  uint64        // goes up with everything that shows
+	version  uint64        // goes up with each visible change
 	changed  chan struct{} // closed at the next round
 
-	every time.Duration // between two looks, 0 where nobody said
-	took  time.Duration // the last one of all clusters
-	late  *time.Timer   // until the next cluster is overdue; nil: none will be
+	every time.Duration // between two checks; 0: not known
+	took  time.Duration // how long the last check of all clusters took
+	late  *time.Timer   // fires when the next cluster may be overdue; nil: no timer runs
 }
 
-// standing is how a cluster stands.
+// standing is the latest state of one cluster.
 type standing struct {
 	picture picture.Cluster
-	checked time.Time      // when it was last looked at
-	seen    time.Time      // when all of it was last seen
-	working []plan.Outcome // changes under way, or planned and not to be made
+	checked time.Time      // the last check
+	seen    time.Time      // the last check that could read everything
+	working []plan.Outcome // changes under way, or planned and not made
 	would   []plan.Outcome // changes that are not made because the config says Observe
-	acting  bool           // they are under way
+	acting  bool           // the changes in working are under way
 }
 
-// NewBoard makes a board that knows nothing yet.
+// NewBoard returns an empty board. Its version is 1, because 0 marks a page without a board.
 func NewBoard() *Board {
-	return &Board{now: time.Now, clusters: map[string]*standing{}, version: 1, changed: make(chan struct{})} // a page without a board has version 0
+	return &Board{
+		now: time.Now, clusters: map[string]*standing{}, version: 1, changed: make(chan struct{}),
+	}
 }
 
-// Planned is told of a round that is about to change something: that is what is wrong with the network.
+// Planned takes a round before it makes its changes, so that the page shows what is wrong.
 func (b *Board) Planned(r keeper.Round) { b.take(r, true) }
 
-// Round is told of every round at its end.
+// Round takes a round at its end.
 func (b *Board) Round(r keeper.Round) { b.take(r, false) }
 
-// Say shows a line above everything else, "" for none.
+// Say shows a line at the top of the overview; "" removes it.
 func (b *Board) Say(line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +102,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 				s.would = append(s.would, c)
 			}
 		}
-		if acting { // what it only observes is told at its end
+		if acting { // a round reports what it only observes at its end
 			s.would = before.would
 		}
 		if complete(s.picture) {
@@ -102,10 +110,13 @@ func (b *Board) take(r keeper.Round, acting bool) {
 		} else {
 			s.seen = before.seen
 		}
-		news = news || b.overdue(before) || before.acting != s.acting || !reflect.DeepEqual(before.picture, s.picture) || !reflect.DeepEqual(before.working, s.working) || !reflect.DeepEqual(before.would, s.would)
+		news = news || b.overdue(before) || before.acting != s.acting ||
+			!reflect.DeepEqual(before.picture, s.picture) ||
+			!reflect.DeepEqual(before.working, s.working) ||
+			!reflect.DeepEqual(before.would, s.would)
 		b.clusters[name] = s
 	}
-	if !acting { // before it acts, a round does not know all that it finds
+	if !acting { // only a round at its end has all its findings
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
 		b.findings = r.Findings
 		if r.Of == nil {
@@ -116,8 +127,8 @@ func (b *Board) take(r keeper.Round, acting bool) {
 	b.watch()
 }
 
-// configure takes the configs of the managed clusters, where these are others than before, and reports
-// whether that shows.
+// configure takes the configs of the managed clusters if they changed. It reports whether the page
+// changes with them.
 func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 	if len(configs) == len(b.configs) && (len(configs) == 0 || &configs[0] == &b.configs[0]) {
 		return false
@@ -137,7 +148,7 @@ func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 	return news
 }
 
-// show lets everybody who waits look again.
+// show wakes all open pages; news says whether they have to load again.
 func (b *Board) show(news bool) {
 	if news {
 		b.version++
@@ -146,7 +157,8 @@ func (b *Board) show(news bool) {
 	b.changed = make(chan struct{})
 }
 
-// next returns the version, when everything was last looked at, or a cluster, and a channel that is closed at the next round.
+// next returns the version, the time of the last check of a cluster, or of all where the name is
+// "", and a channel that is closed at the next round.
 func (b *Board) next(cluster string) (version uint64, checked time.Time, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +171,7 @@ func (b *Board) next(cluster string) (version uint64, checked time.Time, changed
 	return b.version, checked, b.changed
 }
 
-// checked is when the cluster was looked at whose turn was the longest ago: the others say nothing of it.
+// checked is the oldest last check of all clusters.
 func (b *Board) checked() (at time.Time) {
 	for _, s := range b.clusters {
 		if at.IsZero() || !s.checked.IsZero() && s.checked.Before(at) {
@@ -169,7 +181,7 @@ func (b *Board) checked() (at time.Time) {
 	return at
 }
 
-// complete reports whether all of a cluster could be seen.
+// complete reports whether all resources of a cluster could be read.
 func complete(c picture.Cluster) bool {
 	return c.Unread == "" && !slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread != "" }) &&
 		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread != "" })
@@ -177,11 +189,11 @@ func complete(c picture.Cluster) bool {
 
 // The states of a cluster and of all, worst last.
 const (
-	Good   = "good"   // everything is as it has to be
-	Noted  = "noted"  // and something is worth knowing
-	Busy   = "busy"   // changes are being made
-	Unseen = "unseen" // not everything could be seen
-	Bad    = "bad"    // something is not as it has to be
+	Good   = "good"   // everything is correct
+	Noted  = "noted"  // everything is correct, and there is a warning
+	Busy   = "busy"   // changes are under way
+	Unseen = "unseen" // not everything could be read
+	Bad    = "bad"    // something is wrong
 )
 
 var states = []string{Good, Noted, Busy, Unseen, Bad}
@@ -195,39 +207,44 @@ func worse(a, b string) string {
 
 // Overview is the first page.
 type Overview struct {
-	// Sentence is everything in one sentence, without when that was.
+	// Sentence sums up all clusters, without the time of the check.
 	Sentence string    `json:"sentence"`
 	State    string    `json:"state"`
 	Notice   string    `json:"notice,omitempty"`
 	Checked  time.Time `json:"checked,omitzero"`
-	// Routes are the pod routes in all tables; an association counts as none, but without it no route of its table is true.
+	// Routes counts the pod routes in all tables. Associations are not counted, but no route of a
+	// table counts as correct without its association.
 	Routes   picture.Counted   `json:"podRoutes"`
 	Findings []finding.Finding `json:"findings"`
 	Clusters []Cluster         `json:"clusters"`
 	Version  uint64            `json:"version"`
 }
 
-// Cluster is how one cluster stands.
+// Cluster is the state of one cluster.
 type Cluster struct {
 	picture.Cluster
 	Sentence string            `json:"sentence"`
 	State    string            `json:"state"`
 	Checked  time.Time         `json:"checked,omitzero"`
-	Seen     time.Time         `json:"seen,omitzero"` // when all of it was last seen
+	Seen     time.Time         `json:"seen,omitzero"` // the last check that could read everything
 	Routes   picture.Counted   `json:"podRoutes"`
 	Findings []finding.Finding `json:"findings"`
-	// Changes are under way where Acting is set; otherwise they are planned, and nobody makes them: the keeper is paused, or on a dry run.
+	// Changes are under way if Acting is set. Otherwise they are planned and not made: the keeper
+	// is paused or on a dry run.
 	Changes []plan.Outcome `json:"changes"`
 	Acting  bool           `json:"acting"`
 	// OnlyObserved are the changes that are not made because the config says Observe.
 	OnlyObserved []plan.Outcome `json:"onlyObserved"`
 }
 
-// overview returns how everything stands, the clusters in the order of the config.
+// overview returns the state of all clusters, in the order of the config.
 func (b *Board) overview() Overview {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o := Overview{State: Good, Notice: b.notice, Checked: b.checked(), Findings: b.findings, Clusters: []Cluster{}, Version: b.version}
+	o := Overview{
+		State: Good, Notice: b.notice, Checked: b.checked(), Findings: b.findings,
+		Clusters: []Cluster{}, Version: b.version,
+	}
 	if o.Findings == nil {
 		o.Findings = []finding.Finding{}
 	}
@@ -239,7 +256,7 @@ func (b *Board) overview() Overview {
 		c := b.clusters[name].stand(byCluster[name])
 		if b.overdue(b.clusters[name]) {
 			c.State = worse(c.State, Unseen)
-			c.Sentence = "last looked at more than " + ago(b.patience()) + ", and then: " + c.Sentence
+			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " + c.Sentence
 		}
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All
@@ -268,7 +285,10 @@ func stateOf(f finding.Finding) string {
 }
 
 func (s *standing) stand(findings []finding.Finding) Cluster {
-	c := Cluster{Cluster: s.picture, State: Good, Checked: s.checked, Seen: s.seen, Findings: findings, Changes: s.working, Acting: s.acting, OnlyObserved: s.would}
+	c := Cluster{
+		Cluster: s.picture, State: Good, Checked: s.checked, Seen: s.seen, Findings: findings,
+		Changes: s.working, Acting: s.acting, OnlyObserved: s.would,
+	}
 	if c.Findings == nil {
 		c.Findings = []finding.Finding{}
 	}
@@ -297,7 +317,7 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	return c
 }
 
-// worstFirst orders clusters for a list that is too long to be read to its end.
+// worstFirst sorts clusters by state, the worst first.
 func worstFirst(clusters []Cluster) []Cluster {
 	sorted := slices.Clone(clusters)
 	slices.SortStableFunc(sorted, func(a, b Cluster) int {

@@ -208,7 +208,7 @@ func TestStory(t *testing.T) {
 		}
 		return all
 	}
-	if now := story()[0]; now.Sentence != "All 6 pod routes true on 1 cluster" || now.Carry != 6 || now.Broken+now.Lost != 0 {
+	if now := story()[0]; now.Sentence != "All 6 pod routes are correct on 1 cluster" || now.Carry != 6 || now.Broken+now.Lost != 0 {
 		t.Errorf("at first: %+v", now)
 	}
 	// Another table is on the node subnet for as long as the operation takes, and what is drawn is what is.
@@ -217,13 +217,13 @@ func TestStory(t *testing.T) {
 	b.shoot("bad")
 	b.until(`window.story.at(-1).state === "good"`)
 	bad := slices.IndexFunc(story(), func(m moment) bool { return m.State == page.Bad })
-	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 || m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not carry; being put right" {
+	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 || m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not work; repair under way" {
 		t.Errorf("while it was stripped: %+v", m)
 	}
 	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {
 		t.Errorf("afterwards: %+v", m)
 	}
-	b.until(`document.querySelector(".rounds summary").textContent.includes("1 association put right")`)
+	b.until(`document.querySelector(".rounds summary").textContent.includes("1 association repaired")`)
 	b.quiet()
 }
 
@@ -283,7 +283,7 @@ func TestDemo(t *testing.T) {
 		wrong string // what the sentence says in between
 		find  string // a finding in between
 	}{
-		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not carry", ""},
+		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not work", ""},
 		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-withheld"}, 8: {4, "", ""},
 	} {
 		story := seen[n]
@@ -343,7 +343,7 @@ func TestKeyboard(t *testing.T) {
 	if nameless := eval[[]string](b, `[...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, section, table, [role=region]")].filter(e => !(e.textContent.trim() && e.tagName !== "svg" && e.tagName !== "SECTION") && !e.labels?.length && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby") && !e.classList.contains("hero")).map(e => e.outerHTML.slice(0, 80))`); len(nameless) > 0 {
 		t.Errorf("without a name: %q", nameless)
 	}
-	if label := eval[string](b, `document.querySelector("svg").getAttribute("aria-label")`); !strings.Contains(label, "route table appgw-rt with 3 pod routes that carry") {
+	if label := eval[string](b, `document.querySelector("svg").getAttribute("aria-label")`); !strings.Contains(label, "route table appgw-rt with 3 pod routes working") {
 		t.Errorf("the drawing is called %q", label)
 	}
 	b.quiet()
@@ -357,7 +357,7 @@ func TestWithoutScript(t *testing.T) {
 	b.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}), chromedp.Navigate(w.URL), shows(".hero.good"),
 		chromedp.WaitReady(chromedp.CSS("noscript meta[http-equiv=refresh]")))
 	text := ask(b, chromedp.Text(chromedp.CSS("main")))
-	for _, want := range []string{"All 6 pod routes true on 1 cluster", "10.244.2.0/24", "10.42.1.6", "shop-rt", "3 routes created"} {
+	for _, want := range []string{"All 6 pod routes are correct on 1 cluster", "10.244.2.0/24", "10.42.1.6", "shop-rt", "3 routes created"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not on the page: %s", want, text)
 		}
@@ -373,7 +373,7 @@ func TestButtons(t *testing.T) {
 	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
-	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned and not made" && document.querySelector(".mode").textContent === "dry run"`)
+	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "dry run"`)
 	b.do(chromedp.Click(`//a[text()="Sync…"]`), shows("button.primary"))
 	b.shoot("preview")
 	if got := eval[string](b, `document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {
@@ -386,7 +386,7 @@ func TestButtons(t *testing.T) {
 	}
 	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))
 	b.shoot("history")
-	if got := eval[string](b, `document.querySelector(".rounds summary").textContent`); !strings.Contains(got, "3 routes created") || !strings.Contains(got, "a person") {
+	if got := eval[string](b, `document.querySelector(".rounds summary").textContent`); !strings.Contains(got, "3 routes created") || !strings.Contains(got, "request from") {
 		t.Errorf("the history: %s", got)
 	}
 	b.quiet()

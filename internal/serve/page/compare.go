@@ -14,21 +14,21 @@ type comparison struct {
 	Tables []picture.Table
 	Rows   []row // the cluster's pod routes
 	Hidden hidden
-	Others []row // everybody else's routes
+	Others []row // unmanaged routes
 }
 
-// hidden are rows that are left out, and those of them that do not carry.
+// hidden counts the rows that are left out, and how many of them do not work.
 type hidden struct{ Rows, Broken int }
 
-// String says it behind what is shown: and 3 more, which carry.
+// String is the line below the rows that are shown, such as "and 3 more, all working".
 func (h hidden) String() string {
 	switch h.Broken {
 	case 0:
-		return fmt.Sprintf("and %d more, which carry", h.Rows)
+		return fmt.Sprintf("and %d more, all working", h.Rows)
 	case h.Rows:
-		return fmt.Sprintf("and %d more, which do not carry", h.Rows)
+		return fmt.Sprintf("and %d more, none working", h.Rows)
 	}
-	return fmt.Sprintf("and %d more, of which %d do not carry", h.Rows, h.Broken)
+	return fmt.Sprintf("and %d more, %d of them not working", h.Rows, h.Broken)
 }
 
 func (h *hidden) add(r row) {
@@ -45,16 +45,20 @@ type row struct {
 	Cells             []picture.Route
 }
 
-// none is the state of a cell in whose table nothing leads there, and nothing has to; unread that of one whose table was not read.
+// The states of a cell without a route.
 const (
-	none   = "none"
-	unread = "unread"
+	none   = "none"   // the table has no such route and needs none
+	unread = "unread" // the table was not read
 )
 
-var routeStates = []string{none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle, picture.Stale, picture.Missing, picture.Wrong}
+// routeStates orders the states of a row, the worst last.
+var routeStates = []string{
+	none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle,
+	picture.Stale, picture.Missing, picture.Wrong,
+}
 
-// compare puts tables side by side, what differs first. Of what carries more rows than most are left out, of what does not more than three
-// times as many; 0: none are.
+// compare puts tables side by side, differences first. It shows at most so many rows, or three
+// times as many where that many do not work; 0 shows all.
 func compare(tables []picture.Table, most int) comparison {
 	c := comparison{Tables: tables}
 	pods, others := map[string]*row{}, map[string]*row{}
@@ -64,7 +68,8 @@ func compare(tables []picture.Table, most int) comparison {
 			if r.State == picture.Foreign {
 				rows = others
 			}
-			// One destination can be in a table once only (AZURE.md), but for tags and prefixes written in two ways.
+			// A table holds each destination once, except for service tags and for prefixes that
+			// are written in two ways.
 			at := rows[r.Destination]
 			if at == nil {
 				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)), State: none}
@@ -104,7 +109,8 @@ func inOrder(rows map[string]*row) []row {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b row) int {
-		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries), plan.CompareDestinations(a.Destination, b.Destination))
+		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries),
+			plan.CompareDestinations(a.Destination, b.Destination))
 	})
 	return out
 }

@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// drawing is a cluster's network as shapes, in units of one pixel at full size.
+// drawing is a cluster's network as shapes, in pixels at full size.
 type drawing struct {
 	Left, Width, Height int
-	Label               string // says all of it to who cannot see it
+	Label               string // for screen readers
 	Boxes               []box
 	Lines               []line
 	Words               []words
 	Dots                []dot
 }
 
-// box is a rectangle with round corners; Class says what it is and how it stands.
+// box is a rectangle with round corners. Class says what it is and its state.
 type box struct {
 	X, Y, W, H int
 	Class      string
@@ -28,7 +28,7 @@ type line struct {
 	Path, Class, Title string
 }
 
-// words are a line of text, cut to what fits; Title is all of it where it was cut.
+// words is a line of text, cut to what fits. Title is the whole text if it was cut.
 type words struct {
 	X, Y               int
 	Text, Class, Title string
@@ -54,13 +54,13 @@ func (d *drawing) text(x, y, w int, text, class string) {
 	d.Words = append(d.Words, words{x, y, fits, class, title})
 }
 
-// letterWidth is how wide a letter is in the type of a class, on the wide side.
+// letterWidth is the width of a letter in the font of a class, rounded up.
 func letterWidth(class string) float64 {
 	switch kind, _, _ := strings.Cut(class, " "); kind {
 	case "name":
 		return 7.8
 	case "address", "pods":
-		return 6.95 // all are
+		return 6.95 // monospaced
 	case "dim", "vnet-name":
 		return 6.2
 	}
@@ -70,7 +70,7 @@ func letterWidth(class string) float64 {
 // right writes text that ends at x.
 func (d *drawing) right(x, y, w int, text, class string) { d.text(x, y, w, text, class+" end") }
 
-// cut shortens text to so many letters; all is the whole of it where something was cut.
+// cut shortens text to so many letters; all is the whole text if it was cut.
 func cut(text string, most int) (fits, all string) {
 	if utf8.RuneCountInString(text) <= most {
 		return text, ""

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// functions are what templates use.
+// functions are available in the templates.
 var functions = template.FuncMap{
 	"ago":      func(t time.Time) string { return ago(time.Since(t)) },
 	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -26,13 +26,13 @@ var functions = template.FuncMap{
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
-	"woken":   woken,
+	"trigger": trigger,
 	"did":     did,
 	"tone":    tone,
 	"explain": func(c finding.Code) string { return finding.Describe(c).Meaning },
 	"role": func(role string) string {
 		if role == picture.RoleOwn {
-			return "the cluster's own"
+			return "the cluster's route table"
 		}
 		return "target"
 	},
@@ -53,10 +53,10 @@ var functions = template.FuncMap{
 	},
 }
 
-// firstChanges is how many of the changes that stand for days a page shows.
+// firstChanges limits the list of observed changes: such a list can stay for days.
 const firstChanges = 20
 
-// ago says how long ago something was; the script of the page says it in the same words as time goes by.
+// ago says how long ago something was. The script of the page uses the same words.
 func ago(d time.Duration) string {
 	switch s := int(d.Seconds()); {
 	case s < 1:
@@ -84,8 +84,10 @@ func mark(state string) string {
 	return "✕"
 }
 
-func woken(e history.Entry) string {
-	by := map[string]string{"poll": "the interval was over", "event": "an event", "person": "a person"}[e.Woke.By]
+// trigger says what started a check.
+func trigger(e history.Entry) string {
+	names := map[string]string{"poll": "scheduled check", "event": "event", "person": "request"}
+	by := names[e.Woke.By]
 	if by == "" {
 		by = e.Woke.By
 	}
@@ -95,7 +97,7 @@ func woken(e history.Entry) string {
 	return by
 }
 
-// did says in one line what a round did.
+// did says in one line what a check did.
 func did(e history.Entry) string {
 	states := map[string]int{}
 	var order []string
@@ -111,14 +113,14 @@ func did(e history.Entry) string {
 		state, verb, _ := strings.Cut(word, " ")
 		what := report.Count(states[word], "route") + " " + participle[verb]
 		if verb == string(plan.Associate) {
-			what = report.Count(states[word], "association") + " put right"
+			what = report.Count(states[word], "association") + " repaired"
 		}
 		switch plan.OutcomeState(state) {
 		case plan.Done:
 		case plan.Observed:
 			what = report.Count(states[word], "route") + " would be " + participle[verb]
 			if verb == string(plan.Associate) {
-				what = report.Count(states[word], "association") + " would be put back"
+				what = report.Count(states[word], "association") + " would be repaired"
 			}
 		case history.Intended:
 			what = "changes under way"
@@ -131,7 +133,7 @@ func did(e history.Entry) string {
 		parts = append(parts, string(f.Code)+" "+f.News)
 	}
 	if e.ElapsedMs == nil && len(parts) == 0 {
-		parts = append(parts, "not ended")
+		parts = append(parts, "not finished")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -145,7 +147,7 @@ func verb(c plan.Change) string {
 	return string(c.Verb) + " route " + report.Plain(c.Route)
 }
 
-// tone is how a round went.
+// tone returns the state whose color a check gets.
 func tone(e history.Entry) string {
 	done := false
 	for _, c := range e.Changes {

@@ -2,8 +2,8 @@ package page
 
 import "time"
 
-// Expect says how often everything is looked at. Of what was not looked at for much longer it is not said that it is true: Azure may give no
-// answer, or the keeper may hang.
+// Expect sets the interval between two checks. The board marks a cluster as overdue when its last
+// check is much older: Azure may not answer, or the keeper may hang.
 func (b *Board) Expect(every time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -14,7 +14,7 @@ func (b *Board) Expect(every time.Duration) {
 	b.watch()
 }
 
-// patience is how long ago the last look at a cluster may be; 0: it does not matter.
+// patience is how old the last check of a cluster may be; 0: any age.
 func (b *Board) patience() time.Duration {
 	if b.every == 0 {
 		return 0
@@ -22,13 +22,13 @@ func (b *Board) patience() time.Duration {
 	return max(time.Minute, 3*b.every, 3*b.took)
 }
 
-// overdue reports whether a look at a cluster should have been over long ago.
+// overdue reports whether the last check of a cluster is too old.
 func (b *Board) overdue(s *standing) bool {
 	return s != nil && b.every > 0 && !s.checked.IsZero() && b.now().Sub(s.checked) >= b.patience()
 }
 
-// watch shows when the next cluster is overdue. A check that ends only puts that off: the timer looks
-// again, so that a fleet does not pay for all its clusters at the end of each check.
+// watch starts a timer for the next cluster that becomes overdue. A check that ends does not move
+// the timer: the timer checks again when it fires, so a check costs nothing in a large fleet.
 func (b *Board) watch() {
 	if b.late != nil {
 		return
@@ -45,7 +45,7 @@ func (b *Board) watch() {
 	}
 }
 
-// wake shows clusters that have become overdue since a moment.
+// wake shows the clusters that became overdue since the given time.
 func (b *Board) wake(since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

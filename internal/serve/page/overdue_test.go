@@ -50,7 +50,7 @@ func TestOverdue(t *testing.T) {
 		board.Round(part)
 		time.Sleep(2 * time.Second)
 		after := show()
-		if want := "blue: last looked at more than 1 min ago, and then: all 6 pod routes true"; after.Sentence != want || after.State != page.Unseen || after.Version == before.Version {
+		if want := "blue: last checked more than 1 min ago; at that time: all 6 pod routes are correct"; after.Sentence != want || after.State != page.Unseen || after.Version == before.Version {
 			t.Errorf("%s %q, version %d after %d; want %q", after.State, after.Sentence, after.Version, before.Version, want)
 		}
 		part = w.round(time.Now())
@@ -60,7 +60,7 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("looked at again: %s %q, version %d after %d", o.State, o.Sentence, o.Version, after.Version)
 		}
 		time.Sleep(time.Hour)
-		if o := show(); !strings.HasPrefix(o.Sentence, "2 of 2 clusters need attention; blue: last looked at") {
+		if o := show(); !strings.HasPrefix(o.Sentence, "2 of 2 clusters need attention; blue: last checked") {
 			t.Errorf("after an hour: %q", o.Sentence)
 		}
 	})

@@ -18,36 +18,37 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// Options say what the pages show beside the board.
+// Options say what the pages show in addition to the board.
 type Options struct {
-	// History is the file of the history, "" where none is kept.
+	// History is the history's file, "" if there is none.
 	History string
 	// Version is this program's.
 	Version string
-	// Mode says in a word what the keeper does not do at the moment, such as "dry run"; "" where it does everything. Nil: it always does.
+	// Mode names a restriction of the keeper, such as "dry run"; "" means none. Nil: there never is
+	// one.
 	Mode func() string
-	// Keeper does what people ask for with buttons. Nil: nobody does, and there are none.
+	// Keeper does what people request with buttons. Nil: there are no buttons.
 	Keeper Keeper
-	// Actions are allowed beyond looking: sync and repair.
+	// Actions allows the buttons that change something: sync and repair.
 	Actions bool
-	// Caller names who asks. Nil: nobody is known by name.
+	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
 	Log    *slog.Logger
 }
 
-// Pages answers with pages, as HTML and as JSON.
+// Pages serves the pages, as HTML and as JSON.
 type Pages struct {
 	board  *Board
 	opts   Options
 	mux    *http.ServeMux
 	ending <-chan struct{}
-	key    []byte // signs what was shown before it is done
+	key    []byte // signs previews, see seal
 }
 
 //go:embed templates static
 var files embed.FS
 
-// New makes pages of a board. They end what goes on for long when ending is closed.
+// New makes the pages of a board. Long answers end when ending is closed.
 func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(), key: newKey()}
 	static, err := fs.Sub(files, "static")
@@ -56,8 +57,8 @@ func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 	}
 	assets := http.StripPrefix("/static/", http.FileServerFS(static))
 	p.mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/") { // a list of files is no page
-			p.fail(w, r, http.StatusNotFound, "There is no such page.")
+		if strings.HasSuffix(r.URL.Path, "/") { // do not list the files
+			p.fail(w, r, http.StatusNotFound, "This page does not exist.")
 			return
 		}
 		w.Header().Set("Cache-Control", "public, max-age=300")
@@ -74,15 +75,17 @@ func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 		p.routeActions()
 	}
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, http.StatusNotFound, "There is no such page.")
+		p.fail(w, r, http.StatusNotFound, "This page does not exist.")
 	})
 	return p
 }
 
-// policy allows what is served here and nothing else: no inline script or style, no frame around it, no form that leads elsewhere.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy allows only what this server serves: no inline script or style, no frame around a page, no
+// form that posts elsewhere.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP answers.
+// ServeHTTP answers a request.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -95,24 +98,25 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// document is what every page is given.
+// document is what every template gets.
 type document struct {
 	Title   string
 	Version string
 	Mode    string
 	Path    string // of the page
 	JSON    string // its path as JSON
-	Buttons bool   // look
-	Actions bool   // sync and repair
-	Shown   uint64 // version of the board it shows, 0 where it shows another thing
-	Cluster string // whose page it is
+	Buttons bool   // Check now
+	Actions bool   // Sync and Repair
+	Shown   uint64 // version of the board that the page shows, 0 if it shows something else
+	Cluster string // the cluster that the page is about
 	Page    any
 }
 
 var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 
-// answer writes a page, or its value as JSON where that is asked for.
-func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name, title string, shown uint64, value, page any) {
+// answer writes a page, or its value if the request wants JSON.
+func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name, title string,
+	shown uint64, value, page any) {
 	var b bytes.Buffer
 	kind := "text/html; charset=utf-8"
 	if wantsJSON(r) {
@@ -125,8 +129,11 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 			return
 		}
 	} else {
-		d := document{Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r), Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions,
-			Shown: shown, Page: page, Mode: p.mode()}
+		d := document{
+			Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
+			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions,
+			Shown: shown, Page: page, Mode: p.mode(),
+		}
 		if c, is := page.(clusterPage); is {
 			d.Cluster = c.Name
 		}
@@ -141,7 +148,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	if kind == "application/json" {
 		safe = report.SafeJSON(b.Bytes())
 	}
-	_, _ = w.Write(safe) // whoever asked may be gone
+	_, _ = w.Write(safe) // the client may be gone
 }
 
 func (p *Pages) mode() string {
@@ -151,7 +158,7 @@ func (p *Pages) mode() string {
 	return p.opts.Mode()
 }
 
-// broken is for what must not happen.
+// broken answers when a page cannot be made, which is a bug.
 func (p *Pages) broken(w http.ResponseWriter, r *http.Request, err error) {
 	p.opts.Log.Error("a page could not be made", "path", r.URL.Path, "error", err.Error())
 	http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
@@ -173,7 +180,7 @@ func wantsJSON(r *http.Request) bool {
 	return false
 }
 
-// jsonPath is where a page's JSON is.
+// jsonPath is the path of a page as JSON.
 func jsonPath(r *http.Request) string {
 	path := r.URL.Path
 	if path == "/" {
@@ -185,7 +192,7 @@ func jsonPath(r *http.Request) string {
 	return path + ".json"
 }
 
-// fault is a page that could not be shown.
+// fault is the page of an error.
 type fault struct {
 	Status int    `json:"status"`
 	Error  string `json:"error"`
@@ -196,10 +203,11 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text st
 	p.answer(w, r, status, "fault.html", http.StatusText(status), 0, f, f)
 }
 
-// large is how many clusters are drawn on the first page at most; of more there is a list, and those that are not right are drawn.
+// large is how many clusters the first page draws at most. Of more clusters it shows a list, and
+// draws only those that are wrong.
 const large = 4
 
-// front is the first page as it is shown.
+// front is what the first page shows.
 type front struct {
 	Overview
 	Drawn  []drawn
@@ -207,7 +215,7 @@ type front struct {
 	Past   past
 }
 
-// drawn is a cluster as it is shown.
+// drawn is a cluster with its drawings.
 type drawn struct {
 	Cluster
 	Wide, Narrow drawing
@@ -243,7 +251,7 @@ type clusterPage struct {
 	history past
 }
 
-// Drawn and History are what the page shows in other ways than the JSON.
+// Drawn and History are for the page; the JSON has other fields for them.
 func (c clusterPage) Drawn() drawn  { return c.drawn }
 func (c clusterPage) History() past { return c.history }
 
@@ -255,31 +263,37 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		past := p.rounds(history.Query{Cluster: name, Limit: 20})
-		page := clusterPage{Cluster: c, Rounds: past.Rounds, Trouble: past.Trouble, drawn: draw(c, true), history: past}
+		page := clusterPage{
+			Cluster: c, Rounds: past.Rounds, Trouble: past.Trouble,
+			drawn: draw(c, true), history: past,
+		}
 		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
 		return
 	}
-	// A page that is left open hears when there is one again.
-	f := fault{http.StatusNotFound, "No cluster of this name is kept here: " + name}
+	// With the board's version, a page that stays open loads again when the cluster is back.
+	f := fault{http.StatusNotFound, "No managed cluster has the name " + name + "."}
 	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
 }
 
-// past are rounds of the history.
+// past is a list of rounds from the history.
 type past struct {
 	Rounds  []history.Entry `json:"rounds"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
-	Kept    bool            `json:"-"`                 // there is a history
+	Kept    bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
 }
 
-// Kinds are what rounds can be chosen by.
+// Kinds are the kinds of rounds to filter by.
 func (past) Kinds() []string { return history.Kinds }
 
 // rounds reads the history.
 func (p *Pages) rounds(q history.Query) past {
-	out := past{Rounds: []history.Entry{}, Kept: p.opts.History != "", Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit}
+	out := past{
+		Rounds: []history.Entry{}, Kept: p.opts.History != "",
+		Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit,
+	}
 	if !out.Kept {
 		return out
 	}
@@ -297,7 +311,7 @@ func (p *Pages) rounds(q history.Query) past {
 	return out
 }
 
-// perPage is how many rounds the history shows unless it is asked for more.
+// perPage is how many rounds the history shows by default.
 const perPage = 50
 
 func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
@@ -305,13 +319,15 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 	if text := r.FormValue("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 1000 {
-			p.fail(w, r, http.StatusBadRequest, "limit: expected a number from 1 to 1000, not "+strconv.Quote(text))
+			p.fail(w, r, http.StatusBadRequest,
+				"limit: expected a number from 1 to 1000, not "+strconv.Quote(text))
 			return
 		}
 		q.Limit = n
 	}
 	if q.Kind != "" && !slices.Contains(history.Kinds, q.Kind) {
-		p.fail(w, r, http.StatusBadRequest, "kind: expected one of "+strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
+		p.fail(w, r, http.StatusBadRequest, "kind: expected one of "+
+			strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
 		return
 	}
 	page := p.rounds(q)
@@ -321,25 +337,27 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 func (p *Pages) round(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(strings.TrimSuffix(r.PathValue("id"), ".json"), 10, 64)
 	if err != nil || id < 1 {
-		p.fail(w, r, http.StatusNotFound, "That is not the number of a round.")
+		p.fail(w, r, http.StatusNotFound, "The address does not end with the number of a check.")
 		return
 	}
 	page := p.rounds(history.Query{ID: id})
+	title := "Check " + strconv.FormatInt(id, 10)
 	switch {
 	case page.Trouble != "":
 		p.fail(w, r, http.StatusServiceUnavailable, page.Trouble)
 	case len(page.Rounds) == 0:
-		p.fail(w, r, http.StatusNotFound, "Round "+strconv.FormatInt(id, 10)+" is not in the history: it may have been removed for its age.")
+		p.fail(w, r, http.StatusNotFound,
+			title+" is not in the history: it may have been removed for its age.")
 	default:
-		p.answer(w, r, http.StatusOK, "round.html", "Round "+strconv.FormatInt(id, 10), 0, page.Rounds[0], page.Rounds[0])
+		p.answer(w, r, http.StatusOK, "round.html", title, 0, page.Rounds[0], page.Rounds[0])
 	}
 }
 
-// heartbeat keeps proxies from ending a stream on which nothing happens.
+// heartbeat keeps proxies from ending an idle stream.
 const heartbeat = 20 * time.Second
 
-// live sends, as server-sent events, when all clusters, or one, were last looked at, and the version of the board, by which a page knows
-// whether it is out of date.
+// live streams the time of the last check, of one cluster or of all, and the version of the board,
+// as server-sent events. A page loads again when the version is newer than its own.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -347,7 +365,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	cluster := r.FormValue("cluster")
 	version, checked, changed := p.board.next(cluster)
 	send := func(text string) bool {
-		// A stream goes on for longer than answers may take.
+		// A stream lasts longer than the server's write timeout.
 		if err := out.SetWriteDeadline(time.Now().Add(heartbeat)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return false
 		}
@@ -361,7 +379,9 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		if !checked.IsZero() {
 			at = checked.UTC().Format(time.RFC3339)
 		}
-		raw, err := json.Marshal(map[string]any{"version": version, "checked": at, "now": time.Now().UTC().Format(time.RFC3339Nano)})
+		raw, err := json.Marshal(map[string]any{
+			"version": version, "checked": at, "now": time.Now().UTC().Format(time.RFC3339Nano),
+		})
 		return err == nil && send("event: board\ndata: "+string(raw)+"\n\n")
 	}
 	beat := time.NewTicker(heartbeat / 2)

@@ -32,7 +32,7 @@ import (
 func TestJSON(t *testing.T) {
 	w := newWorld(t, options{})
 	o := w.settled()
-	if o.Sentence != "All 6 pod routes true on 1 cluster" || o.Routes != (picture.Counted{All: 6, True: 6}) || len(o.Clusters) != 1 || o.Clusters[0].Name != "shop" {
+	if o.Sentence != "All 6 pod routes are correct on 1 cluster" || o.Routes != (picture.Counted{All: 6, True: 6}) || len(o.Clusters) != 1 || o.Clusters[0].Name != "shop" {
 		t.Errorf("the overview: %+v", o)
 	}
 	var again page.Overview
@@ -46,7 +46,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, a := range []answer{w.get("/clusters/shop.json"), w.get("/clusters/shop", "Accept", "application/json")} {
 		decode(t, a, &cluster)
-		if cluster.Sentence != "all 6 pod routes true" || len(cluster.Rounds) != 1 || len(cluster.Rounds[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
+		if cluster.Sentence != "all 6 pod routes are correct" || len(cluster.Rounds) != 1 || len(cluster.Rounds[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
 			t.Errorf("the cluster: %s", a.body)
 		}
 	}
@@ -83,8 +83,8 @@ func TestHTML(t *testing.T) {
 		t.Errorf("all nodes have routes: %s", a.body)
 	}
 	for path, want := range map[string]string{
-		"/": "All 6 pod routes true on 1 cluster", "/clusters/shop": "kubenet", "/history": "3 routes created", "/history/1": "new in the cluster&#39;s table",
-		"/actions/sync?cluster=shop": "There is nothing to do", "/nothing": "There is no such page",
+		"/": "All 6 pod routes are correct on 1 cluster", "/clusters/shop": "kubenet", "/history": "3 routes created", "/history/1": "new in the cluster&#39;s table",
+		"/actions/sync?cluster=shop": "There is nothing to change", "/nothing": "This page does not exist",
 	} {
 		a := w.get(path, "Accept", "text/html")
 		if !strings.Contains(a.body, want) || !strings.HasSuffix(strings.TrimSpace(a.body), "</html>") {
@@ -363,7 +363,7 @@ func TestHistoryInTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.serve(board, page.Options{History: file})
-	if a := w.get("/"); a.status != 200 || !strings.Contains(a.body, "The history cannot be read") || !strings.Contains(a.body, "All 6 pod routes true") {
+	if a := w.get("/"); a.status != 200 || !strings.Contains(a.body, "The history cannot be read") || !strings.Contains(a.body, "All 6 pod routes are correct") {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	if a := w.get("/history/1.json"); a.status != http.StatusServiceUnavailable {
@@ -376,7 +376,7 @@ func TestHistoryInTrouble(t *testing.T) {
 		}
 	}
 	w.serve(board, page.Options{})
-	if a := w.get("/history"); a.status != 200 || !strings.Contains(a.body, "No history is kept") {
+	if a := w.get("/history"); a.status != 200 || !strings.Contains(a.body, "The history is off") {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// ownUnknown reports whether it is not known where the cluster's pod routes are.
+// ownUnknown reports whether the cluster's route table is not known.
 func (c Cluster) ownUnknown() bool { return c.kubenet() && c.Own() == nil }
 
-// unrouted reports whether the cluster's table was read, and has a route to none of its nodes.
+// unrouted reports whether the cluster's route table was read and has no route to any node.
 func (c Cluster) unrouted() bool {
 	return c.kubenet() && c.Nodes > 0 && c.Routes.All == 0 && complete(c.Cluster) && !c.ownUnknown()
 }
 
 func (c Cluster) kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 
-// idle are the targets that are on no subnet.
+// idle returns the targets that are on no subnet.
 func (c Cluster) idle() (names []string) {
 	for _, t := range c.Tables {
 		if t.Idle {
@@ -30,7 +30,7 @@ func (c Cluster) idle() (names []string) {
 	return names
 }
 
-// useless says that route tables are on no subnet.
+// useless says that route tables are on no subnet, as an addition to a sentence.
 func useless(names []string) string {
 	switch len(names) {
 	case 0:
@@ -41,17 +41,18 @@ func useless(names []string) string {
 	return fmt.Sprintf("; %d route tables are on no subnet", len(names))
 }
 
-// sentence says of a cluster what matters most.
+// sentence says what matters most about a cluster.
 func (c Cluster) sentence() string {
 	text := ""
 	unread := c.unread()
 	switch wrong := c.Routes.Wrong(); {
 	case c.Checked.IsZero():
-		return "not looked at yet"
+		return "not checked yet"
 	case c.Broken() > 0:
 		text = c.astray()
 		if wrong > 0 {
-			text += fmt.Sprintf("; %d of %s do not carry", wrong, report.Count(c.Routes.All, "pod route"))
+			text += fmt.Sprintf("; %d of %s do not work", wrong,
+				report.Count(c.Routes.All, "pod route"))
 		}
 		text += also(unread)
 	case wrong > 0:
@@ -61,9 +62,9 @@ func (c Cluster) sentence() string {
 		switch pods := report.Count(c.Routes.All, "pod route"); {
 		case c.Routes.All == 0:
 		case c.Routes.Unknown == c.Routes.All:
-			text += "; whether " + pods + " carry is not known"
+			text += "; whether " + pods + " work is not known"
 		default:
-			text += fmt.Sprintf("; %d of %s seen are true", c.Routes.True, pods)
+			text += fmt.Sprintf("; %d of the %s that were read are correct", c.Routes.True, pods)
 		}
 	case c.Plugin != "" && !c.kubenet():
 		text = "no pod routes: its network plugin is " + c.Plugin + ", not kubenet"
@@ -72,15 +73,15 @@ func (c Cluster) sentence() string {
 	case c.Routes.All == 0:
 		text = "no pod routes"
 	case c.State == Bad:
-		text = fmt.Sprintf("all %s true, but something stands in the way", report.Count(c.Routes.All, "pod route"))
+		text = allCorrect(c.Routes.All) + ", but there are errors"
 	default:
-		text = fmt.Sprintf("all %s true", report.Count(c.Routes.All, "pod route"))
+		text = allCorrect(c.Routes.All)
 	}
 	text += useless(c.idle())
 	if c.Acting {
-		text += "; being put right"
+		text += "; repair under way"
 	} else if len(c.Changes) > 0 {
-		text += fmt.Sprintf("; %s planned and not made", report.Count(len(c.Changes), "change"))
+		text += fmt.Sprintf("; %s planned, not made", report.Count(len(c.Changes), "change"))
 	}
 	if len(c.OnlyObserved) > 0 {
 		text += "; the config says Observe: it would " + would(c.OnlyObserved)
@@ -88,7 +89,15 @@ func (c Cluster) sentence() string {
 	return text
 }
 
-// would says what changes would do, such as: put back 1 association and add 3 routes.
+// allCorrect says that all pod routes are correct.
+func allCorrect(n int) string {
+	if n == 1 {
+		return "the only pod route is correct"
+	}
+	return "all " + report.Count(n, "pod route") + " are correct"
+}
+
+// would says what changes would do, such as "repair 1 association and add 3 routes".
 func would(changes []plan.Outcome) string {
 	count := map[plan.Verb]int{}
 	for _, c := range changes {
@@ -99,7 +108,7 @@ func would(changes []plan.Outcome) string {
 		verb       plan.Verb
 		does, what string
 	}{
-		{plan.Associate, "put back", "association"}, {plan.Create, "add", "route"},
+		{plan.Associate, "repair", "association"}, {plan.Create, "add", "route"},
 		{plan.Update, "change", "route"}, {plan.Delete, "remove", "route"},
 	} {
 		if n := count[kind.verb]; n > 0 {
@@ -119,7 +128,7 @@ func also(text string) string {
 	return "; " + text
 }
 
-// unread says what could not be seen, "" where everything was.
+// unread says what could not be read, or "".
 func (c Cluster) unread() string {
 	if c.Unread != "" {
 		return "cannot be read: " + c.Unread
@@ -141,14 +150,14 @@ func (c Cluster) unread() string {
 	case len(what) > 1:
 		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
 	case c.ownUnknown():
-		return "its own route table is not known"
+		return "the cluster's route table is not known"
 	case c.Routes.Unknown > 0:
 		return "not everything could be read"
 	}
 	return ""
 }
 
-// astray names the subnets that do not have the tables they have to have.
+// astray names the subnets that have no route table or the wrong one.
 func (c Cluster) astray() string {
 	names := map[string][]string{}
 	for _, s := range c.Subnets {
@@ -156,7 +165,8 @@ func (c Cluster) astray() string {
 	}
 	var parts []string
 	for _, kind := range []struct{ state, one, several string }{
-		{picture.Lost, "has lost its route table", "have lost their route tables"}, {picture.Other, "has another route table", "have other route tables"},
+		{picture.Lost, "has lost its route table", "have lost their route tables"},
+		{picture.Other, "has the wrong route table", "have the wrong route tables"},
 	} {
 		switch some := names[kind.state]; len(some) {
 		case 0:
@@ -169,7 +179,7 @@ func (c Cluster) astray() string {
 	return strings.Join(parts, ", ")
 }
 
-// wrong counts what is wrong with the routes, by kind.
+// wrong counts the pod routes that do not work, by kind.
 func (c Cluster) wrong() string {
 	n := map[string]int{}
 	for _, t := range c.Tables {
@@ -178,7 +188,10 @@ func (c Cluster) wrong() string {
 		}
 	}
 	var parts []string
-	for _, kind := range []struct{ state, word string }{{picture.Missing, "missing"}, {picture.Wrong, "wrong"}, {picture.Stale, "stale"}, {picture.Idle, "idle"}} {
+	for _, kind := range []struct{ state, word string }{
+		{picture.Missing, "missing"}, {picture.Wrong, "wrong"},
+		{picture.Stale, "stale"}, {picture.Idle, "not used"},
+	} {
 		if n[kind.state] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", report.Count(n[kind.state], "pod route"), kind.word))
 		}
@@ -186,10 +199,10 @@ func (c Cluster) wrong() string {
 	return strings.Join(parts, ", ")
 }
 
-// sentence says everything in one.
+// sentence sums up all clusters.
 func (o Overview) sentence() string {
 	if o.Checked.IsZero() && len(o.Clusters) == 0 {
-		return "The first look is under way"
+		return "The first check is under way"
 	}
 	var bad, idle []string
 	var worst Cluster
@@ -206,13 +219,14 @@ func (o Overview) sentence() string {
 	case len(bad) == 0 && o.Routes.All == 0:
 		return "No pod routes on " + report.Count(len(o.Clusters), "cluster") + useless(idle)
 	case len(bad) == 0:
-		text := fmt.Sprintf("All %s true on %s", report.Count(o.Routes.All, "pod route"), report.Count(len(o.Clusters), "cluster"))
+		text := upper(allCorrect(o.Routes.All)) + " on " + report.Count(len(o.Clusters), "cluster")
 		if o.State == Bad {
-			text += ", but something stands in the way"
+			text += ", but there are errors"
 		}
 		return text + useless(slices.Compact(slices.Sorted(slices.Values(idle))))
 	case len(bad) == 1:
 		return worst.Name + ": " + worst.Sentence
 	}
-	return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad), report.Count(len(o.Clusters), "cluster"), worst.Name, worst.Sentence)
+	return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad),
+		report.Count(len(o.Clusters), "cluster"), worst.Name, worst.Sentence)
 }

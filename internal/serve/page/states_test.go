@@ -132,43 +132,43 @@ func TestSentence(t *testing.T) {
 		name, state, want string
 		change            func(w *seen, routes []string)
 	}{
-		{"all right", page.Good, "All 6 pod routes true on 1 cluster", func(*seen, []string) {}},
-		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod routes do not carry; 1 change planned and not made",
+		{"all right", page.Good, "All 6 pod routes are correct on 1 cluster", func(*seen, []string) {}},
+		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod routes do not work; 1 change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", "") }},
-		{"a guarded subnet without pod routes", page.Bad, "shop: subnet firewall has lost its route table; 1 change planned and not made", func(w *seen, _ []string) {
+		{"a guarded subnet without pod routes", page.Bad, "shop: subnet firewall has lost its route table; 1 change planned, not made", func(w *seen, _ []string) {
 			w.table(tableID("firewall-rt"), nil)
 			w.subnet(subnetID("vnet", "firewall"), "10.201.0.0/24", "")
 			w.configs[0].Spec.Guard.Subnets = append(w.configs[0].Spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnetID("vnet", "firewall")), RouteTableID: string(tableID("firewall-rt"))})
 		}},
-		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 3 pod routes do not carry; route table shop-gw-rt could not be read; 1 change planned and not made",
+		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 3 pod routes do not work; route table shop-gw-rt could not be read; 1 change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
 		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing; the config says Observe: it would add 1 route", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 			w.table(gw, []arm.ID{gateway}, routes[1:]...)
 		}},
 		{"all is only to be reported", page.Bad,
-			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not carry; " +
-				"the config says Observe: it would put back 1 association and add 2 routes",
+			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not work; " +
+				"the config says Observe: it would repair 1 association and add 2 routes",
 			func(w *seen, routes []string) {
 				w.configs = plan.Observing(w.configs)
 				w.table(gw, []arm.ID{gateway}, routes[2:]...)
 				w.subnet(nodes, "10.0.0.0/16", "")
 			}},
-		{"a route that stays by the config", page.Good, "All 4 pod routes true on 1 cluster", func(w *seen, routes []string) {
+		{"a route that stays by the config", page.Good, "All 4 pod routes are correct on 1 cluster", func(w *seen, routes []string) {
 			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
 			w.table(own, []arm.ID{nodes}, routes[1:]...)
 			w.table(gw, []arm.ID{gateway}, routes...)
 		}},
-		{"the cluster's table is not read", page.Bad, "shop: route table shop-rt could not be read; whether 3 pod routes carry is not known", func(w *seen, _ []string) { w.unread(own, 503) }},
-		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 of 3 pod routes seen are true", func(w *seen, _ []string) { w.unread(gw, 503) }},
-		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not be read; whether 3 pod routes carry is not known",
+		{"the cluster's table is not read", page.Bad, "shop: route table shop-rt could not be read; whether 3 pod routes work is not known", func(w *seen, _ []string) { w.unread(own, 503) }},
+		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 of the 3 pod routes that were read are correct", func(w *seen, _ []string) { w.unread(gw, 503) }},
+		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not be read; whether 3 pod routes work is not known",
 			func(w *seen, _ []string) {
 				w.unread(gw, 503)
 				w.unread(nodes, 503)
 				w.s.AnyHop = true
 			}},
 		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable", func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
-		{"the cluster's table is not known", page.Bad, "shop: its own route table is not known; whether 3 pod routes carry is not known", func(w *seen, _ []string) {
+		{"the cluster's table is not known", page.Bad, "shop: the cluster's route table is not known; whether 3 pod routes work is not known", func(w *seen, _ []string) {
 			w.s.Memory[clusterID("shop").Key()].LastTable = ""
 			w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = true, true
 			w.subnet(nodes, "10.0.0.0/16", "")
@@ -178,7 +178,7 @@ func TestSentence(t *testing.T) {
 			w.configs = nil
 			w.cluster(0, "shop", "azure", 3)
 		}},
-		{"a target on no subnet", page.Noted, "All 6 pod routes true on 1 cluster; route table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
+		{"a target on no subnet", page.Noted, "All 6 pod routes are correct on 1 cluster; route table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
 			w.configs[0].Spec.Guard.Subnets = nil
 			w.table(gw, nil, routes...)
 		}},
@@ -199,14 +199,14 @@ func TestSentence(t *testing.T) {
 
 // TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
 func TestUnreadTable(t *testing.T) {
-	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"), "its pod routes are not known": clusterID("shop")} {
+	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"), "pod routes not known": clusterID("shop")} {
 		w := newSeen(t)
 		w.cluster(0, "shop", "kubenet", 3)
 		w.unread(id, 503)
 		board := page.NewBoard()
 		board.Round(w.round(time.Now()))
 		text := get(pages(board), "/").body
-		if !strings.Contains(text, what) || strings.Contains(text, "not there") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
+		if !strings.Contains(text, what) || strings.Contains(text, "no route<") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
 			t.Errorf("without %s: %s", id.Short(), text)
 		}
 	}
@@ -232,7 +232,7 @@ func TestObserved(t *testing.T) {
 		t.Error("what stands as it was is news")
 	}
 	text := get(pages(board), "/clusters/shop").body
-	for _, want := range []string{"Not made, because the config says Observe: would add 100 routes", "create route aks-pool-", "<li>and 80 more</li>"} {
+	for _, want := range []string{"Not made because the config says Observe: would add 100 routes", "create route aks-pool-", "<li>and 80 more</li>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -246,14 +246,14 @@ func TestManyBroken(t *testing.T) {
 	w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", "")
 	board := page.NewBoard()
 	board.Round(w.round(time.Now()))
-	for path, want := range map[string][]string{"/": {"and 388 more, which do not carry", "and 376 more, which do not carry: "}, "/clusters/shop": {"and 340 more, which do not carry"}} {
+	for path, want := range map[string][]string{"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {"and 340 more, none working"}} {
 		text := get(pages(board), path).body
 		for _, want := range want {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q", path, want)
 			}
 		}
-		if strings.Contains(text, "which carry") {
+		if strings.Contains(text, "more, all working") {
 			t.Errorf("%s says that some carry", path)
 		}
 		if len(text) > 600_000 {
@@ -278,14 +278,14 @@ func TestRemovedWhileOpen(t *testing.T) {
 	both := made.configs
 	made.configs = both[:1]
 	board.Round(made.round(time.Now()))
-	b.until(`document.querySelector("h1").textContent.includes("No cluster of this name is kept here: green")`)
-	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard, "No cluster of this name") {
+	b.until(`document.querySelector("h1").textContent.includes("No managed cluster has the name green")`)
+	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard, "No managed cluster has the name green") {
 		t.Errorf("a screen reader says %q", heard)
 	}
 	made.configs = both
 	mode.Store("paused")
 	board.Round(made.round(time.Now()))
-	b.until(`document.querySelector("h1").textContent.includes("all 6 pod routes true")`)
+	b.until(`document.querySelector("h1").textContent.includes("all 6 pod routes are correct")`)
 	if !eval[bool](b, `mode.checkVisibility() && mode.textContent === "paused"`) {
 		t.Error("the page does not say that the keeper is paused by now")
 	}

@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// draw makes what is shown of a cluster; whole where it has the page to itself.
+// draw lays out a cluster. On its own page (whole) it shows more nodes, and all rows.
 func draw(c Cluster, whole bool) drawn {
 	nodes, rows := 12, 8
 	if whole {
@@ -22,13 +22,14 @@ func draw(c Cluster, whole bool) drawn {
 	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes), Tables: compare(c.Cluster.Tables, rows)}
 }
 
-// spot is a node as it is drawn: the destination of pod routes, and how each table leads there.
+// spot is a node in the drawing: the destination of its pod routes, and the route of each table.
 type spot struct {
 	row
 	hop string
 }
 
-// spots are the nodes by subnet, those first to which not all routes carry, at most so many of each subnet; beyond are those that are left out.
+// spots returns the nodes by subnet, at most so many of each. Nodes with a broken route are chosen
+// first; beyond counts the nodes that are left out.
 func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden) {
 	of, beyond = map[string][]spot{}, map[string]hidden{}
 	for _, r := range compare(c.Cluster.Tables, 0).Rows {
@@ -56,7 +57,7 @@ func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden)
 	return of, beyond
 }
 
-// subnetOf is the node subnet that an address is in, or the first one, or "" where there is none.
+// subnetOf returns the node subnet that holds an address, else the first one, or "" if there is none.
 func (c Cluster) subnetOf(hop string) string {
 	address, _ := netip.ParseAddr(hop)
 	first := ""
@@ -74,14 +75,14 @@ func (c Cluster) subnetOf(hop string) string {
 	return first
 }
 
-// The measures of a drawing.
+// The measures of a drawing, in pixels.
 const (
 	wideWidth, narrowWidth = 960, 360
 	gap, margin            = 18, 14
 	rowHeight, tableHeight = 26, 70
 )
 
-// wide draws three columns: who needs to reach pods, the route tables, and the nodes.
+// wide draws three columns: the subnets that need to reach pods, the route tables, and the nodes.
 func wide(c Cluster, most int) drawing {
 	d := drawing{Width: wideWidth, Label: label(c)}
 	const subnetX, subnetW, tableX, tableW, nodeX = 28, 216, 330, 214, 616
@@ -94,7 +95,8 @@ func wide(c Cluster, most int) drawing {
 				continue
 			}
 			from := tableY.mid(i)
-			d.line(tableX+tableW, from, nodeX+10, y, "route "+cell.State, fmt.Sprintf("%s: %s %s", c.Cluster.Tables[i].ID.Name(), r.Destination, told(cell)))
+			d.line(tableX+tableW, from, nodeX+10, y, "route "+cell.State, fmt.Sprintf("%s: %s %s",
+				c.Cluster.Tables[i].ID.Name(), r.Destination, describe(cell)))
 		}
 	}, func(s picture.Subnet, y int) {
 		if i := c.table(s); i >= 0 {
@@ -111,7 +113,7 @@ func wide(c Cluster, most int) drawing {
 			continue
 		}
 		left = true
-		if i := c.table(s); i >= 0 { // beside its table, where there is room
+		if i := c.table(s); i >= 0 { // next to its table, if there is room
 			y = max(y, tableY.mid(i)-subnetHeight(s)/2)
 		}
 		h := d.subnet(s, subnetX, y, subnetW)
@@ -131,7 +133,8 @@ func wide(c Cluster, most int) drawing {
 	return d
 }
 
-// frames draws the virtual networks: one around everything where there is one only, or no left and right.
+// frames draws the virtual networks. It draws one frame around everything if there is only one
+// network, or only one column.
 func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 	var left, right []arm.ID
 	for _, s := range c.Subnets {
@@ -165,7 +168,7 @@ func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 	frame(right, rightX-margin, rightW+2*margin)
 }
 
-// placed are tables as they stand below each other.
+// placed are the positions of the tables, which stand below each other.
 type placed struct {
 	at, height []int
 	end        int
@@ -191,14 +194,14 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 		n[r.State]++
 	}
 	pods := len(t.Routes) - n[picture.Foreign] - n[picture.Kept]
-	class, text := "right", report.Count(pods, "pod route")+", all carry"
+	class, text := "right", report.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
 	case pods == 0 && c.Unread != "":
-		class, text = "unknown", "its pod routes are not known"
+		class, text = "unknown", "pod routes not known"
 	case pods == 0:
 		class, text = "unknown", "no pod routes"
 	case n[picture.Unknown] > 0:
@@ -206,9 +209,9 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	case t.Idle:
 		class, text = "unknown", report.Count(pods, "pod route")+", on no subnet"
 	}
-	kind := "route table · a target"
+	kind := "route table · target"
 	if t.Role == picture.RoleOwn {
-		kind = "the cluster's own route table"
+		kind = "the cluster's route table"
 	}
 	const h = tableHeight
 	d.Boxes = append(d.Boxes, box{x, y, w, h, "table " + class, string(t.ID)})
@@ -230,7 +233,7 @@ func (d *drawing) subnet(s picture.Subnet, x, y, w int) int {
 
 func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
 
-// subnetLines say what there is to say of a subnet without nodes.
+// subnetLines is the text in the box of a subnet without nodes.
 func subnetLines(s picture.Subnet) []words {
 	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes), Class: "dim"}}
 	for _, g := range s.Gateways {
@@ -242,7 +245,7 @@ func subnetLines(s picture.Subnet) []words {
 	return lines
 }
 
-// associated says how a subnet stands to its table.
+// associated says which table a subnet has, and which it should have.
 func associated(s picture.Subnet) string {
 	switch s.State {
 	case picture.Lost:
@@ -261,7 +264,8 @@ func associated(s picture.Subnet) string {
 	return ""
 }
 
-// nodes draws the node subnets with the nodes in them, which begin so far from the edge, and tells where each was put.
+// nodes draws the node subnets with their nodes, indented by so much. It calls node and subnet with
+// the position of each.
 func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, int), subnet func(picture.Subnet, int)) int {
 	of, beyond := spots(c, most)
 	for _, s := range c.Subnets {
@@ -284,7 +288,7 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, in
 			const name, address = 98, 80
 			d.text(x+22+indent, middle+4, name, shortNode(r.Node), "node-name")
 			room := w - 40 - indent - name
-			if d.Width == wideWidth { // there is room for it; the table below has it, too
+			if d.Width == wideWidth { // a narrow drawing has no room for the address
 				d.text(x+22+indent+name, middle+4, address, r.hop, "address")
 				room -= address
 			}
@@ -300,7 +304,7 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, in
 	return y
 }
 
-// nodeHeight is how high a node subnet is drawn with so many nodes.
+// nodeHeight is the height of a node subnet with so many nodes.
 func nodeHeight(nodes, beyond int) int {
 	h := 66 + rowHeight*nodes
 	if beyond > 0 {
@@ -325,7 +329,8 @@ func nodesHeight(c Cluster, most int) int {
 
 func tablesHeight(c Cluster) int { return len(c.Cluster.Tables)*(tableHeight+gap) - gap }
 
-// narrow draws the same below each other, for a phone: how each table leads to a node is a dot in its row.
+// narrow draws everything below each other, for a phone. A dot in a node's row stands for the route
+// of one table.
 func narrow(c Cluster, most int) drawing {
 	d := drawing{Width: narrowWidth, Label: label(c)}
 	const x, w = 22, narrowWidth - 44
@@ -362,7 +367,8 @@ func narrow(c Cluster, most int) drawing {
 	y = d.nodes(c, most, x, y, w, 9*len(c.Cluster.Tables)-4, func(r spot, at int) {
 		for i, cell := range r.Cells {
 			if cell.State != none && cell.State != unread {
-				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, c.Cluster.Tables[i].ID.Name() + ": " + told(cell)})
+				title := c.Cluster.Tables[i].ID.Name() + ": " + describe(cell)
+				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, title})
 			}
 		}
 	}, func(s picture.Subnet, at int) {
@@ -379,7 +385,7 @@ func narrow(c Cluster, most int) drawing {
 	return d
 }
 
-// table is the place of the table that a subnet has to have, or has, or -1.
+// table returns the index of the table that a subnet should have, else of the one it has, or -1.
 func (c Cluster) table(s picture.Subnet) int {
 	wanted := s.Wanted
 	if wanted == "" {
@@ -388,7 +394,8 @@ func (c Cluster) table(s picture.Subnet) int {
 	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool { return wanted != "" && t.ID.Equal(wanted) })
 }
 
-// shortNode is what tells nodes of one cluster apart: aks-pool1-12345678-vmss000002 is pool1 2, as the scale set counts.
+// shortNode is the part of a name that differs between the nodes of a cluster: pool and number.
+// aks-pool1-12345678-vmss000002 becomes "pool1 2".
 func shortNode(node string) string {
 	parts := strings.Split(node, "-")
 	if len(parts) < 2 {
@@ -404,23 +411,24 @@ func shortNode(node string) string {
 	return last
 }
 
-// told says what a route is like.
-func told(r picture.Route) string {
+// describe says where a route leads, and what is wrong with it.
+func describe(r picture.Route) string {
+	leads := "leads to " + r.NextHop
 	switch r.State {
 	case picture.Missing:
-		return "is missing, and should lead to " + r.Wanted
+		return "is missing, expected next hop " + r.Wanted
 	case picture.Wrong:
-		return "leads to " + r.NextHop + ", and should to " + r.Wanted
+		return leads + ", expected next hop " + r.Wanted
 	case picture.Stale:
-		return "leads to " + r.NextHop + ", and the cluster's own table has no such route"
+		return leads + "; the cluster's route table has no such route"
 	case picture.Unknown:
-		return "leads to " + r.NextHop + "; whether it carries is not known"
+		return leads + "; not known whether it works"
 	case picture.Kept:
-		return "leads to " + r.NextHop + ", and stays, though the cluster's own table has no such route: the policy is UpsertOnly"
+		return leads + "; the cluster's route table has no such route, but the policy is UpsertOnly"
 	case picture.Idle:
-		return "leads to " + r.NextHop + ", but the table is not on its subnet"
+		return leads + ", but the table is not on its subnet"
 	}
-	return "leads to " + r.NextHop
+	return leads
 }
 
 func joined(what string, prefixes []netip.Prefix) string {
@@ -430,20 +438,21 @@ func joined(what string, prefixes []netip.Prefix) string {
 	return what
 }
 
-// label says what the drawing shows.
+// label describes the drawing for screen readers.
 func label(c Cluster) string {
 	parts := []string{"Network of cluster " + c.Name + ": " + c.Sentence}
 	for _, s := range c.Subnets {
 		parts = append(parts, "subnet "+s.ID.Name()+" "+associated(s))
 	}
 	for i, t := range c.Cluster.Tables {
-		carry := 0
+		working := 0
 		for _, r := range t.Routes {
 			if r.State == picture.Carries {
-				carry++
+				working++
 			}
 		}
-		parts = append(parts, fmt.Sprintf("route table %s with %s that carry", c.Cluster.Tables[i].ID.Name(), report.Count(carry, "pod route")))
+		parts = append(parts, fmt.Sprintf("route table %s with %s working",
+			c.Cluster.Tables[i].ID.Name(), report.Count(working, "pod route")))
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -1,4 +1,4 @@
-// Keeps the page as it is at the keeper: without this script it is loaded again every ten seconds.
+// Keeps the page up to date. Without this script the page loads again every ten seconds.
 "use strict";
 
 const main = document.getElementById("main");
@@ -6,7 +6,7 @@ const live = document.getElementById("live");
 const mode = document.getElementById("mode");
 const said = document.getElementById("said");
 
-// The same words as the server's.
+// Uses the same words as the server.
 function ago(seconds) {
   if (seconds < 1) return "now";
   if (seconds < 60) return `${seconds} s ago`;
@@ -15,7 +15,7 @@ function ago(seconds) {
   return `${Math.floor(seconds / 86400)} days ago`;
 }
 
-// ahead is by how much this machine's clock is, in milliseconds.
+// ahead is how far this machine's clock is ahead of the keeper's, in milliseconds.
 let ahead = 0;
 
 function tick() {
@@ -25,7 +25,7 @@ function tick() {
   }
 }
 
-// swap puts a newer page in the place of the one that is shown, and leaves open what was open, and the focus where it was.
+// swap replaces the page with a newer one. It keeps open details, form values, scroll positions and focus.
 function swap(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const next = page.getElementById("main");
@@ -51,7 +51,7 @@ function swap(text) {
   tick();
 }
 
-// say has a screen reader say what matters most where that is another thing than before; nothing else on the page speaks by itself.
+// say has screen readers announce the headline when it changes. Nothing else is announced.
 let told = main.querySelector("h1")?.textContent;
 
 function say() {
@@ -59,7 +59,7 @@ function say() {
   if (text !== told) said.textContent = told = text;
 }
 
-// placeOf and elementAt say where an element is below main: by an id, or by its place among the children.
+// placeOf and elementAt describe the position of an element below main: by an id, or by its index among the children.
 function placeOf(element) {
   if (!element || element === main || !main.contains(element)) return null;
   const path = [];
@@ -86,15 +86,15 @@ async function load() {
   loading = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    swap(await answer.text()); // also that there is no such cluster any more
-  } catch { /* the stream tells when it is back */ }
+    swap(await answer.text()); // an error page too: the cluster may be gone
+  } catch { /* the stream reports when the keeper is back */ }
   loading = false;
   if (again) { again = false; load(); }
 }
 
 let stream = null;
 
-// listen has the keeper tell when something else is to be seen. A page that nobody sees does not: a browser has few connections for one place.
+// listen opens the stream on which the keeper reports changes. A hidden page closes it: browsers allow few connections to one server.
 function listen() {
   if (stream || document.hidden) return;
   stream = new EventSource(`/live?cluster=${encodeURIComponent(main.dataset.cluster)}`);
@@ -109,7 +109,8 @@ function listen() {
   });
   stream.addEventListener("error", () => {
     connected(false);
-    if (stream && stream.readyState === EventSource.CLOSED) { // refused, as by a proxy while the keeper starts: a browser does not try again
+    // After a refusal, such as a proxy's while the keeper starts, browsers do not try again.
+    if (stream && stream.readyState === EventSource.CLOSED) {
       hush();
       setTimeout(listen, 5000);
     }
@@ -121,7 +122,7 @@ function hush() {
   stream = null;
 }
 
-// connected shows whether what is shown is how it is. What was last seen stays, without its colours: nobody knows.
+// connected shows whether the page is up to date. Without a connection the last state stays, without its colours.
 function connected(yes) {
   live.hidden = false;
   const lost = document.body.classList;

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// helpWidth is the width of help texts in columns.
+const helpWidth = 80
+
+// flagsWidth is what pflag is given as width: its last lines may be up to four columns longer.
+const flagsWidth = helpWidth - 4
+
+// flagGroup is the annotation that names the group of a flag.
+const flagGroup = "routekeeper/group"
+
+// The groups of flags in help texts, in their order. Flags without a group come last.
+const (
+	groupManage  = "What to manage"
+	groupListen  = "Listener and authentication"
+	groupHistory = "History"
+	groupOutput  = "Output"
+)
+
+var flagGroups = []string{groupManage, groupListen, groupHistory, groupOutput, ""}
+
+// groupFlags puts flags that a command has and that have no group yet into a group.
+func groupFlags(cmd *cobra.Command, group string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(f.Annotations[flagGroup]) == 0 {
+			_ = cmd.Flags().SetAnnotation(f.Name, flagGroup, []string{group})
+		}
+	})
+}
+
+// writeHelp writes the help of a command: what it does, how to call it, examples, explanations,
+// and then the commands below it and the flags.
+func writeHelp(w io.Writer, c *cobra.Command) {
+	fmt.Fprintf(w, "%s.\n\n", c.Short)
+	writeUsage(w, c)
+	if c.HasExample() {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+	}
+	if long := strings.TrimSpace(c.Long); long != "" {
+		fmt.Fprintln(w)
+		for line := range strings.SplitSeq(long, "\n") {
+			fmt.Fprintln(w, wrapped(line, indentOf(line)))
+		}
+	}
+	if subs := available(c); len(subs) > 0 {
+		fmt.Fprintln(w, "\nCommands:")
+		width := 0
+		for _, sub := range subs {
+			width = max(width, len(sub.Name()))
+		}
+		for _, sub := range subs {
+			line := fmt.Sprintf("  %-*s  %s", width, sub.Name(), sub.Short)
+			fmt.Fprintln(w, wrapped(line, width+4))
+		}
+	}
+	writeFlags(w, c)
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nMore about a command: %s COMMAND --help\n", c.CommandPath())
+	}
+}
+
+// writeUsage writes how to call a command.
+func writeUsage(w io.Writer, c *cobra.Command) {
+	fmt.Fprintln(w, "Usage:")
+	if c.Runnable() {
+		fmt.Fprintln(w, wrapped("  "+c.UseLine(), 6))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintln(w, "  "+c.CommandPath()+" COMMAND")
+	}
+}
+
+// writeFlags writes the flags of a command, group by group.
+func writeFlags(w io.Writer, c *cobra.Command) {
+	groups := map[string]*pflag.FlagSet{}
+	for _, name := range flagGroups {
+		groups[name] = pflag.NewFlagSet(name, pflag.ContinueOnError)
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		name := ""
+		if of := f.Annotations[flagGroup]; len(of) > 0 {
+			name = of[0]
+		}
+		groups[name].AddFlag(f)
+	})
+	for _, name := range flagGroups {
+		title := name
+		if title == "" {
+			title = "Flags"
+		}
+		if groups[name].HasAvailableFlags() {
+			fmt.Fprintf(w, "\n%s:\n%s", title, groups[name].FlagUsagesWrapped(flagsWidth))
+		}
+	}
+	if c.HasAvailableInheritedFlags() {
+		fmt.Fprintf(w, "\nGlobal flags:\n%s", c.InheritedFlags().FlagUsagesWrapped(flagsWidth))
+	}
+}
+
+// available returns the commands below a command that its help lists.
+func available(c *cobra.Command) (subs []*cobra.Command) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			subs = append(subs, sub)
+		}
+	}
+	return subs
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// wrapped breaks a line that is too long between words. The lines that follow are indented.
+func wrapped(line string, indent int) string {
+	var out []string
+	for len([]rune(line)) > helpWidth {
+		runes := []rune(line)
+		at := strings.LastIndex(string(runes[:helpWidth+1]), " ")
+		if at <= indent {
+			break
+		}
+		out = append(out, strings.TrimRight(line[:at], " "))
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	}
+	return strings.Join(append(out, line), "\n")
+}
