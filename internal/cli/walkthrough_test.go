@@ -76,7 +76,8 @@ type typedCommand struct{ command, prints string }
 
 var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
-// typedOn are the commands in a page's console blocks: after "$ ", until a line without a backslash.
+// typedOn are the commands in a page's console blocks: after "$ ", until a line without a
+// backslash.
 func typedOn(page string) (out []typedCommand) {
 	for _, block := range consoleBlock.FindAllStringSubmatch(page, -1) {
 		goesOn := false
@@ -97,8 +98,8 @@ func typedOn(page string) (out []typedCommand) {
 	return out
 }
 
-// unsteady is what differs from one run to the next: times and ages, the random ends of pods' names, and
-// which node has which pod with which address of its subnet.
+// unsteady is what differs from one run to the next: times and ages, the random ends of pods'
+// names, and which node has which pod with which address of its subnet.
 var unsteady = []struct {
 	find *regexp.Regexp
 	put  string
