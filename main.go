@@ -1,4 +1,4 @@
-// Routekeeper keeps AKS pod routes true.
+// Routekeeper keeps AKS pod routes correct.
 package main
 
 import (

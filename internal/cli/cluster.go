@@ -12,7 +12,7 @@ deletes what it built.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --subscription <id> \
     --location westeurope
   routekeeper cluster verify shop
-  routekeeper cluster hello shop
+  routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0
   routekeeper cluster delete shop --subscription <id>`,
 		Args: noArgs,
 		RunE: needsCommand,

@@ -29,7 +29,7 @@ type helloOptions struct {
 }
 
 func (a *app) newClusterHello() *cobra.Command {
-	o := helloOptions{image: hello.ImageOf(version())}
+	var o helloOptions
 	cmd := &cobra.Command{
 		Use:   "hello NAME",
 		Short: "Deploy a demo, and let every pod call every other pod",
@@ -42,15 +42,16 @@ call. At the end it removes the namespace.
 It asks the pods by port-forward, which also works when their routes are lost. A
 refused call counts as arrived, because packets went both ways. --listen shows
 the page of a pod until Ctrl-C.
+--image names an image that the cluster can pull, with routekeeper as its
+entrypoint: there is no released image yet. The emulator needs none.
 
 An interrupt also removes the demo. A second interrupt leaves it, and the next
 run removes it. A namespace that belongs to another owner is refused.
 
 Exit code 0: every pod is ready and every call arrives; 1: an error; 2: calls
 are lost, or pods are not ready in time.`,
-		Example: `  routekeeper cluster hello shop
-  routekeeper cluster hello shop --listen 127.0.0.1:8080 --keep
-  routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0`,
+		Example: `  routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0
+  routekeeper --emulator .azure-local cluster hello shop --listen 127.0.0.1:8080`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterHello(cmd.Context(), o)
 		},
@@ -68,7 +69,8 @@ are lost, or pods are not ready in time.`,
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
 	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
 	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the namespace of the demo (`NAME`)")
-	f.StringVar(&o.image, "image", o.image, "an image with routekeeper as its entrypoint (`IMAGE`)")
+	f.StringVar(&o.image, "image", hello.Released,
+		"an image with routekeeper as its entrypoint (`IMAGE`); the emulator needs none")
 	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
 	f.StringVar(&o.listen, "listen", "", "show a pod's page at this `address` until Ctrl-C")
 	durationFlag(f, &o.timeout, "timeout", 3*time.Minute, "how long pods may take to be ready")
@@ -89,6 +91,9 @@ func (o helloOptions) check() error {
 		return fmt.Errorf("--namespace: %q is not the name of a namespace", o.namespace)
 	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.namespace):
 		return fmt.Errorf("--namespace: the demo needs its own namespace, and deletes it: not %s", o.namespace)
+	case o.image == "":
+		return errors.New("--image: there is no released image yet; name one that the cluster may pull, " +
+			"with routekeeper as its entrypoint")
 	case !imageName.MatchString(o.image):
 		return fmt.Errorf("--image: %q is not the name of an image", o.image)
 	case o.timeout <= 0:
@@ -98,6 +103,9 @@ func (o helloOptions) check() error {
 }
 
 func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error) {
+	if o.image == "" && a.emulatorDir != "" {
+		o.image = hello.Local
+	}
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -36,14 +36,8 @@ func kubeBinaries() (kubernetes.Binaries, error) {
 }
 
 // withKubernetes joins the emulator of a script with real API servers, as emulator --kube-apiserver does.
-func withKubernetes(ts *testscript.TestScript, args []string) (join []func(*emulator.Emulator) error) {
-	if len(args) == 0 {
-		return nil
-	}
-	if len(args) > 1 || args[0] != "kubernetes" {
-		ts.Fatalf("usage: azure demo|empty [kubernetes]")
-	}
-	return append(join, func(e *emulator.Emulator) error {
+func withKubernetes(ts *testscript.TestScript) func(*emulator.Emulator) error {
+	return func(e *emulator.Emulator) error {
 		binaries, err := kubeBinaries()
 		if err != nil {
 			return err
@@ -55,7 +49,7 @@ func withKubernetes(ts *testscript.TestScript, args []string) (join []func(*emul
 			ts.Defer(k.Close)
 		}
 		return err
-	})
+	}
 }
 
 func scriptKubectl(ts *testscript.TestScript, neg bool, args []string) {

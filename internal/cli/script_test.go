@@ -30,8 +30,9 @@ var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-400
 // TestScripts drives the built binary. Beside testscript's own commands there are:
 //
 //	exits CODE command…     run a command that must exit with that code
-//	azure demo|empty [kubernetes]   serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs in it;
-//	                        with kubernetes, its clusters have real API servers
+//	azure demo|empty [kubernetes] [strict]   serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs
+//	                        in it; with kubernetes, its clusters have real API servers; with strict, it asks of a cluster what
+//	                        AKS asks, and new roles count after three seconds
 //	kubectl …               run the kubectl that .ci/kube builds with kube.yaml
 //	machine SUBNET PREFIX TABLE   make a subnet with a machine's network interface in it
 //	strip nodes|appgw…      redeploy subnets without their tables
@@ -110,7 +111,19 @@ type azureOf struct {
 }
 
 func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
-	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", emulator.Options{RouteBatch: 50 * time.Millisecond}, withKubernetes(ts, args[1:])...)
+	o := emulator.Options{RouteBatch: 50 * time.Millisecond}
+	var join []func(*emulator.Emulator) error
+	for _, word := range args[1:] {
+		switch word {
+		case "kubernetes":
+			join = append(join, withKubernetes(ts))
+		case "strict":
+			o.CheckClusterIdentity, o.RoleDelay = true, 3*time.Second
+		default:
+			ts.Fatalf("usage: azure demo|empty [kubernetes] [strict]")
+		}
+	}
+	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", o, join...)
 	ts.Check(err)
 	ts.Defer(func() {
 		server.Close()

@@ -245,9 +245,13 @@ var joins = map[string]string{
 	"ddosprotectionplan":      "Microsoft.Network/ddosProtectionPlans/join/action",
 }
 
-// joinsOf finds what a document links to, and the action that it takes.
+// joinsOf finds what a document links to, and the action that it takes. A deployment's template links
+// nothing itself: its resources are checked one by one.
 func joinsOf(id arm.ID, body object) map[arm.ID]string {
 	out := map[arm.ID]string{}
+	if id.Is(typeDeployment) {
+		return out
+	}
 	for _, id := range assignedIdentities(body) {
 		out[id] = typeUserIdentity + "/assign/action"
 	}

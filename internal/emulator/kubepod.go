@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"strings"
 )
 
 // podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing keeps them: they follow from the
@@ -28,6 +29,14 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
+// policyAgents are the agents of the policy engines, one on each node. Only their pods are there: no
+// policy is enforced.
+var policyAgents = map[string]pod{
+	"azure":  {namespace: "kube-system", workload: "azure-npm", hostNetwork: true},
+	"calico": {namespace: "calico-system", workload: "calico-node", hostNetwork: true},
+	"cilium": {namespace: "kube-system", workload: "cilium", hostNetwork: true},
+}
+
 // podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its address, and a workload.
 func (cl *cluster) podsOn(p *pool, n *node) []pod {
 	agents := map[networkMode][]string{
@@ -40,6 +49,10 @@ func (cl *cluster) podsOn(p *pool, n *node) []pod {
 	var out []pod
 	for _, name := range agents {
 		out = append(out, pod{"kube-system", name, true, n.addresses()})
+	}
+	if w, there := policyAgents[strings.ToLower(cl.policy)]; there {
+		w.addrs = n.addresses()
+		out = append(out, w)
 	}
 	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"}, {namespace: "default", workload: "web"}} {
 		w.addrs = cl.podAddresses(p, n, i)

@@ -20,6 +20,7 @@ type cluster struct {
 	location  string
 	nodeGroup arm.ID
 	mode      networkMode
+	policy    string // its policy engine
 	podCIDRs  []netip.Prefix
 	table     arm.ID    // where its cloud provider writes routes, "" without kubenet
 	who       Principal // its identity

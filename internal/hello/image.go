@@ -1,17 +1,7 @@
 package hello
 
-import "regexp"
+// Released is the image of this program's releases. There is none yet.
+const Released = ""
 
-// repository holds the released images.
-const repository = "routekeeper.dev/routekeeper"
-
-var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
-
-// ImageOf is the image for a version of this program: the same version, or the newest for a build
-// that is not a release.
-func ImageOf(version string) string {
-	if released.MatchString(version) {
-		return repository + ":" + version
-	}
-	return repository + ":latest"
-}
+// Local names the image on the emulator, which pulls nothing.
+const Local = "routekeeper:local"

@@ -158,15 +158,6 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestImage names the image of a release, and of anything else the newest.
-func TestImage(t *testing.T) {
-	for version, want := range map[string]string{"v0.1.0": ":v0.1.0", "v0.0.0-20260101-abc+dirty": ":latest", "(devel)": ":latest"} {
-		if got := ImageOf(version); got != repository+want {
-			t.Errorf("%s: %s", version, got)
-		}
-	}
-}
-
 // syncBuffer takes what several pods print.
 type syncBuffer struct {
 	mu sync.Mutex

@@ -33,6 +33,9 @@ func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 // check refuses what cannot be written.
 func (b Blueprint) check() error {
 	switch {
+	case b.Cluster.Existing != nil:
+		return fmt.Errorf("%s is in an existing network: no code can be written for such a cluster; "+
+			"routekeeper cluster create builds it", b.Cluster.Name)
 	case b.Provider != 4 && b.Provider != 5:
 		return unknownProvider(b.Provider)
 	case b.Host != "" && b.Host != HostAKS && b.Host != HostContainerApps:

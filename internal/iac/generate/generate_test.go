@@ -167,6 +167,8 @@ func TestRefused(t *testing.T) {
 		arm.TypeCluster + "/c")
 	all := variants(t)
 	overlay := all[len(all)-1].cluster
+	existing := all[0].cluster
+	existing.Existing = &build.Existing{Nodes: existing.NodeSubnetID()}
 	for _, c := range []struct {
 		writer writer
 		want   string
@@ -179,6 +181,7 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3}, "version 3 of the azurerm provider is not known"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"}, `unknown host "vm", expected aks or container-apps`},
+		{Blueprint{Cluster: existing, Provider: 5}, "shop is in an existing network: no code can be written"},
 		{Blueprint{Cluster: overlay, Provider: 5, Host: HostAKS}, "overlay has no pod routes to keep in sync"},
 	} {
 		for _, write := range []func() ([]Output, error){c.writer.Terraform, c.writer.Bicep} {
