@@ -21,21 +21,21 @@ const (
 	AssociationOther Code = "association-other-table"
 	SubnetMissing    Code = "subnet-missing"
 
-	SourceEmpty     Code = "source-empty"
-	SourceHop       Code = "source-hop-outside"
-	PodCIDRsExclude Code = "pod-cidrs-exclude-nodes"
-	SurgeShort      Code = "surge-does-not-fit"
-	DeletesWithheld Code = "deletes-withheld"
-	UpdatesWithheld Code = "updates-withheld"
-	TargetMissing   Code = "target-missing"
-	TargetIsSource  Code = "target-is-source"
-	TargetDrift     Code = "target-drift"
-	TargetFull      Code = "target-full"
-	StaleKept       Code = "stale-routes-kept"
-	PrefixTaken     Code = "prefix-taken"
-	ForeignOverlap  Code = "foreign-overlap"
-	ForeignShadow   Code = "foreign-shadow"
-	ClustersOverlap Code = "clusters-overlap"
+	SourceEmpty      Code = "source-empty"
+	SourceHop        Code = "source-hop-outside"
+	PodCIDRsExclude  Code = "pod-cidrs-exclude-nodes"
+	SurgeShort       Code = "surge-does-not-fit"
+	DeletesWithheld  Code = "deletes-withheld"
+	UpdatesWithheld  Code = "updates-withheld"
+	TargetMissing    Code = "target-missing"
+	TargetIsSource   Code = "target-is-source"
+	TargetDrift      Code = "target-drift"
+	TargetFull       Code = "target-full"
+	StaleKept        Code = "stale-routes-kept"
+	PrefixTaken      Code = "prefix-taken"
+	UnmanagedOverlap Code = "unmanaged-overlap"
+	UnmanagedShadow  Code = "unmanaged-shadow"
+	ClustersOverlap  Code = "clusters-overlap"
 
 	AzureUnreachable Code = "azure-unreachable"
 	ReadFailed       Code = "read-failed"
@@ -44,7 +44,7 @@ const (
 	WriteUndone      Code = "write-undone"
 	WriteDropped     Code = "write-dropped-fields"
 	Unsettled        Code = "last-operation-failed"
-	Fight            Code = "fight"
+	Conflict         Code = "conflict"
 	Paused           Code = "paused"
 	ChangesLimited   Code = "changes-limited"
 	FabricDiffers    Code = "fabric-differs"
@@ -136,10 +136,10 @@ var keeping = []Description{
 	{PrefixTaken, Error, "A node's pod CIDR is routed by somebody else",
 		"A table holds one route for a prefix. The one that is there leads elsewhere and is not the cluster's, so it stays, and the node's pods are not reachable through this target.",
 		"Remove the unmanaged route."},
-	{ForeignOverlap, Info, "A foreign route covers pod addresses",
+	{UnmanagedOverlap, Info, "A foreign route covers pod addresses",
 		"Packets to pods of nodes that have no route of their own go where the foreign route leads. The nodes' own routes are longer and win.",
 		"Nothing, if it is meant."},
-	{ForeignShadow, Warning, "A foreign route is more specific than a pod route",
+	{UnmanagedShadow, Warning, "A foreign route is more specific than a pod route",
 		"Packets to some pods go where the foreign route leads instead of to their node.",
 		"Remove the foreign route if it is not meant."},
 	{ClustersOverlap, Warning, "Two clusters share a target and overlap",
@@ -161,7 +161,7 @@ var keeping = []Description{
 	{WriteUndone, Error, "A write is undone as fast as it is made",
 		"The change was written and accepted, but reading it back showed it gone: somebody else writes the same resource.",
 		"See the activity log for who writes it."},
-	{Fight, Error, "Somebody undoes the same change again and again",
+	{Conflict, Error, "Somebody undoes the same change again and again",
 		"A lost route table or a pod route was put right, and undone three times within ten minutes: a pipeline, a policy or another keeper wants it otherwise. The keeper does not give up, but waits ever longer, five minutes at most; in between traffic is broken. It is over once a change has stood for ten minutes.",
 		"Correct whoever writes the resource: the finding names who it was, where the activity log shows it. It knows minutes later only."},
 	{WriteDropped, Warning, "Reading back showed other fields changed",

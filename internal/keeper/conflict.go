@@ -279,7 +279,7 @@ func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 	if who == "" {
 		who = "the other writer is unknown, the activity log shows no other write"
 	}
-	f := finding.New(finding.Fight, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
+	f := finding.New(finding.Conflict, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
 	return f.With(fewer(routes)...).WithFix("have one of the two leave it alone: correct what else writes %s, or take it out of this config", id.Short())
 }
 

@@ -96,13 +96,13 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 			switch {
 			case !cidr.Overlaps(r.Prefix):
 			case r.Prefix.Bits() > s.masks[i]:
-				t.w.add(tell(finding.ForeignShadow, "past the nodes of cluster %s").
+				t.w.add(tell(finding.UnmanagedShadow, "past the nodes of cluster %s").
 					WithFix("if it is not meant: %s", deleteCommand(t.now.ID, r.Name)))
 			case r.Prefix.Bits() < s.masks[i]:
-				t.w.add(tell(finding.ForeignOverlap,
+				t.w.add(tell(finding.UnmanagedOverlap,
 					"which covers pods of cluster %s that have no route of their own"))
 			case !s.wants(r.Prefix):
-				t.w.add(tell(finding.ForeignOverlap, "a prefix that a node of cluster %s can get"))
+				t.w.add(tell(finding.UnmanagedOverlap, "a prefix that a node of cluster %s can get"))
 			}
 		}
 	}

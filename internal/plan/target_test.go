@@ -52,11 +52,11 @@ func TestForeignRoutes(t *testing.T) {
 		"default 0.0.0.0/0 10.1.0.4",
 	)
 	w.expect("", `
-		foreign-shadow
-		foreign-overlap
-		foreign-overlap
-		foreign-overlap
-		foreign-overlap`)
+		unmanaged-shadow
+		unmanaged-overlap
+		unmanaged-overlap
+		unmanaged-overlap
+		unmanaged-overlap`)
 }
 
 // TestNameTaken: a pod route whose name somebody else's route has gets another.
@@ -168,7 +168,7 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
-	w.expect("", "foreign-overlap") // no pool in 10.240.5.0/24: for all we know somebody else's
+	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: for all we know somebody else's
 	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
 	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
 }
@@ -189,7 +189,7 @@ func TestDualStack(t *testing.T) {
 		create gw-rt n0____fd123456789a80 - fd12:3456:789a::/80>fd00:1::4
 		create gw-rt n1____fd123456789a0180 - fd12:3456:789a:0:1::/80>fd00:1::5`,
 		`deletes-withheld
-		foreign-overlap`)
+		unmanaged-overlap`)
 	w.nics(clusterA, "fd00:1::4", "fd00:1::5", "fd00:1::6")
 	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9", "n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4",
 		"n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
