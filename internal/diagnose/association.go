@@ -122,13 +122,13 @@ func (s seat) replaced(p *patient) []finding.Finding {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
 	}
 	if inventory.IsManagerTable(other) {
-		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
+		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in place of %s", s.id.Short(), other.Short(), place).
 			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
 			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}
 	}
 	for _, id := range []arm.ID{s.id, s.id.Parent()} {
 		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
-			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), place).
+			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in place of %s, put there by a policy", s.id.Short(), other.Short(), place).
 				With(evidence...).WithFix("exempt the subnet from the policy assignment, and then: %s", again)}
 		}
 	}
@@ -141,7 +141,7 @@ func (s seat) associate() finding.CommandLine {
 
 // blackhole reports a default route that drops everything. A cluster without outbound type may be meant to be cut off.
 func (p *patient) blackhole(r inventory.Route) []finding.Finding {
-	f := p.found(finding.EgressDropped, p.table.ID, "route %s in the own table %s of cluster %s drops %s: its nodes reach nothing outside of the network, Azure and registries included",
+	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s drops %s: its nodes reach nothing outside of the network, Azure and registries included",
 		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithFix("if it is not meant: az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
 	if strings.EqualFold(p.cluster.Outbound, "none") || strings.EqualFold(p.cluster.Outbound, "block") {
 		f.Severity = finding.Info
@@ -159,7 +159,7 @@ func egressInTable(p *patient) []finding.Finding {
 			return p.blackhole(r)
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
-			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "the own table %s of cluster %s also leads %s to %s: without it the nodes do not reach Azure, and nothing inside the cluster can put it back",
+			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "route table %s of cluster %s also leads %s to %s: without it the nodes do not reach Azure, and nothing inside the cluster can put it back",
 				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithFix("run routekeeper outside of cluster %s", p.cluster.ID.Short())}
 		}
 	}

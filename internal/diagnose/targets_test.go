@@ -87,7 +87,7 @@ func TestRoutesOrphaned(t *testing.T) {
 	// A living cluster's stale route is for keeping to decide.
 	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
 	// A cluster's own table is never written, whatever it holds.
-	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the own table of the cluster of shop, which is never written")
+	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the route table of the cluster of shop, which routekeeper never writes")
 	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) { s.Learn(shop).Written = []arm.ID{gwTable} }), "the cluster's identity wrote it")
 	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
 	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is its own is not known")

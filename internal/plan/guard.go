@@ -120,9 +120,9 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
 			wish.what, subnet.ID.Short(), wish.table.Short()).WithFix("%s", fix))
 	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && !w.elsewhere(subnet.RouteTable, wish.v):
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in place of its own"}
 	default:
-		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s, it should have %s",
+		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s instead of %s",
 			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), wish.table.Short()).
 			With("present: "+string(subnet.RouteTable), "expected: "+string(wish.table)).WithFix("%s", fix))
 	}

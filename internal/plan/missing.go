@@ -279,7 +279,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 		}
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
-			"%s in its own table %s: %d nodes, and pod routes to %d",
+			"%s in its route table %s: %d nodes, and pod routes to %d",
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
 			table.ID.Short(), nodes, led).
 			With(lines(of)...).

@@ -318,7 +318,7 @@ func (c candidates) allGone() bool {
 
 func (c candidates) unknown(format string, args ...any) Discovery {
 	f := finding.New(finding.TableUnknown, c.config.Metadata.Name, c.config.Spec.ClusterID,
-		"it cannot be told which route table is the own table of cluster %s: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+		"the route table of cluster %s cannot be identified: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
 		WithFix("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
 	known := c.s.Known(c.cluster.ID)
 	if known.LogCut {
@@ -326,7 +326,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 	}
 	for _, id := range known.Written {
 		if c.s.Unread[id.Key()].Absent {
-			f = f.With("the cluster's identity wrote " + string(id) + ", which does not exist any more")
+			f = f.With("the cluster's identity wrote " + string(id) + ", which no longer exists")
 		}
 	}
 	// What could not be looked at may hold the answer.
