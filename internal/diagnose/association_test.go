@@ -87,7 +87,7 @@ func TestAnotherTable(t *testing.T) {
 	}
 	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
-	says(t, f, "by a policy", "other-rt in place of shop-rt", "exempt")
+	says(t, f, "a policy gave", "other-rt in place of shop-rt", "exempt")
 	// Which table it should be is not known: this one may be right.
 	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true

@@ -82,7 +82,7 @@ func (w *work) excluded(v *view) {
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
 			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
-			WithFix("widen spec.podCIDRs of %s; without it, all pod CIDRs of the cluster count", v.name))
+			WithAdvice("widen spec.podCIDRs of %s, or remove it: then all pod CIDRs of the cluster count", v.name))
 	}
 }
 
