@@ -153,7 +153,7 @@ func TestKeeperInTrouble(t *testing.T) {
 					time.Sleep(20 * time.Second)
 				}
 			}()
-		}, time.Hour, "RoutekeeperFight RoutekeeperRepairSlow", 0}, // it is repaired ever later
+		}, time.Hour, "RoutekeeperConflict RoutekeeperRepairSlow", 0}, // it is repaired ever later
 		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement", 28},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,34 +52,34 @@ func (r *Resource) failed(
 		state, text = plan.Skipped, ""
 	}
 	outcomes := make([]plan.Outcome, len(r.Planned))
-	seen, sent, missed := r.sight(written), r.sent(written), 0
+	seen, sent := r.sight(written), r.sent(written)
+	var missed []plan.Change
 	for i, change := range r.Planned {
 		outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
 		switch {
 		case !seen(change):
-			missed++
+			missed = append(missed, change)
 		case sent[keyOf(change)]: // it was made anyway
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by another writer
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
 		}
 	}
-	if state == plan.Skipped || missed == 0 {
+	if state == plan.Skipped || len(missed) == 0 {
 		return outcomes, nil
 	}
 	id, cluster := r.Planned[0].Resource, r.Planned[0].Cluster
-	code, fix := finding.WriteFailed, finding.CommandLine{}
+	harm := plan.Harm(missed)
 	var fault *azure.Error
-	switch {
-	case errors.Is(err, azure.ErrUndone):
+	if errors.As(err, &fault) && fault.Refused() {
+		return outcomes, []finding.Finding{refused(id, cluster, harm, fault)}
+	}
+	code, fix := finding.WriteFailed, finding.CommandLine{}
+	if errors.Is(err, azure.ErrUndone) {
 		code = finding.WriteUndone
 		fix = finding.Command("az monitor activity-log list --resource-id %s", id)
-	case errors.As(err, &fault) && fault.Refused():
-		code = finding.WriteRefused
-		fix = finding.Command("az role assignment list --all, az lock list and " +
-			"az policy assignment list show what refuses the write at this scope")
 	}
-	f := finding.New(code, cluster, string(id), "%s was not changed: %v", id.Short(), err)
+	f := finding.New(code, cluster, string(id), "%s; the write failed: %v", harm, err)
 	return outcomes, []finding.Finding{f.WithFix("%s", fix)}
 }
 

@@ -256,10 +256,10 @@ func TestNearMisses(t *testing.T) {
 		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"}, nil},
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) { s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{} }
-		}, []string{"roles: wrong: the identity of cluster shop may not do"}, []finding.Code{finding.IdentityLacks}},
+		}, []string{"roles: wrong: the identity of cluster shop lacks "}, []finding.Code{finding.IdentityLacks}},
 		"no role of the add-on": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) { s.Rights[plantAddon][plantGateway.Key()] = inventory.Rights{} }
-		}, []string{"roles: wrong: the identity of the ingress add-on of cluster shop may not do"},
+		}, []string{"roles: wrong: the identity of the ingress add-on of cluster shop lacks "},
 			[]finding.Code{finding.AddonLacks}},
 		"no identity of the add-on": {func(p *plant) { delete(addon(p), "identity") },
 			[]string{"roles: not-checked: the cluster's document does not name the identity of the add-on",

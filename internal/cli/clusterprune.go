@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ func (k *copies) prune(
 	}
 	for _, f := range round.Findings {
 		if f.Code == finding.ClusterMissing && len(f.Evidence) > 0 {
-			k.left = append(k.left, f.Message+"; next: "+f.Fix)
+			k.left = append(k.left, f.Message+"; next: "+cmp.Or(f.Advice, f.Fix))
 		}
 	}
 	return nil

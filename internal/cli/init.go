@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 		return []string{"not checked: " + err.Error()}
 	}
 	for _, f := range c.CheckCaller() {
-		line := f.Message + "; next: " + f.Fix
+		line := f.Message + "; next: " + cmp.Or(f.Fix, f.Advice)
 		if f.Code == finding.RightsUnread {
 			line = "not checked: " + f.Message + " (" + strings.Join(f.Evidence, "; ") + ")"
 		}

@@ -43,7 +43,7 @@ func TestInitPreflight(t *testing.T) {
 	}
 	said := init()
 	if strings.Count(said, "\n") != 1 ||
-		!strings.Contains(said, "may not do Microsoft.Network/routeTables/write on route table ") ||
+		!strings.Contains(said, "lacks Microsoft.Network/routeTables/write on route table ") ||
 		!strings.Contains(said, "az role assignment create --assignee "+keeperPrincipal.ObjectID+
 			" --role 'Network Contributor' --scope "+string(l.a.demo.GatewayTable)) {
 		t.Errorf("without writes of tables: %q", said)

@@ -86,6 +86,9 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		if len(f.Evidence) > 0 {
 			attrs = append(attrs, "evidence", f.Evidence)
 		}
+		if f.Advice != "" {
+			attrs = append(attrs, "advice", f.Advice)
+		}
 		if f.Fix != "" {
 			attrs = append(attrs, "fix", f.Fix)
 		}

@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// checkAssociation looks at the tables on the cluster's subnets, beyond what keeping says of them.
+// checkAssociation checks the tables on the cluster's subnets, beyond what package plan reports.
 func checkAssociation(p *patient) []finding.Finding {
 	if p.config == nil {
 		return nil
@@ -32,8 +32,8 @@ func checkAssociation(p *patient) []finding.Finding {
 // seat is a subnet and the table it should have.
 type seat struct {
 	id     arm.ID
-	subnet *inventory.Subnet // nil where it was not read
-	table  arm.ID            // "" where it cannot be told
+	subnet *inventory.Subnet // nil if it was not read
+	table  arm.ID            // "" if it is unknown
 	node   bool
 }
 
@@ -49,8 +49,8 @@ func (p *patient) wanted() []seat {
 	return seats
 }
 
-// expected is the table that the node subnets should have: the cluster's own, or, where that is not known for certain, the one that all of
-// them have which have one at all.
+// expected is the table that the node subnets should have: the cluster's own. If that is uncertain, it
+// is the one table that all node subnets with a table share.
 func (p *patient) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
@@ -68,8 +68,9 @@ func (p *patient) expected() arm.ID {
 	return common
 }
 
-// fits reports whether Azure would associate the table at all: only with subnets of networks in its region and subscription
-// (manage-route-table; the refusal is InvalidResourceReference). So a table of elsewhere is never found on a subnet, only in a config.
+// fits reports whether Azure would associate the table: only with subnets in its region and subscription
+// (manage-route-table; the refusal is InvalidResourceReference). So such a mismatch is only ever in a
+// config, never in Azure.
 func (s seat) fits(p *patient) bool {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
 	if table == nil || vnet == nil || table.Location == "" || vnet.Location == "" {
@@ -80,7 +81,7 @@ func (s seat) fits(p *patient) bool {
 
 func (s seat) elsewhere(p *patient) finding.Finding {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
-	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, which is in %s, and its network in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID, vnet.Location)).
+	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, but that is in %s and the subnet in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID, vnet.Location)).
 		With("table: "+string(table.ID), "network: "+string(vnet.ID)).
 		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s", vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
 }
@@ -89,8 +90,8 @@ func whereabouts(id arm.ID, location string) string {
 	return fmt.Sprintf("%s of subscription %s", location, id.Subscription())
 }
 
-// bare reports a node subnet without a table where others of the cluster have it: it has lost the table like any other, or is a new pool's,
-// which AKS associates only with the cluster's next PUT (AKS#1500).
+// bare reports a node subnet without a table if others of the cluster have it: either it lost the
+// table, or it is a new pool's, which AKS associates only at the cluster's next PUT (AKS#1500).
 func (s seat) bare(p *patient) []finding.Finding {
 	if !s.node || s.table == "" {
 		return nil
@@ -107,29 +108,31 @@ func (s seat) bare(p *patient) []finding.Finding {
 		}
 	}
 	if len(others) == 0 {
-		return nil // keeping says what there is to say
+		return nil // package plan reports this
 	}
-	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, and %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
-		With("it has lost the table; or it never had it, because AKS associates a new pool's subnet only with the next update of the cluster: "+p.azAKS("update", "--yes").String()).
+	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
+		With("either it lost the table, or it is new: AKS associates a new pool's subnet only at the next update of the cluster: "+p.azAKS("update", "--yes").String()).
 		WithFix("%s", s.associate())}
 }
 
-// replaced says who put another table on a subnet, where that can be told.
+// replaced reports who replaced the table on a subnet, if that is known.
 func (s seat) replaced(p *patient) []finding.Finding {
 	other := s.subnet.RouteTable
-	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", finding.Command("associate the cluster's own table again")
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", finding.CommandLine{}
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
 	}
 	if inventory.IsManagerTable(other) {
-		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in the place of %s", s.id.Short(), other.Short(), place).
-			With(append(evidence, "as long as the routing configuration has routeTableUsageMode ManagedOnly, it replaces what is put back")...).
-			WithFix("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, and then: %s", again)}
+		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in place of %s", s.id.Short(), other.Short(), place).
+			With(append(evidence, "with routeTableUsageMode ManagedOnly, the routing configuration replaces every table that is associated again")...).
+			WithAdvice("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, then associate the cluster's table again").
+			WithFix("%s", again)}
 	}
 	for _, id := range []arm.ID{s.id, s.id.Parent()} {
 		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
-			return []finding.Finding{p.found(finding.PolicyTable, s.id, "subnet %s has the route table %s in the place of %s, put there by a policy", s.id.Short(), other.Short(), place).
-				With(evidence...).WithFix("exempt the subnet from the policy assignment, and then: %s", again)}
+			return []finding.Finding{p.found(finding.PolicyTable, s.id, "a policy gave subnet %s the route table %s in place of %s", s.id.Short(), other.Short(), place).
+				With(evidence...).WithAdvice("exempt the subnet from the policy assignment, then associate the cluster's table again").
+				WithFix("%s", again)}
 		}
 	}
 	return nil
@@ -139,17 +142,19 @@ func (s seat) associate() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
-// blackhole reports a default route that drops everything. A cluster without outbound type may be meant to be cut off.
+// blackhole reports a default route that drops everything. A cluster without an outbound type may be
+// isolated on purpose.
 func (p *patient) blackhole(r inventory.Route) []finding.Finding {
-	f := p.found(finding.EgressDropped, p.table.ID, "route %s in the own table %s of cluster %s drops %s: its nodes reach nothing outside of the network, Azure and registries included",
-		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithFix("if it is not meant: az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
+	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s drops %s: its nodes reach nothing outside the network, not even Azure and registries",
+		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithAdvice("delete the route unless it is intended").
+		WithFix("az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
 	if strings.EqualFold(p.cluster.Outbound, "none") || strings.EqualFold(p.cluster.Outbound, "block") {
 		f.Severity = finding.Info
 	}
 	return []finding.Finding{f}
 }
 
-// egressInTable tells of a cluster whose nodes lose their way out with the table.
+// egressInTable reports a cluster whose nodes lose their egress together with the table.
 func egressInTable(p *patient) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
@@ -159,8 +164,8 @@ func egressInTable(p *patient) []finding.Finding {
 			return p.blackhole(r)
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
-			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "the own table %s of cluster %s also leads %s to %s: without it the nodes do not reach Azure, and nothing inside the cluster can put it back",
-				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithFix("run routekeeper outside of cluster %s", p.cluster.ID.Short())}
+			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "route table %s of cluster %s also routes %s to %s: without the table the nodes cannot reach Azure, and nothing inside the cluster can repair it",
+				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short())}
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // changed are the findings behind which is a change of the resource that somebody made.
 var changed = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift, finding.PrefixTaken,
-	finding.ForeignShadow, finding.Unsettled, finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable, finding.WrongHop,
+	finding.UnmanagedShadow, finding.Unsettled, finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable, finding.WrongHop,
 	finding.HopNotNode, finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 	finding.GatewayDefaultRoute, finding.GatewaySharesTable, finding.GatewayNoTable, finding.EgressRouteMissing,
 	finding.NextHopUnreachable, finding.FilterBlocksPods,

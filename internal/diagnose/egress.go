@@ -12,13 +12,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// anywhere is the default route's prefix; two halves of it do the same, and are longer than any default route that is learned.
+// anywhere is the default route's prefix. Its two halves have the same effect, and win over a learned
+// default route.
 var (
 	anywhere = netip.MustParsePrefix("0.0.0.0/0")
 	halves   = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
 )
 
-// defaultRoutes are the routes of a table that make up its default route, none where it has no whole one.
+// defaultRoutes are the routes that make up a table's default route; none if it is incomplete.
 func defaultRoutes(table *inventory.RouteTable) []inventory.Route {
 	of := map[netip.Prefix]inventory.Route{}
 	for _, r := range table.Routes {
@@ -35,7 +36,7 @@ func defaultRoutes(table *inventory.RouteTable) []inventory.Route {
 	return nil
 }
 
-// checkEgress looks at the way out of a cluster's nodes.
+// checkEgress checks the egress of a cluster's nodes.
 func checkEgress(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, subnet := range p.subnets {
@@ -54,27 +55,27 @@ func checkEgress(p *patient) []finding.Finding {
 	return found
 }
 
-// checkDefault finds a cluster without the way out that was meant for it: outboundType userDefinedRouting "requires a user-defined route
-// with valid outbound connectivity" (egress-udr), and AKS makes no other.
+// checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting "requires a
+// user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no other.
 func (p *patient) checkDefault(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") || table != nil && len(defaultRoutes(table)) > 0 {
 		return nil
 	}
-	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s leave by their route table (outboundType userDefinedRouting), but the subnet has none", p.name, subnet.ID.Short()).
+	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: outboundType is userDefinedRouting, but the subnet has no route table", p.name, subnet.ID.Short()).
 		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
 	if table != nil {
-		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s leave by their route table (outboundType userDefinedRouting), but %s has no route for %s", p.name, subnet.ID.Short(), table.ID.Short(), anywhere).
+		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: outboundType is userDefinedRouting, but %s has no route for %s", p.name, subnet.ID.Short(), table.ID.Short(), anywhere).
 			WithFix("az network route-table route create %s --route-table-name %s --name egress --address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address FIREWALL",
 				inGroup(table.ID), table.ID.Name(), anywhere)
 	}
 	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
 		f.Severity = finding.Warning
-		f = f.With(by + ", and may have learned a default route by BGP: az network nic show-effective-route-table on a node shows it")
+		f = f.With(by + ", and may have learned a default route by BGP; az network nic show-effective-route-table shows it on a node")
 	}
 	return []finding.Finding{f}
 }
 
-// checkOutbound finds nodes that leave another way than the cluster's outboundType says.
+// checkOutbound finds nodes whose egress differs from the cluster's outboundType.
 func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
 	kind := p.cluster.Outbound
 	switch strings.ToLower(kind) {
@@ -84,14 +85,14 @@ func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.Route
 	}
 	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
 		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
-			"the nodes of %s in %s leave by a NAT gateway (outboundType %s), but the subnet has none", p.name, subnet.ID.Short(), kind).
+			"the nodes of %s in %s need a NAT gateway (outboundType %s), but the subnet has none", p.name, subnet.ID.Short(), kind).
 			WithFix("az network vnet subnet update --ids %s --nat-gateway GATEWAY", subnet.ID)}
 	}
 	if table == nil {
 		return nil
 	}
 	for _, r := range defaultRoutes(table) {
-		// What drops everything is said elsewhere for the cluster's own table.
+		// blackhole reports a route to None in the cluster's own table.
 		if strings.EqualFold(r.HopType, inventory.HopInternet) || strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
 			continue
 		}
@@ -103,7 +104,8 @@ func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.Route
 	return nil
 }
 
-// mayLearn says by what the subnets of a network may get routes that no document shows, "" where there is nothing of the kind.
+// mayLearn names a source of routes that no document shows, for the subnets of a network; "" if there
+// is none.
 func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
@@ -125,8 +127,9 @@ func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	return ""
 }
 
-// checkHops finds default routes whose next hop cannot be reached: it "must have direct connectivity without having to route through
-// ExpressRoute Gateway or Virtual WAN" (virtual-networks-udr-overview), and peerings are not transitive (virtual-network-peering-overview).
+// checkHops finds default routes whose next hop cannot be reached. It "must have direct connectivity
+// without having to route through ExpressRoute Gateway or Virtual WAN" (virtual-networks-udr-overview),
+// and peerings are not transitive (virtual-network-peering-overview).
 func (p *patient) checkHops(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {
@@ -158,7 +161,8 @@ func (p *patient) checkHops(subnet *inventory.Subnet, table *inventory.RouteTabl
 		}
 		found = append(found, p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s to %s, which %s cannot reach directly: the packets are dropped",
 			r.Name, table.ID.Short(), r.Prefix, r.Hop, subnet.ID.Short()).About(r.Name).With(evidence...).
-			WithFix("peer the network of %s with %s, or az network route-table route update --ids %s --next-hop-ip-address ADDRESS", r.Hop, vnet.ID.Name(), table.ID.Child("routes", r.Name)))
+			WithAdvice("peer the network of %s with %s, or replace ADDRESS with a next hop in a peered network", r.Hop, vnet.ID.Name()).
+			WithFix("az network route-table route update --ids %s --next-hop-ip-address ADDRESS", table.ID.Child("routes", r.Name)))
 	}
 	return found
 }

@@ -12,10 +12,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// trials are what is tried of a flow: all of it, and all of TCP; between pods also names, without which nothing else works.
+// trials are the packets to try for each flow: any protocol, TCP, and between pods also DNS, which
+// everything else needs.
 var trials = []trace.Packet{{}, {Protocol: "tcp"}, {Protocol: "udp", Port: 53}}
 
-// blocked is a rule that stands in the way.
+// blocked is a rule that drops necessary traffic.
 type blocked struct {
 	group    arm.ID
 	rule     inventory.SecurityRule
@@ -24,8 +25,9 @@ type blocked struct {
 	evidence []string
 }
 
-// checkFilters finds network security groups on node subnets, nodes' network interfaces and gateway subnets that drop what pods need. What
-// depends on a port that nobody can know, or on something that was not read, is not reported. Answers are not asked: groups are stateful.
+// checkFilters finds network security groups on node subnets, nodes' network interfaces and gateway
+// subnets that drop necessary pod traffic. It reports nothing that depends on an unknown port or on
+// unread resources. Answers need no check: groups are stateful.
 func checkFilters(p *patient) []finding.Finding {
 	filters := map[string]*trace.Filters{}
 	at := func(e end) *trace.Filters {
@@ -72,7 +74,7 @@ const podToPod = "pod to pod"
 // firstPriority and lastOwnPriority bound the priorities of rules that are not Azure's own.
 const firstPriority, lastOwnPriority = 100, 4096
 
-// rule is the rule that a ruling rests on, or nil.
+// rule is the rule behind a ruling, or nil.
 func (p *patient) rule(r trace.Ruling) *inventory.SecurityRule {
 	g := p.s.SecurityGroups[r.Group.Key()]
 	if g == nil {
@@ -92,10 +94,10 @@ func describePacket(packet trace.Packet) string {
 	case packet.Protocol != "":
 		return "(" + packet.Protocol + ")"
 	}
-	return "(whatever it is)"
+	return "(any protocol)"
 }
 
-// note adds to what a rule is known to block.
+// note adds a flow to what a rule blocks.
 func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow, line string) []*blocked {
 	i := slices.IndexFunc(all, func(b *blocked) bool {
 		return b.group.Equal(r.Group) && b.rule.Name == rule.Name && b.rule.Inbound == rule.Inbound
@@ -121,13 +123,15 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 		About(strings.ToLower(direction) + " " + b.rule.Name).With(b.evidence...)
 	name, priority := p.before(b)
 	if priority == 0 {
-		return f.WithFix("make room for a rule before %s, or remove it: az network nsg rule delete --ids %s", b.rule.Name, b.group.Child("securityRules", b.rule.Name))
+		return f.WithAdvice("remove the rule %s, or free a priority before it", b.rule.Name).
+			WithFix("az network nsg rule delete --ids %s", b.group.Child("securityRules", b.rule.Name))
 	}
 	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d --direction %s --access Allow --protocol '*' --source-address-prefixes %s --source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
 		inGroup(b.group), b.group.Name(), name, priority, direction, b.from, b.to)
 }
 
-// before is a free name and the highest free priority for a rule that is asked before the one that blocks, 0 where there is none.
+// before is a free name and the highest free priority for a rule ahead of the blocking one, 0 if none
+// is free.
 func (p *patient) before(b *blocked) (name string, priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}
 	for _, rule := range p.s.SecurityGroups[b.group.Key()].Rules {

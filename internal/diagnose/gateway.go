@@ -14,14 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// gatewaySubnet is a subnet with Application Gateways in it that has to do with a cluster.
+// gatewaySubnet is a subnet with Application Gateways that concerns a cluster.
 type gatewaySubnet struct {
 	*inventory.Subnet
 	table *inventory.RouteTable // nil where it has none, or it was not read
-	// drives is set where the cluster's ingress add-on drives a gateway in it; sends where it is meant to reach pods by routes: so, or
-	// because its table is a target or holds pod routes of the cluster; shares where it has a table of the nodes.
+	// drives is set if the cluster's ingress add-on drives a gateway in it. sends is set if the gateway
+	// should reach pods by routes: the add-on drives it, or its table is a target or holds pod routes of
+	// the cluster. shares is set if it has a table of the nodes.
 	drives, sends, shares bool
-	// target is set where the config has its table kept: what is wrong with the pod routes in it is found by keeping.
+	// target is set if the config names its table as a target: package plan checks the pod routes in it.
 	target bool
 	// pods are the cluster's routes in its table.
 	pods map[netip.Prefix]inventory.Route
@@ -36,7 +37,7 @@ func (g *gatewaySubnet) who() string {
 	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
 }
 
-// tableFor names a table that could be made for a subnet: one that is there would lose its routes.
+// tableFor names a new table for a subnet: creating an existing table would remove its routes.
 func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
@@ -48,16 +49,16 @@ func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 	}
 }
 
-// createTable and useTable are the commands that make a table and put it on a subnet.
+// createTable and useTable are the commands that create a table and associate it with a subnet.
 func (p *patient) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table), table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
 		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
-	// The command would empty a table that is there and was not seen.
+	// The command would empty an existing table that was not read, so none is given.
 	for key := range p.s.Unread {
 		if strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeRouteTable)) {
-			return finding.Command("make sure that there is no table of that name, then: %s", command)
+			return finding.CommandLine{}
 		}
 	}
 	return command
@@ -67,21 +68,40 @@ func useTable(subnet, table arm.ID) finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, table)
 }
 
-// inGroup are the flags that say where something is made.
+// inGroup are the flags for the subscription and resource group of a resource.
 func inGroup(id arm.ID) finding.CommandLine {
 	return finding.Command("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
 }
 
-// keep says how a table becomes a target, and is filled.
+// advice says how a table becomes a target.
+func (p *patient) advice(table arm.ID) string {
+	if p.Proposed {
+		return "make the table a target, which init does, and copy the pod routes"
+	}
+	return fmt.Sprintf("add %s to spec.targets of %s in %s, then sync", table, p.name, p.File)
+}
+
+// associateNew creates a table and associates it with a subnet, or does nothing where a table of that
+// name may exist.
+func (p *patient) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+	create := p.createTable(subnet, table)
+	if create == (finding.CommandLine{}) {
+		return create
+	}
+	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table), p.keep(table))
+}
+
+// keep is the command that fills a target.
 func (p *patient) keep(table arm.ID) finding.CommandLine {
 	if p.Proposed {
 		return adopt(p.cluster.ID, p.File)
 	}
-	return finding.Command("add %s to spec.targets of %s in %s; then routekeeper sync -f %s", table, p.name, p.File, p.File)
+	return finding.Command("routekeeper sync -f %s", p.File)
 }
 
-// gatewaySubnets are those that have to do with the cluster, in the order of their IDs: of the gateway that its add-on drives, with a
-// table that holds its pod routes or is a target, and those in the networks of its nodes.
+// gatewaySubnets are the gateway subnets that concern the cluster, in the order of their IDs: with the
+// gateway that its add-on drives, with a table that holds its pod routes or is a target, and those in
+// the networks of its nodes.
 func (p *patient) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
@@ -107,8 +127,8 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 	return out
 }
 
-// loose is the one table on no subnet that holds copies of the cluster's pod routes and can be put on a subnet near its nodes: that subnet
-// has lost it, as it seems. Nil where there is none, or several.
+// loose is the one unassociated table that holds copies of the cluster's pod routes and fits a subnet
+// near its nodes: that subnet seems to have lost it. It is nil if there is none, or several.
 func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
@@ -129,18 +149,18 @@ func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 	return found[0]
 }
 
-// isTarget reports whether any config has a table kept.
+// isTarget reports whether any config names a table as a target.
 func (p *patient) isTarget(table arm.ID) bool {
 	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
 }
 
-// aims reports whether a config has a table kept.
+// aims reports whether a config names a table as a target.
 func aims(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
 	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(arm.ID(t.RouteTableID)) })
 }
 
-// isolated reports whether the gateways of a subnet may have any default route: deployed with network isolation they need their subnet
-// delegated to Application Gateways (application-gateway-private-deployment).
+// isolated reports whether the gateways of a subnet may have any default route. Gateways with network
+// isolation need their subnet delegated to Application Gateways (application-gateway-private-deployment).
 func (p *patient) isolated(g *gatewaySubnet) bool {
 	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
 		doc := p.s.Gateways[id.Key()]
@@ -148,7 +168,7 @@ func (p *patient) isolated(g *gatewaySubnet) bool {
 	})
 }
 
-// checkGateways looks at the Application Gateways around a cluster.
+// checkGateways checks the Application Gateways around a cluster.
 func checkGateways(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, g := range p.gatewaySubnets() {
@@ -165,9 +185,9 @@ func checkGateways(p *patient) []finding.Finding {
 	return found
 }
 
-// checkGatewayDefault finds default routes that a classic gateway does not stand: Azure says "For routes associated to subnet containing
-// Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'" (configuration-infrastructure). What a gateway
-// learns by BGP is not seen.
+// checkGatewayDefault finds default routes that break a classic gateway: Azure says "For routes
+// associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type
+// as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not visible.
 func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
@@ -181,24 +201,26 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	route := g.table.Routes[i]
 	if g.shares {
 		table := p.tableFor(g.Subnet)
-		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, and its route %s sends %s to %s",
+		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, where the route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithFix("%s; add %s to spec.targets of %s; routekeeper sync -f %s copies the pod routes; then %s", p.createTable(g.Subnet, table), table, p.name, p.File, useTable(g.ID, table))
+			WithAdvice("create a table, add %s to spec.targets of %s, copy the pod routes with routekeeper sync, "+
+				"then associate it with %s", table, p.name, g.ID.Short()).
+			WithFix("%s", p.createTable(g.Subnet, table))
 		if p.isolated(g) {
 			f.Severity = finding.Info
-			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure takes the route")}
+			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure accepts the route")}
 		}
 		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway + ": the gateway is a classic one")}
 	}
 	if p.isolated(g) {
 		return nil
 	}
-	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, but %s is a classic one and works only if it leads to the internet",
+	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, but %s is a classic gateway and needs its default route to lead to the internet",
 		route.Name, g.table.ID.Short(), route.Prefix, route.NextHop(), g.who()).About(route.Name).
 		With("the subnet is not delegated to "+arm.TypeGateway).
 		WithFix("az network route-table route delete --ids %s", g.table.ID.Child("routes", route.Name))
 	if !g.drives && !g.sends {
-		f.Cluster = "" // nothing but the network connects the two: said once, however many clusters there are
+		f.Cluster = "" // only the network connects the two: one finding for all clusters
 	}
 	var others []string
 	for _, subnet := range g.table.Subnets {
@@ -207,18 +229,19 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		}
 	}
 	if len(others) > 0 { // they may need the route
-		f = f.With("the table is on "+strings.Join(others, ", ")+" as well").
-			WithFix("give %s a table of its own without 0.0.0.0/0: az network vnet subnet update --ids %s --route-table TABLE", g.ID.Short(), g.ID)
+		f = f.With("the table is also on "+strings.Join(others, ", ")).
+			WithAdvice("give %s its own table without 0.0.0.0/0; replace TABLE with its ID", g.ID.Short()).
+			WithFix("az network vnet subnet update --ids %s --route-table TABLE", g.ID)
 	}
 	return []finding.Finding{f}
 }
 
-// checkGatewayRoutes finds gateways that are meant to reach pods and do not have their routes. With any other plugin than kubenet pods
-// have addresses of the network, or the gateway learns of them by itself (AGIC#1524).
+// checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other plugins
+// than kubenet, pods have addresses of the network, or the gateway learns them by itself (AGIC#1524).
 func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
 		if loose := p.loose(g.Subnet); loose != nil {
-			return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, and %s, which holds pod routes of cluster %s, is on no subnet: it seems to be the gateway's",
+			return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated table %s holds pod routes of cluster %s and seems to be the gateway's",
 				g.who(), loose.ID.Short(), p.cluster.ID.Name()).
 				With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
 		}
@@ -229,7 +252,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
-			WithFix("%s && %s && %s", p.createTable(g.Subnet, table), useTable(g.ID, table), p.keep(table))}
+			WithAdvice("%s", p.advice(table)).WithFix("%s", p.associateNew(g.Subnet, table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil
@@ -243,8 +266,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	}
 	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID, "%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
-		With(missing...).
-		WithFix("%s", p.keep(g.table.ID))}
+		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s", p.keep(g.table.ID))}
 }
 
 // ownRoutes are the pod routes of the cluster in its own table, which was read.
@@ -252,15 +274,15 @@ func (p *patient) ownRoutes() map[netip.Prefix]inventory.Route {
 	return plan.PodRoutes(p.s, p.config, p.table)
 }
 
-// drift compares a copy of a cluster's pod routes with its own table: what the copy lacks or has with another next hop, and what it has
-// too much, a line each.
+// drift compares a copy of a cluster's pod routes with its own table: missing lists routes that the
+// copy lacks or has with another next hop, stale lists extra ones.
 func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []string) {
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {
 		case !ok:
 			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix, own[prefix].NextHop()))
 		case !there.SameHop(own[prefix]):
-			missing = append(missing, fmt.Sprintf("%s leads to %s, and its node is %s", prefix, there.NextHop(), own[prefix].NextHop()))
+			missing = append(missing, fmt.Sprintf("%s leads to %s, but its node is %s", prefix, there.NextHop(), own[prefix].NextHop()))
 		}
 	}
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(copied))) {
@@ -271,7 +293,7 @@ func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []strin
 	return missing, stale
 }
 
-// ofRoutes says how many of the pod routes something concerns, as the subject of a sentence.
+// ofRoutes says how many of the pod routes are affected, as the subject of a sentence.
 func ofRoutes(n, all int) string {
 	if n == all {
 		return fmt.Sprintf("all %d pod routes", all)
@@ -287,8 +309,8 @@ func join(prefixes []netip.Prefix) string {
 	return strings.Join(texts, " and ")
 }
 
-// adopt says how the pod routes of a cluster that no config names come to be managed. promote shows
-// what that does, and asks.
+// adopt is the command that puts the pod routes of a cluster without a config under management.
+// promote shows the changes and asks.
 func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
 	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
 		" && routekeeper sync -f %s", cluster, file, cluster, file, file)

@@ -13,7 +13,7 @@ import (
 // says checks that a finding's message, evidence and fix hold some words.
 func says(t *testing.T, f finding.Finding, words ...string) {
 	t.Helper()
-	text := strings.Join(append([]string{f.Message, f.Fix, f.Resource}, f.Evidence...), "\n")
+	text := strings.Join(append([]string{f.Message, f.Advice, f.Fix, f.Resource}, f.Evidence...), "\n")
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			t.Errorf("%s does not say %q:\n%s", f.Code, word, text)
@@ -49,7 +49,7 @@ func TestGatewayDefaultRoute(t *testing.T) {
 	// Another subnet may need the route: nobody is told to delete it.
 	vms := vnet + "/subnets/vms"
 	f = withEgress().addSubnet(vms, object{"addressPrefix": "10.42.5.0/24", "routeTable": link(gwTable)}).set(gwTable, "subnets", list{link(appgw), link(vms)}).finds(finding.GatewayDefaultRoute)
-	says(t, f, "shop-vnet/vms as well", "give shop-vnet/appgw a table of its own")
+	says(t, f, "also on shop-vnet/vms", "give shop-vnet/appgw its own table")
 
 	// A gateway that only stands in the same network concerns no cluster in particular.
 	f = withEgress().routes(gwTable, egress).unconfigured().finds(finding.GatewayDefaultRoute)
@@ -62,7 +62,7 @@ func TestGatewaySharesTable(t *testing.T) {
 	shared := func(routes ...any) *world {
 		return healthy(t).unconfigured().set(appgw, "routeTable", link(shopTable)).set(shopTable, "subnets", list{link(nodes), link(appgw)}).routes(shopTable, append(pods(), routes...)...).muted(finding.MigrationTable).muted(finding.EgressDiffers)
 	}
-	says(t, shared(egress).finds(finding.GatewaySharesTable), "shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress", "az network route-table create --subscription "+sub+" --resource-group net-rg --name appgw-rt-2 --location westeurope;", "--route-table "+string(gwTable)+"-2") // appgw-rt is there, and would lose its routes
+	says(t, shared(egress).finds(finding.GatewaySharesTable), "shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress", "az network route-table create --subscription "+sub+" --resource-group net-rg --name appgw-rt-2 --location westeurope", "add "+string(gwTable)+"-2 to spec.targets of shop") // appgw-rt is there, and would lose its routes
 	shared().finds()
 	shared(outside).finds()
 	if f := shared(egress).set(appgw, "delegations", isolated).finds(finding.GatewaySharesTable); f.Severity != finding.Info {
@@ -73,7 +73,7 @@ func TestGatewaySharesTable(t *testing.T) {
 func TestGatewayRoutesMissing(t *testing.T) {
 	driven := func() *world { return healthy(t).unconfigured().set(shop, "addonProfiles", ingress) }
 	f := driven().routes(gwTable, outside).finds(finding.GatewayRoutesMissing)
-	says(t, f, "all 3 pod routes of cluster shop", "10.244.1.0/24 to 10.42.1.5 is missing", "add "+string(gwTable)+" to spec.targets of shop in routes.yaml; then routekeeper sync -f routes.yaml")
+	says(t, f, "all 3 pod routes of cluster shop", "10.244.1.0/24 to 10.42.1.5 is missing", "add "+string(gwTable)+" to spec.targets of shop in routes.yaml, then sync\n")
 	proposed := driven().routes(gwTable, outside)
 	proposed.c.Proposed = true
 	says(t, proposed.finds(finding.GatewayRoutesMissing), "routekeeper init --cluster "+string(shop)+" --out routes.yaml && routekeeper promote "+string(shop)+" -f routes.yaml && routekeeper sync -f routes.yaml")
@@ -81,7 +81,7 @@ func TestGatewayRoutesMissing(t *testing.T) {
 	f = healthy(t).unconfigured().routes(gwTable, podRoute(0), podRoute(1)).finds(finding.GatewayRoutesMissing)
 	says(t, f, "1 of the 3 pod routes", "10.244.2.0/24 to 10.42.1.6 is missing")
 	moved := route(nodeName(2), nodePods(2), "VirtualAppliance", "10.42.1.9")
-	says(t, driven().routes(gwTable, podRoute(0), podRoute(1), moved).finds(finding.GatewayRoutesMissing), "10.244.2.0/24 leads to 10.42.1.9, and its node is 10.42.1.6")
+	says(t, driven().routes(gwTable, podRoute(0), podRoute(1), moved).finds(finding.GatewayRoutesMissing), "10.244.2.0/24 leads to 10.42.1.9, but its node is 10.42.1.6")
 
 	driven().finds()
 	healthy(t).unconfigured().routes(gwTable, outside).finds()                                // nobody says that this gateway sends to pods
@@ -97,7 +97,7 @@ func TestGatewayNoTable(t *testing.T) {
 	// Without the add-on the table that is left over tells.
 	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
 	f = lost().finds(finding.GatewayNoTable)
-	says(t, f, "shop-agw in shop-vnet/appgw has no route table, and appgw-rt", "az network vnet subnet update --ids "+string(appgw)+" --route-table "+string(gwTable))
+	says(t, f, "shop-agw in shop-vnet/appgw has no route table; the unassociated table appgw-rt", "az network vnet subnet update --ids "+string(appgw)+" --route-table "+string(gwTable))
 	lost().routes(gwTable, outside).finds()
 	lost().without(gateway).set(appgw, "applicationGatewayIPConfigurations", list{}).finds()
 	lost().put(table(gwTable+"-2", "", podRoute(0))).set(gwTable+"-2", "subnets", list{}).finds() // which of the two it was cannot be told
@@ -114,7 +114,7 @@ func TestEgress(t *testing.T) {
 	udr().routes(shopTable, append(pods(), egress)...).finds()
 	udr().routes(shopTable, append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"), route("high", "128.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds()
 	udr().routes(shopTable, append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds(finding.EgressRouteMissing)
-	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing), "the subnet has none", "--route-table TABLE")
+	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing), "the subnet has no route table", "--route-table TABLE")
 	// Where the association is known to be lost, that is the cause.
 	udr().unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 
@@ -155,13 +155,13 @@ func TestPeering(t *testing.T) {
 		return w.unset(appgw, "routeTable").set(gateway, "gatewayIPConfigurations", list{object{"name": "main", "properties": object{"subnet": link(hubGW)}}})
 	}
 	across("Connected", true, true).finds()
-	says(t, across("Connected", true, false).finds(finding.PeeringForwarding), "pods of shop answer", "not of shop-vnet", "peering to-shop of hub-vnet", "--set allowForwardedTraffic=true", "virtualNetworkPeerings/to-shop")
+	says(t, across("Connected", true, false).finds(finding.PeeringForwarding), "pods of shop answer", "outside shop-vnet", "peering to-shop of hub-vnet", "--set allowForwardedTraffic=true", "virtualNetworkPeerings/to-shop")
 	across("Connected", true, false).overlay().finds()
 	// What the gateway sends is not forwarded: the nodes' side need not let such in.
 	across("Connected", true, true).side(vnet, "allowForwardedTraffic", false).finds()
 
 	says(t, across("Disconnected", true, true).finds(finding.PeeringMissing), "the peering to-shop of hub-vnet is not connected")
-	says(t, across("Connected", true, true).side(vnet, "allowVirtualNetworkAccess", false).finds(finding.PeeringMissing), "to-hub of shop-vnet does not let the networks reach each other", "allowVirtualNetworkAccess=true")
+	says(t, across("Connected", true, true).side(vnet, "allowVirtualNetworkAccess", false).finds(finding.PeeringMissing), "to-hub of shop-vnet does not allow access between the networks", "allowVirtualNetworkAccess=true")
 	says(t, across("Connected", true, true).unset(hub, "virtualNetworkPeerings").finds(finding.PeeringMissing), "hub-vnet has no peering with shop-vnet", "--vnet-name hub-vnet --name to-shop-vnet")
 	// One side tells, where the other was not read.
 	across("Connected", true, false).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }).finds()

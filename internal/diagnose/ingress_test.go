@@ -102,7 +102,7 @@ func TestAddonLacks(t *testing.T) {
 	}
 	with("*").finds()
 	f := with("*/read").finds(finding.AddonLacks)
-	says(t, f, "the identity of the ingress add-on of cluster shop may not do "+
+	says(t, f, "the identity of the ingress add-on of cluster shop lacks "+
 		"Microsoft.Network/applicationGateways/write on", "--assignee-object-id "+who)
 	withAddon(t, "Standard_v2").mighty().finds()
 }

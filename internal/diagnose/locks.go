@@ -10,12 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// lockdown tells of a node resource group that only AKS may change, where something in it would have to be changed or joined.
+// lockdown reports a node resource group that only AKS may change, if the config needs a change there.
 func (p *patient) lockdown(wanted needs) []finding.Finding {
 	if !p.cluster.Locked || p.source.Table == "" || p.brought(p.source.Table) {
 		return nil
 	}
-	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is locked down, so only AKS can put route table %s back on the node subnets of cluster %s",
+	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is locked down, so only AKS can associate route table %s with the node subnets of cluster %s",
 		p.cluster.NodeResourceGroup, p.source.Table.Short(), p.cluster.ID.Short()).WithFix("%s", p.azAKS("update", "--yes"))
 	guards := slices.ContainsFunc(wanted, func(n need) bool { return n.scope.Equal(p.source.Table) && !reads(n.action) })
 	if p.Proposed || !guards {
@@ -31,9 +31,9 @@ func (p *patient) azAKS(verb, options string) finding.CommandLine {
 	return finding.Command(template, id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
-// locks tells of locks that refuse what AKS, the cluster's cloud provider or the keeper has to write. A lock against deletes refuses
-// the verb DELETE at Azure Resource Manager and nothing else (Azure Resource Manager, lock-resources): routes go by a PUT of their
-// table, so that outside the node resource group it is in nobody's way.
+// locks reports locks that refuse necessary writes of AKS, the cluster's cloud provider or the keeper. A
+// delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources). Routes are
+// removed by a PUT of their table, so outside the node resource group a delete lock does no harm.
 func (p *patient) locks(caller, identity needs) []finding.Finding {
 	var found []finding.Finding
 	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
@@ -51,7 +51,7 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 		}
 		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291, azure-aks-docs#427).
 		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
-			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group "+group.Scope.Name()), finding.Warning
+			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group "+group.Scope.Name()), finding.Warning
 		}
 		for _, n := range caller {
 			if holds(n) {
@@ -65,11 +65,12 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 			continue
 		}
 		if lock.Notes != "" {
-			lines = append(lines, "its notes say: "+lock.Notes)
+			lines = append(lines, "notes of the lock: "+lock.Notes)
 		}
-		f := p.found(finding.ResourceLocked, lock.Scope, "the lock %s on %s forbids what has to be done for cluster %s", lock.ID.Name(), called(lock.Scope), p.cluster.ID.Short())
+		f := p.found(finding.ResourceLocked, lock.Scope, "the lock %s on %s forbids necessary writes for cluster %s", lock.ID.Name(), called(lock.Scope), p.cluster.ID.Short())
 		f.Severity = severity
-		found = append(found, f.About(lock.ID.Name()).With(lines...).WithFix("for the time of the change: az lock delete --ids %s (then make it again, of the level %s)", lock.ID, level(lock)))
+		found = append(found, f.About(lock.ID.Name()).With(lines...).WithAdvice("delete the lock for the time of the change, then create it again with level %s", level(lock)).
+			WithFix("az lock delete --ids %s", lock.ID))
 	}
 	return found
 }

@@ -74,7 +74,7 @@ func (b *book) missing() (lines []string, sure bool) {
 			return
 		}
 		of := "of cluster " + b.cluster.ID.Short()
-		f := b.ofTable(code, "%s in its own table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
+		f := b.ofTable(code, "%s in its route table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
 		if !sure {
 			f.Severity = finding.Warning
 			f = f.With(plan.NodesMayJoin)
@@ -123,7 +123,7 @@ func (b *book) room(without []string, sure bool) {
 		}
 		b.add(f)
 	case used*100 >= limit*80 || grow > fit:
-		b.add(b.ofTable(finding.TableFilling, "the own table %s of cluster %s holds %d of %d routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit, "more node fits", "more nodes fit")).
+		b.add(b.ofTable(finding.TableFilling, "route table %s of cluster %s holds %d of %d routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit, "more node fits", "more nodes fit")).
 			With(room...).WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
 	}
 }

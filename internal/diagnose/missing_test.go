@@ -23,7 +23,7 @@ func marked(n *inventory.Node) {
 func TestNodeWithoutRoute(t *testing.T) {
 	f := lacking(t).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Error)
-	says(t, f, "1 node of cluster shop has no route in its own table shop-rt", nodeName(2)+" (10.42.1.6): IPv4", "az monitor activity-log list --resource-id "+string(shopTable))
+	says(t, f, "1 node of cluster shop has no route in its route table shop-rt", nodeName(2)+" (10.42.1.6): IPv4", "az monitor activity-log list --resource-id "+string(shopTable))
 	f = lacking(t).kubernetes().node(2, marked).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Error)
 	says(t, f, "10.244.2.0/24", "NetworkUnavailable is true (NoRouteCreated)")

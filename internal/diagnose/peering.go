@@ -20,8 +20,8 @@ func (p *patient) nodeNetworks() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// routed reports whether a gateway's way to the nodes is a matter of somebody's own routes, by way of an appliance: then no peering has
-// to be there; or is not known.
+// routed reports whether a gateway reaches the nodes by user-defined routes through an appliance, or
+// whether that is unknown: then no peering is needed.
 func (p *patient) routed(g *gatewaySubnet) bool {
 	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
@@ -43,7 +43,7 @@ func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 	return &vnet.Peerings[i]
 }
 
-// peeringLine says how a network's side of a peering stands.
+// peeringLine describes a network's side of a peering.
 func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string {
 	state := "connected"
 	if !q.Connected {
@@ -52,8 +52,8 @@ func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string
 	return fmt.Sprintf("peering %s of %s with %s: %s, allowVirtualNetworkAccess %t, allowForwardedTraffic %t", q.Name, vnet.ID.Name(), q.Remote.Name(), state, q.Access, q.Forwarded)
 }
 
-// checkPeering looks at the peering between the network of a gateway and the one of the nodes. A peering has two sides that have to be
-// there both, so the absence of one is enough; what was not read is not missed.
+// checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs both
+// sides, so one missing side is enough to report. A side that was not read is not missing.
 func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
@@ -70,28 +70,31 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding
 		case side.vnet == nil:
 		case q == nil:
 			return []finding.Finding{missing("%s has no peering with %s", side.vnet.ID.Name(), side.other.Name()).
-				WithFix("az network vnet peering create %s --vnet-name %s --name to-%s --remote-vnet %s --allow-vnet-access --allow-forwarded-traffic, and the same on the other side",
+				WithAdvice("create the peering on both sides").
+				WithFix("az network vnet peering create %s --vnet-name %s --name to-%s --remote-vnet %s --allow-vnet-access --allow-forwarded-traffic",
 					inGroup(side.vnet.ID), side.vnet.ID.Name(), side.other.Name(), side.other)}
 		case !q.Connected:
 			return []finding.Finding{missing("the peering %s of %s is not connected", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
-				WithFix("az network vnet peering delete --ids %s, and make it anew on both sides: az network vnet peering create", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
+				WithAdvice("delete the peering, then create it again on both sides").
+				WithFix("az network vnet peering delete --ids %s", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
 		case !q.Access:
-			return []finding.Finding{missing("the peering %s of %s does not let the networks reach each other", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
+			return []finding.Finding{missing("the peering %s of %s does not allow access between the networks", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
 				WithFix("az network vnet peering update --ids %s --set allowVirtualNetworkAccess=true", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
 		}
 	}
 	if ours == nil || ours.Forwarded || far == nil || !p.cluster.Kubenet() || len(p.cluster.PodCIDRs) == 0 || p.podsInside(far) {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.PeeringForwarding, g.ID, "pods of %s answer %s with their own addresses, which are not of %s, and the peering %s of %s lets in nothing that is forwarded",
+	return []finding.Finding{p.found(finding.PeeringForwarding, g.ID, "pods of %s answer %s with their own addresses, which are outside %s, but the peering %s of %s refuses forwarded traffic",
 		p.name, g.who(), nodes.Name(), ours.Name, near.ID.Name()).About(nodes.Name()).
 		With("pod CIDR: "+join(p.cluster.PodCIDRs), "address space of "+nodes.Name()+": "+join(far.Prefixes), p.peeringLine(near, ours)).
 		WithFix("az network vnet peering update --ids %s --set allowForwardedTraffic=true", near.ID.Child("virtualNetworkPeerings", ours.Name))}
 }
 
-// podsInside reports whether pods have addresses of a network. What a gateway sends to pods comes from its own address, and so is not
-// forwarded traffic; what a pod answers is, because the node sends it on with the pod's address: allowForwardedTraffic is for "traffic that
-// doesn't originate from" the peered network (virtual-network-manage-peering), and it counts on the side that receives it.
+// podsInside reports whether pods have addresses of a network. A gateway sends to pods from its own
+// address, which is not forwarded traffic. A pod's answer is: the node forwards it with the pod's
+// address. allowForwardedTraffic is for "traffic that doesn't originate from" the peered network
+// (virtual-network-manage-peering), and applies on the receiving side.
 func (p *patient) podsInside(vnet *inventory.VNet) bool {
 	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool { return !contains(vnet.Prefixes, pods.Addr()) })
 }

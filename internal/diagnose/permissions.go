@@ -11,14 +11,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// need is an action that somebody must be able to do at a scope, and what it takes it for.
+// need is an action that an identity needs at a scope, and its purpose.
 type need struct {
 	scope  arm.ID
 	action string
 	what   string
 }
 
-// needs collects them.
+// needs are several, without duplicates.
 type needs []need
 
 func (n *needs) add(scope arm.ID, what string, actions ...string) {
@@ -29,8 +29,9 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 	}
 }
 
-// Scopes names where rights matter for the clusters of a case, and the object IDs of the clusters' identities: what to read into
-// the snapshot's Own and Rights before Check can say anything about them. What the needs rest on has to be in the snapshot already.
+// Scopes returns the scopes where rights matter for the clusters of a case, and the object IDs of the
+// clusters' identities: read them into the snapshot's Own and Rights before Check. The resources that
+// the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	for _, id := range c.Clusters {
 		p := c.patient(id)
@@ -49,9 +50,9 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	return inventory.SortIDs(scopes), slices.Compact(principals)
 }
 
-// identityNeeds are what the cluster's identity does with what was brought to it; on what AKS made itself it has its role (AKS: use
-// kubenet with a route table of your own, concepts-network-legacy-cni). Roles are assigned at a resource or above it, so
-// that actions on the routes are looked for at their table.
+// identityNeeds are the rights of the cluster's identity on existing resources. On resources that AKS
+// made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or above it, so
+// actions on routes are checked at their table.
 func (p *patient) identityNeeds() (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
 		n.add(table, "to keep the pod routes there", arm.TypeRouteTable+"/read", arm.TypeRouteTable+"/write",
@@ -67,7 +68,7 @@ func (p *patient) identityNeeds() (n needs) {
 	return n
 }
 
-// addonNeeds are what the ingress add-on does with a gateway that AKS did not make
+// addonNeeds are the rights of the ingress add-on on a gateway that AKS did not make
 // (application-gateway-kubernetes-ingress#997, #1463).
 func (p *patient) addonNeeds() (n needs) {
 	id := p.cluster.Ingress
@@ -84,12 +85,12 @@ func (p *patient) addonNeeds() (n needs) {
 	return n
 }
 
-// brought reports whether something is there that AKS did not make.
+// brought reports whether a resource is bring-your-own: AKS did not make it.
 func (p *patient) brought(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
-// callerNeeds are what the config asks of who keeps it.
+// callerNeeds are the rights that the config requires of the current identity.
 func (p *patient) callerNeeds() (n needs) {
 	n.add(p.cluster.ID, "to see its node pools", arm.TypeCluster+"/read")
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
@@ -123,17 +124,18 @@ func (p *patient) callerNeeds() (n needs) {
 			n.add(table, "to copy the pod routes there", arm.TypeRouteTable+"/write")
 		}
 		if target.Policy != v1alpha1.PolicyObserve { // deletes and updates are proven by the NICs
-			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone, or have another address, before routes are deleted or updated",
+			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone or have another address before it deletes or updates routes",
 				arm.TypeScaleSet+"/read", arm.TypeScaleSet+"/networkInterfaces/read", arm.TypeInterface+"/read")
 		}
 	}
 	return n
 }
 
-// guardNeeds are what putting a table on a subnet takes: the whole subnet is written, so everything that it links to is joined again
-// (LinkedAuthorizationFailed names what is missing). A subnet that was not read may link to more.
+// guardNeeds are the rights to associate a table with a subnet. The write contains the whole subnet, so
+// it joins every linked resource again (LinkedAuthorizationFailed names what is missing). A subnet that
+// was not read may have more links.
 func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
-	what := "to put a lost route table back on subnet " + id.Short()
+	what := "to repair a lost route table on subnet " + id.Short()
 	n.add(id, what, arm.TypeSubnet+"/write")
 	n.add(table, what, arm.TypeRouteTable+"/join/action")
 	subnet := p.s.Subnet(id)
@@ -147,7 +149,7 @@ func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
 	}
 }
 
-// checkPermissions looks for what somebody may not do, and for what locks and the lockdown forbid.
+// checkPermissions checks rights, locks and the lockdown.
 func checkPermissions(p *patient) []finding.Finding {
 	identity := holder{
 		p: p, code: finding.IdentityLacks, who: "the identity of cluster " + p.cluster.ID.Short(),
@@ -167,15 +169,16 @@ func checkPermissions(p *patient) []finding.Finding {
 	found = append(found, identity.check(p.identityNeeds())...)
 	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
 		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
-			"what the identity of cluster %s may do on %s cannot be looked up: the cluster's document does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
-			About("service principal").WithFix("az role assignment list --assignee <its client ID> --scope %s --include-inherited", needs[0].scope))
+			"the rights of the identity of cluster %s on %s are unknown: the cluster does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
+			About("service principal").WithAdvice("replace CLIENT_ID with that of the service principal").
+			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited", needs[0].scope))
 	}
 	found = append(found, p.checkAddon()...)
 	found = append(found, p.checkCaller()...)
 	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
 }
 
-// checkAddon looks for rights that the identity of the ingress add-on lacks.
+// checkAddon finds rights that the identity of the ingress add-on lacks.
 func (p *patient) checkAddon() []finding.Finding {
 	who := p.cluster.IngressPrincipal
 	if who == "" {
@@ -194,10 +197,10 @@ func (p *patient) checkAddon() []finding.Finding {
 	return addon.check(p.addonNeeds())
 }
 
-// checkCaller looks for rights that the caller lacks.
+// checkCaller finds rights that the current identity lacks.
 func (p *patient) checkCaller() []finding.Finding {
 	caller := holder{
-		p: p, code: finding.CallerLacks, who: "the identity this was run with", assignee: p.callerAssignee(),
+		p: p, code: finding.CallerLacks, who: "the current identity", assignee: p.callerAssignee(),
 		rights: func(scope arm.ID) []inventory.Rights {
 			if r, read := p.s.Own[scope.Key()]; read {
 				return []inventory.Rights{r}
@@ -209,14 +212,14 @@ func (p *patient) checkCaller() []finding.Finding {
 		caller.who += " (" + p.s.Caller + ")"
 	}
 	wanted := p.callerNeeds()
-	if p.cluster.Locked { // the lockdown refuses what anybody wants to change there: one finding says so
+	if p.cluster.Locked { // the lockdown refuses every other writer: one finding says so
 		wanted = slices.DeleteFunc(wanted, func(n need) bool { return !p.brought(n.scope) && !reads(n.action) })
 	}
 	return caller.check(wanted)
 }
 
-// CallerScopes names where the rights of the caller matter for the configs of a case: what to read
-// into the snapshot's Own before CheckCaller can say anything.
+// CallerScopes returns the scopes where the caller's rights matter for the configs of a case: read them
+// into the snapshot's Own before CheckCaller.
 func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {
@@ -229,8 +232,8 @@ func (c Case) CallerScopes() []arm.ID {
 	return inventory.SortIDs(scopes)
 }
 
-// CheckCaller finds rights that the caller lacks for what the configs of a case ask, and what of
-// it could not be read. Several clusters lack the same right once.
+// CheckCaller finds rights that the caller lacks for the configs of a case, and rights that could not
+// be read. A right that several clusters need is reported once.
 func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
@@ -249,24 +252,24 @@ func (c Case) CheckCaller() []finding.Finding {
 
 func (p *patient) callerAssignee() finding.CommandLine {
 	if p.s.Caller == "" {
-		return finding.Command("--assignee <object ID of the identity this was run with>")
+		return finding.Command("--assignee OBJECT_ID")
 	}
 	return finding.Command("--assignee %s", p.s.Caller)
 }
 
 func reads(action string) bool { return strings.HasSuffix(action, "/read") }
 
-// holder is somebody who has rights.
+// holder is an identity with its rights.
 type holder struct {
 	p        *patient
 	code     finding.Code
 	who      string
 	assignee finding.CommandLine
-	// rights are those at a scope, of any of which one is enough; none where they were not read.
+	// rights returns the rights at a scope, any of which suffices; none if they were not read.
 	rights func(scope arm.ID) []inventory.Rights
 }
 
-// check holds what somebody needs against the rights, scope by scope.
+// check compares needs with rights, scope by scope.
 func (h holder) check(wanted needs) []finding.Finding {
 	var found []finding.Finding
 	var unread []string
@@ -277,7 +280,7 @@ func (h holder) check(wanted needs) []finding.Finding {
 		wanted = slices.DeleteFunc(wanted, func(n need) bool { return n.scope.Equal(scope) })
 		rights := h.rights(scope)
 		if len(rights) == 0 {
-			continue // nobody asked
+			continue // not read
 		}
 		var lacking needs
 		for _, n := range here {
@@ -294,14 +297,14 @@ func (h holder) check(wanted needs) []finding.Finding {
 		}
 	}
 	if unread = slices.Compact(unread); len(unread) > 0 {
-		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID), "what %s may do on %s could not be read in full", h.who, called(where))
+		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID), "the rights of %s on %s could not be read completely", h.who, called(where))
 		found = append(found, f.About(string(h.code)).With(unread...).
 			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(), where))
 	}
 	return found
 }
 
-// may reports whether an action is allowed, or why that cannot be told.
+// may reports whether an action is allowed, or why that is unknown.
 func may(rights []inventory.Rights, action string) (why string, may bool) {
 	for _, r := range rights {
 		if r.May(action) {
@@ -321,8 +324,8 @@ func denied(r inventory.Rights, action string) bool {
 	return !inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: r.Denied}.May(action)
 }
 
-// lacks makes the finding of what somebody may not do at one scope. A role has to have all that is needed there: one that held only
-// what is lacking could not take the place of the others.
+// lacks reports the missing rights at one scope. The recommended role must include all needed actions
+// there, so that it can replace the other roles.
 func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Rights) finding.Finding {
 	actions := make([]string, len(lacking))
 	role, byRole := "Reader", false
@@ -338,7 +341,7 @@ func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Ri
 		}
 		byRole = byRole || !slices.ContainsFunc(rights, func(r inventory.Rights) bool { return denied(r, n.action) })
 	}
-	f := finding.New(h.code, h.p.name, string(scope), "%s may not do %s on %s, which it takes %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
+	f := finding.New(h.code, h.p.name, string(scope), "%s lacks %s on %s, which it needs %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
 	if h.code == finding.CallerLacks && h.p.Proposed {
 		f.Severity = finding.Info
 	}
@@ -347,19 +350,19 @@ func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Ri
 		roles, denials = append(roles, r.Roles...), append(denials, r.DeniedBy...)
 	}
 	if len(roles) > 0 {
-		lines = append(lines, "its roles there: "+strings.Join(roles, ", "))
+		lines = append(lines, "roles there: "+strings.Join(roles, ", "))
 	}
 	if len(denials) > 0 {
 		lines = append(lines, "deny assignments there: "+strings.Join(denials, ", "))
 	}
 	if !byRole {
-		return f.With(lines...).WithFix("change what made the deny assignment (a deployment stack, a managed application): no role overrides it")
+		return f.With(lines...).WithAdvice("remove the deny assignment at its source (a deployment stack, a managed application): no role overrides it")
 	}
 	custom := make([]string, len(needed))
 	for i, n := range needed {
 		custom[i] = n.action
 	}
-	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom one needs "+strings.Join(custom, ", "))...).
+	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom role needs "+strings.Join(custom, ", "))...).
 		WithFix("az role assignment create %s --role %s --scope %s", h.assignee, role, scope)
 }
 

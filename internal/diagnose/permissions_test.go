@@ -88,7 +88,7 @@ func TestScopes(t *testing.T) {
 // TestIdentityLacks: what the cluster's identity has to do on what was brought to it.
 func TestIdentityLacks(t *testing.T) {
 	f := healthy(t).mighty().may(principal, shopTable, reading, "Microsoft.Network/routeTables/routes/*").finds(finding.IdentityLacks)
-	if f.Resource != string(shopTable) || !strings.Contains(f.Message, "cluster shop may not do Microsoft.Network/routeTables/write on route table shop-rt") {
+	if f.Resource != string(shopTable) || !strings.Contains(f.Message, "cluster shop lacks Microsoft.Network/routeTables/write on route table shop-rt") {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
 	if want := `az role assignment create --assignee-object-id ` + principal + ` --assignee-principal-type ServicePrincipal --role 'Network Contributor' --scope ` + string(shopTable); f.Fix != want {
@@ -180,14 +180,14 @@ func TestLocks(t *testing.T) {
 		evidence string
 	}{
 		"the own table":                       {healthy(t), shopTable, "ReadOnly", finding.Warning, "the cluster's cloud provider writes route table shop-rt to keep the pod routes there"},
-		"the network of a guarded subnet":     {healthy(t), vnet, "ReadOnly", finding.Error, "the keeper writes subnet shop-vnet/nodes to put a lost route table back on subnet shop-vnet/nodes"},
+		"the network of a guarded subnet":     {healthy(t), vnet, "ReadOnly", finding.Error, "the keeper writes subnet shop-vnet/nodes to repair a lost route table on subnet shop-vnet/nodes"},
 		"a target":                            {healthy(t), gwTable, "ReadOnly", finding.Error, "the keeper writes route table appgw-rt to copy the pod routes there"},
-		"the node group":                      {healthy(t), nodeGroup, "ReadOnly", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group MC_shop-rg_shop_westeurope"},
-		"deletes in the node group":           {healthy(t), scaleSet(), "CanNotDelete", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while there is a lock in its node resource group MC_shop-rg_shop_westeurope"},
-		"the subscription, over all of these": {healthy(t), "/subscriptions/" + sub, "ReadOnly", finding.Error, "its notes say: ask Ann"},
+		"the node group":                      {healthy(t), nodeGroup, "ReadOnly", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group MC_shop-rg_shop_westeurope"},
+		"deletes in the node group":           {healthy(t), scaleSet(), "CanNotDelete", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group MC_shop-rg_shop_westeurope"},
+		"the subscription, over all of these": {healthy(t), "/subscriptions/" + sub, "ReadOnly", finding.Error, "notes of the lock: ask Ann"},
 	} {
 		f := tt.w.lock(tt.scope, tt.level).finds(finding.ResourceLocked)
-		if f.Severity != tt.severity || f.Resource != string(tt.scope) || !slices.Contains(f.Evidence, tt.evidence) || !strings.Contains(f.Fix, "az lock delete --ids "+string(tt.scope)+"/providers/Microsoft.Authorization/locks/hold (then make it again, of the level ") {
+		if f.Severity != tt.severity || f.Resource != string(tt.scope) || !slices.Contains(f.Evidence, tt.evidence) || f.Fix != "az lock delete --ids "+string(tt.scope)+"/providers/Microsoft.Authorization/locks/hold" || !strings.Contains(f.Advice, tt.level) {
 			t.Errorf("%s: %v %s %s %q fix %s", name, f.Severity, f.Resource, f.Message, f.Evidence, f.Fix)
 		}
 	}

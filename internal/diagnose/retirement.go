@@ -18,8 +18,8 @@ import (
 // retired is the day on which kubenet is retired (Azure/AKS#4859, and a callout on every page of AKS about kubenet).
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
-// checkRetirement counts the days and looks for what stands in the way of the migration to Azure CNI Overlay. Where nothing else is
-// said, conditions are those of AKS's page update-azure-cni, as of November 2026.
+// checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay. Conditions
+// without another source are from AKS's page update-azure-cni, as of November 2026.
 func checkRetirement(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, check := range []func(*patient) []finding.Finding{
@@ -35,18 +35,18 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
 	switch {
-	case p.Today.IsZero(): // nobody knows when
+	case p.Today.IsZero(): // the date is unknown
 		when, days = "is retired on 31 March 2028", 1
 	case days <= 0:
 		when = fmt.Sprintf("was retired on 31 March 2028, %d days ago", -days)
 	}
-	f := p.found(finding.KubenetRetired, p.cluster.ID, "kubenet %s, and cluster %s has yet to move to Azure CNI Overlay", when, p.cluster.ID.Short())
+	f := p.found(finding.KubenetRetired, p.cluster.ID, "kubenet %s: migrate cluster %s to Azure CNI Overlay", when, p.cluster.ID.Short())
 	if days <= 0 {
 		f.Severity = finding.Warning
 	}
 	for _, b := range blockers {
 		if b.Severity > finding.Info {
-			f = f.With("in the way: " + b.Message)
+			f = f.With("blocker: " + b.Message)
 		}
 	}
 	if len(f.Evidence) == 0 {
@@ -55,17 +55,18 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	// update-azure-cni, warnings: this program reads no ConfigMaps.
 	f = f.With("not checked: custom azure-ip-masq-agent configuration, which can cut connections after " +
 		"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which has to go first")
-	return f.With(p.afterwards()...).WithFix("when it is planned, and nothing is in the way (there is no way back): %s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
+	return f.With(p.afterwards()...).WithAdvice("fix the blockers first; the migration cannot be reversed").
+		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
-// afterwards says what the migration does to what is there.
+// afterwards says what the migration changes.
 func (p *patient) afterwards() (lines []string) {
 	switch table := p.source.Table; {
 	case table == "":
 	case p.brought(table):
 		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+" and leave the others in it")
 	default:
-		lines = append(lines, "AKS will delete route table "+table.Short()+", with whatever else is in it")
+		lines = append(lines, "AKS will delete route table "+table.Short()+", with all other routes in it")
 	}
 	if p.cluster.Ingress != "" && !p.s.Unread[p.cluster.Ingress.Key()].Absent { // AGIC#1524
 		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
@@ -99,7 +100,8 @@ func othersOnTable(p *patient) []finding.Finding {
 			whose = " of Application Gateway " + subnet.Gateways[0].Short()
 		}
 		found = append(found, p.found(finding.MigrationTable, id, "subnet %s%s has route table %s of cluster %s, so the migration to overlay will fail",
-			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithFix("az network vnet subnet update --ids %s --route-table <a table of its own, with the pod routes until then>", id))
+			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithAdvice("give the subnet its own table, with the pod routes until the migration; replace TABLE with its ID").
+			WithFix("az network vnet subnet update --ids %s --route-table TABLE", id))
 	}
 	return found
 }
@@ -122,8 +124,10 @@ func orphansToCome(p *patient) []finding.Finding {
 	for _, id := range inventory.SortIDs(tables) {
 		names, lines = append(names, id.Short()), append(lines, string(id))
 	}
-	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave routes to pods of cluster %s behind in %s",
-		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).WithFix("after the migration: routekeeper prune-orphans names them, and removes those whose nodes are gone")}
+	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave pod routes of cluster %s behind in %s",
+		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).
+		WithAdvice("run this after the migration").
+		WithFix("routekeeper prune-orphans --subscription %s", p.cluster.ID.Subscription())}
 }
 
 // podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual network, nor with what that is
@@ -134,11 +138,11 @@ func podCIDRForOverlay(p *patient) []finding.Finding {
 		most := max(pool.Count, pool.MaxCount)
 		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
 	}
-	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr <a free one, wide enough>")
+	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr PREFIX")
 	var found []finding.Finding
 	for _, cidr := range p.cluster.PodCIDRs {
 		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).Fits(); nodes > fit.Nodes {
-			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "cluster %s can grow to %d nodes with those of an upgrade, and %s has room for %d on overlay",
+			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "cluster %s can grow to %d nodes with those of an upgrade, but %s has room for %d on overlay",
 				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix("%s", fix))
 		}
 		for _, other := range p.surroundings() {
@@ -190,12 +194,12 @@ func identityForOverlay(p *patient) []finding.Finding {
 	case strings.Contains(strings.ToLower(p.cluster.Identity), "userassigned"):
 		return nil
 	case p.cluster.Identity == "" && len(p.cluster.Principals) < 2:
-		return nil // the document names nobody
+		return nil // the cluster names no identity
 	case p.cluster.Identity == "":
 		has = "a service principal"
 	}
-	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID, "cluster %s has %s, and the migration to overlay takes a user-assigned one", p.cluster.ID.Short(), has).
-		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity <resource ID of an identity with rights on the network>"))}
+	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID, "cluster %s has %s, but the migration to overlay needs a user-assigned identity", p.cluster.ID.Short(), has).
+		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
 func policyForOverlay(p *patient) []finding.Finding {
@@ -203,11 +207,11 @@ func policyForOverlay(p *patient) []finding.Finding {
 		return nil
 	}
 	f := p.found(finding.MigrationPolicy, p.cluster.ID,
-		"cluster %s has the network policy engine %s, and AKS migrates only clusters without one to overlay",
+		"cluster %s has the network policy engine %s, but AKS migrates only clusters without one to overlay",
 		p.cluster.ID.Short(), p.cluster.Policy)
 	if minor, known := p.minor(); known && minor < uninstalls {
 		return []finding.Finding{f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
-			WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
+			WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
 	}
 	return []finding.Finding{f.WithFix("%s", p.azAKS("update", "--network-policy none"))}
 }
@@ -216,7 +220,7 @@ func poolsForOverlay(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, pool := range p.cluster.Pools {
 		if pool.Windows {
-			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID, "pool %s of cluster %s runs Windows, which migrates to overlay with containerd and from build 20348.1668 on",
+			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID, "pool %s of cluster %s runs Windows: the migration to overlay needs containerd and build 20348.1668 or later",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
 		if strings.EqualFold(pool.Kind, "AvailabilitySet") { // azure-cni-overlay, limitations
@@ -249,9 +253,9 @@ func versionForOverlay(p *patient) []finding.Finding {
 		return nil
 	}
 	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID,
-		"cluster %s has Kubernetes %s, and AKS migrates clusters to overlay from 1.%d on",
+		"cluster %s has Kubernetes %s, but the migration to overlay needs 1.%d or later",
 		p.cluster.ID.Short(), p.cluster.Version, oldest).
-		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
+		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
 }
 
 // namesForOverlay: the names become labels of nodes (azure-cni-overlay, limitations).
@@ -261,7 +265,7 @@ func namesForOverlay(p *patient) []finding.Finding {
 	for _, subnet := range p.cluster.BroughtSubnets() {
 		for _, name := range []string{subnet.Name(), subnet.Parent().Name(), subnet.ResourceGroup()} {
 			if len(name) > most {
-				found = append(found, p.found(finding.MigrationNameLength, subnet, "the name %s, of subnet %s or where it is, has %d characters, and overlay takes %d at most", name, subnet.Short(), len(name), most).About(name))
+				found = append(found, p.found(finding.MigrationNameLength, subnet, "the name %s (of subnet %s, its network or its resource group) has %d characters, but overlay allows %d", name, subnet.Short(), len(name), most).About(name))
 			}
 		}
 	}

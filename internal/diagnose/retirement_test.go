@@ -21,7 +21,7 @@ func TestRetirement(t *testing.T) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
 	}
 	f = healthy(t).managed().finds(finding.KubenetRetired)
-	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+", with whatever else is in it") {
+	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+", with all other routes in it") {
 		t.Errorf("%q", f.Evidence)
 	}
 	both := healthy(t).set(shop, "addonProfiles", object{"ingressApplicationGateway": object{"enabled": true, "config": object{"effectiveApplicationGatewayId": string(gateway)}}})
@@ -34,7 +34,7 @@ func TestRetirement(t *testing.T) {
 	w.c.Today = time.Date(2028, 3, 30, 23, 0, 0, 0, time.UTC)
 	w.finds(finding.KubenetRetired, finding.MigrationVersion)
 	for _, f := range w.check() {
-		if f.Code == finding.KubenetRetired && (f.Severity != finding.Info || !strings.Contains(f.Message, "in 1 days") || !strings.HasPrefix(f.Evidence[0], "in the way: cluster shop has Kubernetes 1.26.9")) {
+		if f.Code == finding.KubenetRetired && (f.Severity != finding.Info || !strings.Contains(f.Message, "in 1 days") || !strings.HasPrefix(f.Evidence[0], "blocker: cluster shop has Kubernetes 1.26.9")) {
 			t.Errorf("the last day: %s %q", f.Message, f.Evidence)
 		}
 	}

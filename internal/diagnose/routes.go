@@ -70,7 +70,7 @@ func checkRoutes(p *patient) []finding.Finding {
 		return checkForwarding(p)
 	}
 	if len(b.gone) > 0 {
-		b.add(b.ofTable(finding.RouteToGoneNode, "%s in the own table %s of cluster %s to nodes that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(), b.cluster.ID.Short()).
+		b.add(b.ofTable(finding.RouteToGoneNode, "%s in route table %s of cluster %s to nodes that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(), b.cluster.ID.Short()).
 			With(b.gone...).WithFix("az network route-table route delete --ids %s", b.goneID))
 	}
 	b.room(b.missing())
@@ -86,7 +86,7 @@ func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Fi
 
 // about makes a finding about one route, whose remedy is to delete it.
 func (b *book) about(code finding.Code, r inventory.Route, format string, args ...any) finding.Finding {
-	return b.ofTable(code, "route %s (%s to %s) in the own table %s of cluster %s %s", r.Name, r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name, r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format, args...)).
 		About(r.Name).WithFix("az network route-table route delete --ids %s", b.table.ID.Child("routes", r.Name))
 }
 

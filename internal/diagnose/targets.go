@@ -11,15 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkCopies finds copies of the cluster's pod routes in tables that no config names as a target; in targets keeping looks after them,
-// and of routes whose cluster is gone package plan tells.
+// checkCopies finds copies of the cluster's pod routes in tables that no config names as a target.
+// Package plan checks targets, and routes whose cluster is gone.
 func checkCopies(p *patient) []finding.Finding {
 	if p.config == nil || p.table == nil {
 		return nil
 	}
 	own := p.ownRoutes()
 	if len(own) == 0 {
-		return nil // nothing to compare with, and that is found elsewhere
+		return nil // nothing to compare with, which another check reports
 	}
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
@@ -32,17 +32,18 @@ func checkCopies(p *patient) []finding.Finding {
 			continue
 		}
 		missing, stale := drift(sameFamilies(own, copied), copied)
-		state := "they agree with its own table still"
+		state := "they still match its own table"
 		if len(missing)+len(stale) > 0 {
 			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale", len(missing), len(stale))
 		}
-		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config keeps (%d, where %s has %d): %s",
+		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config manages (%d; %s has %d): %s",
 			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own), state).
-			With(slices.Concat(missing, stale)...).WithFix("%s", p.keep(table.ID))
+			With(slices.Concat(missing, stale)...).
+			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.keep(table.ID))
 		switch {
 		case len(table.Subnets) == 0:
 			f.Severity = finding.Info
-			f = f.With("the table is on no subnet, so nothing follows from it")
+			f = f.With("the table is on no subnet, so it affects no traffic")
 		case len(missing) == 0 && !p.misleads(own, copied):
 			f.Severity = finding.Info
 		}

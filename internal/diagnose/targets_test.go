@@ -17,7 +17,7 @@ func TestRoutesUnkept(t *testing.T) {
 	}
 	gone := route("aks-nodepool1-12345678-vmss000009", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	f := copied(podRoute(0), podRoute(1), gone, outside).finds(finding.RoutesUnkept)
-	says(t, f, "vms-rt holds pod routes of cluster shop that no config keeps (3, where shop-rt has 3): 1 are missing or lead to the wrong node, 1 are stale",
+	says(t, f, "vms-rt holds pod routes of cluster shop that no config manages (3; shop-rt has 3): 1 are missing or lead to the wrong node, 1 are stale",
 		"10.244.2.0/24 to 10.42.1.6 is missing", "10.244.9.0/24 to 10.42.1.13 (aks-nodepool1-12345678-vmss000009) is stale", "add "+string(vmTable)+" to spec.targets of shop")
 	wrong := route("n2", nodePods(2), "VirtualAppliance", nodeAddr(1))
 	copied(podRoute(0), podRoute(1), wrong).finds(finding.RoutesUnkept)
@@ -71,7 +71,7 @@ func TestRoutesOrphaned(t *testing.T) {
 		}
 		says(t, f, words...)
 	}
-	proven(left(oldRoute(oldName)), "appgw-rt holds routes to pods of nodes that are gone", "1 of its 4 routes", "no subnet of shop-vnet has 10.42.4.7 any more",
+	proven(left(oldRoute(oldName)), "appgw-rt holds leftover routes to pods of nodes that are gone", "1 of its 4 routes", "no subnet of shop-vnet has 10.42.4.7 any more",
 		"routekeeper prune-orphans --subscription "+sub+" --table "+string(gwTable))
 	proven(left(oldRoute("aks-old-87654321-3")), "10.245.3.0/24 to 10.42.4.7 (aks-old-87654321-3)") // an older cluster's
 	proven(left(oldRoute("aksnpwin000001____102453024")), "aksnpwin000001")
@@ -87,7 +87,7 @@ func TestRoutesOrphaned(t *testing.T) {
 	// A living cluster's stale route is for keeping to decide.
 	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
 	// A cluster's own table is never written, whatever it holds.
-	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the own table of the cluster of shop, which is never written")
+	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the route table of the cluster of shop, which routekeeper never writes")
 	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) { s.Learn(shop).Written = []arm.ID{gwTable} }), "the cluster's identity wrote it")
 	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
 	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is its own is not known")

@@ -13,25 +13,40 @@ const (
 
 // azureCNI are the codes of Azure CNI clusters.
 var azureCNI = []Description{
-	{PodOutside, Warning, "Pods have addresses where none should be",
-		"Pods of a pool take their addresses from the pool's pod subnet, from its node subnet where it has none. With overlay and kubenet each node's pods have addresses of the node's own part of the pod CIDR. What filters and routes are made for does not hold for others.",
-		"Restart the pods; where that does not help, see whether the pool was given another subnet than its nodes have."},
-	{NodeOutside, Warning, "Nodes have addresses outside of their node subnet",
-		"Route tables and filters of the node subnet do not hold for them, nor for pods that use their addresses (hostNetwork).",
-		"See which subnet the machine's network interface is in; delete the machine from its pool if it is not AKS's."},
-	{SubnetUsedTwice, Warning, "One subnet is for nodes and for pods",
-		"Nodes and pods take addresses from each other, and rules for one hold for both. AKS wants a subnet of its own for the pods.",
-		"Make a new pool with a pod subnet of its own, and move to it."},
+	{PodOutside, Warning, "Pods have addresses outside their range",
+		"Pods take their addresses from the pool's pod subnet, or from its node subnet if " +
+			"it has no pod subnet. With overlay and kubenet, the pods of a node take theirs " +
+			"from the node's part of the pod CIDR. Routes and filters written for these ranges " +
+			"do not apply to other addresses.",
+		"Restart the pods. If that does not help, check whether the pool's subnet in its " +
+			"settings differs from that of its nodes."},
+	{NodeOutside, Warning, "Nodes have addresses outside their node subnet",
+		"Route tables and filters of the node subnet do not apply to these nodes, nor to " +
+			"pods that use their addresses (hostNetwork).",
+		"Check which subnet the machine's network interface is in. If the machine is not " +
+			"managed by AKS, remove it from its pool."},
+	{SubnetUsedTwice, Warning, "One subnet serves nodes and pods",
+		"Nodes and pods take addresses from each other, and rules for one apply to both. " +
+			"AKS expects a separate subnet for pods.",
+		"Create a pool with its own pod subnet, and move to it."},
 	{SubnetDelegated, Warning, "A subnet is delegated to a service",
-		"AKS puts no nodes into a delegated subnet. A pod subnet is delegated to Microsoft.ContainerService/managedClusters, by AKS itself, and must not be to anything else.",
+		"AKS puts no nodes into a delegated subnet. AKS itself delegates a pod subnet to " +
+			"Microsoft.ContainerService/managedClusters; any other delegation prevents its " +
+			"use.",
 		"Remove the delegation, or use another subnet."},
 	{AddressesExhausted, Error, "A subnet has no free address",
-		"New nodes do not start, and pods that need an address of the subnet stay in ContainerCreating. What runs goes on.",
-		"Free addresses, or make a pool in another, larger subnet: routekeeper capacity says how large."},
+		"New nodes do not start, and new pods that need an address of the subnet stay in " +
+			"ContainerCreating. Running nodes and pods continue to work.",
+		"Free addresses, or create a pool in a larger subnet. routekeeper capacity says " +
+			"how large."},
 	{AddressesNearly, Warning, "A subnet has few free addresses",
-		"More than nine of ten addresses are in use: upgrades, which need addresses for more nodes, may already fail.",
-		"Free addresses, or make a pool in another, larger subnet: routekeeper capacity says how large."},
-	{AddressesShort, Warning, "A pool cannot grow as far as it is meant to",
-		"The addresses do not suffice for as many nodes as its autoscaler may make while all other pools are at their own maximum, together with those of an upgrade.",
-		"Lower the autoscaler's maximum or the surge, or make a pool in another, larger subnet: routekeeper capacity says how large."},
+		"More than nine tenths of the addresses are in use. Upgrades need addresses for " +
+			"surge nodes and may already fail.",
+		"Free addresses, or create a pool in a larger subnet. routekeeper capacity says " +
+			"how large."},
+	{AddressesShort, Warning, "A pool cannot grow to its configured maximum",
+		"The subnet has too few addresses for the autoscaler's maximum of this pool, with " +
+			"all other pools at their maximum and the surge of an upgrade.",
+		"Lower the autoscaler's maximum or the surge, or create a pool in a larger subnet. " +
+			"routekeeper capacity says how large."},
 }

@@ -5,7 +5,11 @@ const FilterBlocksPods Code = "filter-blocks-pods"
 
 // filters are the codes of network security groups.
 var filters = []Description{
-	{FilterBlocksPods, Error, "A network security group blocks the traffic of pods",
-		"Groups look at the addresses that packets have on the wire, and on kubenet and overlay those are the pods' own: a rule that lets only the subnets' addresses in, or denies what is not known, drops what pods, nodes and gateways send to pods on other nodes. Routes are as they should be meanwhile, so nothing else shows it.",
-		"Allow the traffic with a rule before the one that denies it, or remove that."},
+	{FilterBlocksPods, Error, "A network security group blocks pod traffic",
+		"Network security groups match the addresses on the wire. With kubenet and overlay " +
+			"these are pod addresses. A rule that allows only subnet addresses, or denies " +
+			"unknown ones, drops packets from pods, nodes and gateways to pods on other nodes. " +
+			"The routes are correct, so nothing else shows this problem.",
+		"Add an allow rule before the rule that denies the traffic, or remove the deny " +
+			"rule."},
 }

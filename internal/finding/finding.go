@@ -57,7 +57,9 @@ type Finding struct {
 	Message string `json:"message"`
 	// Evidence is what was seen, a line each.
 	Evidence []string `json:"evidence,omitempty"`
-	// Fix is what to do next: a command to run where there is one.
+	// Advice says what to do next, in words, where a command alone does not.
+	Advice string `json:"advice,omitempty"`
+	// Fix is the command to run next, ready to paste.
 	Fix string `json:"fix,omitempty"`
 	// Link is where the code is explained.
 	Link string `json:"link"`
@@ -77,7 +79,14 @@ func (f Finding) With(evidence ...string) Finding {
 	return f
 }
 
-// WithFix returns the finding with what to do next, safe to paste: the template and its values are those of Command.
+// WithAdvice returns the finding with what to do next, in words.
+func (f Finding) WithAdvice(format string, args ...any) Finding {
+	f.Advice = fmt.Sprintf(format, args...)
+	return f
+}
+
+// WithFix returns the finding with the command to run next. Template and values are those of
+// Command, so the line is safe to paste.
 func (f Finding) WithFix(template string, values ...any) Finding {
 	f.Fix = Command(template, values...).String()
 	return f

@@ -6,6 +6,9 @@ const HistoryDegraded Code = "history-degraded"
 // histories are the codes of the record of what was done.
 var histories = []Description{
 	{HistoryDegraded, Warning, "The history cannot be written",
-		"Routes are kept all the same. What was done is held in memory and written as soon as the file can be; it is lost when the program ends before that. A damaged file is put aside, and a new one begun.",
-		"Free space, or end what holds the file locked; or name another file with --history, or none: --history off."},
+		"Routes are still managed. The record of changes stays in memory until the file " +
+			"can be written, and is lost if the program ends first. A damaged file is moved " +
+			"aside, and a new one is started.",
+		"Free space, or stop the process that locks the file. Or name another file with " +
+			"--history, or none with --history off."},
 }

@@ -10,9 +10,9 @@ import (
 // namedClusters is how many clusters the evidence of an outage names.
 const namedClusters = 10
 
-// Outage folds all azure-unreachable findings into one that concerns no cluster in particular: for
-// one cluster or a thousand, an outage of Azure is one thing to know. since is when the first of
-// them was not answered. The other findings stay as they are.
+// Outage folds all azure-unreachable findings into one without a cluster: an outage of Azure is one
+// finding, for one cluster or a thousand. since is the time of the first unanswered call. Other
+// findings stay as they are.
 func Outage(findings []Finding, since time.Time) []Finding {
 	var others []Finding
 	var clusters, reasons []string
@@ -42,11 +42,11 @@ func Outage(findings []Finding, since time.Time) []Finding {
 	slices.Sort(reasons)
 	reasons = slices.Compact(reasons)
 	one := New(AzureUnreachable, "", "",
-		"Azure has not answered since %s: %s not checked, and nothing is changed meanwhile",
+		"Azure has not answered since %s: %s not checked, and nothing is changed",
 		since.Format(time.TimeOnly), concerned).
 		With("since "+since.Format(time.RFC3339), "clusters: "+strings.Join(names, ", ")).
 		With(reasons[:min(len(reasons), 3)]...).
-		WithFix("check the network between here and Azure Resource Manager, " +
+		WithAdvice("check the network path to Azure Resource Manager, " +
 			"and https://azure.status.microsoft")
 	return Sort(append(others, one))
 }

@@ -37,7 +37,7 @@ func TestOutage(t *testing.T) {
 		if n == 1 {
 			concerned = "cluster c000 is"
 		}
-		if want := "Azure has not answered since 09:12:44: " + concerned + " not checked, and nothing is changed meanwhile"; f.Message != want {
+		if want := "Azure has not answered since 09:12:44: " + concerned + " not checked, and nothing is changed"; f.Message != want {
 			t.Errorf("%q, want %q", f.Message, want)
 		}
 		if f.Key() != (Finding{Code: AzureUnreachable}).Key() {

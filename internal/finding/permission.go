@@ -13,24 +13,39 @@ const (
 // permissions are the codes of permissions and locks.
 var permissions = []Description{
 	{IdentityLacks, Warning, "The cluster's identity lacks a permission",
-		"AKS and the cluster's cloud provider act as this identity. Without it on a route table that was brought, new nodes get no route; without it on a subnet that was brought, pools cannot grow or be upgraded. What runs goes on until then.",
-		"Assign the role that the finding names, or a custom role with the actions it lists. AKS can take an hour to see a new assignment."},
+		"AKS and the cluster's cloud provider use this identity. Without rights on a " +
+			"bring-your-own route table, new nodes get no route. Without rights on a " +
+			"bring-your-own subnet, pools cannot grow or be upgraded. Running nodes continue " +
+			"to work until then.",
+		"Assign the role that the finding names, or a custom role with the listed actions. " +
+			"AKS can take an hour to see a new assignment."},
 	{AddonLacks, Error, "The identity of the ingress add-on lacks a permission",
-		"The ingress add-on (AGIC) acts as an identity that AKS makes for it. It writes the " +
-			"Application Gateway, reads the gateway's resource group, and joins the gateway's subnet. " +
-			"Without one of these its pod fails, and the gateway does not learn of new pods.",
-		"Assign the role that the finding names, or run routekeeper cluster create again where it " +
-			"has built the cluster. A new assignment can take 10 minutes to count."},
-	{CallerLacks, Error, "The identity that keeps the routes lacks a permission",
-		"What the config asks for takes actions that the identity this was run with may not do: writes will be refused. Where nothing is configured yet it is only told.",
-		"Assign the role that the finding names, or a custom role with the actions it lists. A new assignment can take 10 minutes to count."},
+		"The ingress add-on (AGIC) uses an identity that AKS creates for it. It writes the " +
+			"Application Gateway, reads the gateway's resource group, and joins the gateway's " +
+			"subnet. Without any of these rights its pod fails, and the gateway does not learn " +
+			"of new pods.",
+		"Assign the role that the finding names. If routekeeper cluster create built the " +
+			"cluster, run it again. A new assignment can take 10 minutes to take effect."},
+	{CallerLacks, Error, "The identity that manages the routes lacks a permission",
+		"The config asks for actions that the current identity may not perform: Azure will " +
+			"refuse the writes. Without a config this is info.",
+		"Assign the role that the finding names, or a custom role with the listed actions. " +
+			"A new assignment can take 10 minutes to take effect."},
 	{RightsUnread, Info, "Permissions could not be read",
-		"Whether an identity may do what it has to could not be told at some scopes. That is no sign that it may not.",
+		"At some scopes it is unknown whether an identity has the rights it needs. This " +
+			"does not mean that it lacks them.",
 		"Give the identity that runs the diagnosis the role Reader there."},
-	{ResourceLocked, Warning, "A lock stands in the way",
-		"A read-only lock refuses every write at its scope and below it: pod routes that the cloud provider has to write, associations that the guard has to put back, targets that have to be synced. AKS refuses to change a cluster while anything in its node resource group has a lock, also one that only forbids deletes. Elsewhere a lock against deletes stops nothing that this program does: it removes routes by writing their table.",
-		"Remove the lock, or lock something else than what has to change."},
+	{ResourceLocked, Warning, "A lock prevents necessary writes",
+		"A read-only lock refuses every write at its scope and below: pod routes of the " +
+			"cloud provider, associations that the guard repairs, routes of targets. AKS " +
+			"refuses to change a cluster while anything in its node resource group has a lock, " +
+			"even one that only forbids deletes. Elsewhere a delete lock does not stop " +
+			"routekeeper, which removes routes by writing their table.",
+		"Remove the lock, or lock only resources that need no changes."},
 	{NodeGroupLocked, Warning, "The node resource group is locked down",
-		"Only AKS may change what is in the node resource group, the cluster's route table included. A lost association can then be put back by AKS alone; whether others may join the table to their subnets is not documented.",
-		"Run az aks update when the association is lost, or lift the lockdown: az aks update --nrg-lockdown-restriction-level Unrestricted."},
+		"Only AKS may change resources in the node resource group, including the cluster's " +
+			"route table. Only AKS can then repair a lost association. Whether other " +
+			"identities may associate the table with their subnets is not documented.",
+		"When the association is lost, run az aks update. Or lift the lockdown: az aks " +
+			"update --nrg-lockdown-restriction-level Unrestricted."},
 }

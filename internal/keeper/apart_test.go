@@ -58,7 +58,7 @@ func TestApart(t *testing.T) {
 						k.since(5 * time.Minute)
 					}
 					repaired("the first strip", 12*time.Second)
-					for i := range 5 { // of two subnets by turns: it is no fight
+					for i := range 5 { // of two subnets by turns: it is no conflict
 						subnet := []arm.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
 						w.strip(subnet)
 						if i < 3 {

@@ -279,7 +279,7 @@ func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 	if who == "" {
 		who = "the other writer is unknown: the activity log shows no other write"
 	}
-	f := finding.New(finding.Fight, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
+	f := finding.New(finding.Conflict, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
 	return f.With(fewer(routes)...).WithFix("let only one of the two write %s: correct the other writer, or remove it from this config", id.Short())
 }
 

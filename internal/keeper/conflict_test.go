@@ -17,14 +17,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// fought returns the fights that a round tells of.
+// fought returns the conflicts that a round tells of.
 func fought(r Round) []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Code != finding.Fight })
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Code != finding.Conflict })
 }
 
-// TestFight: a pipeline takes the route table off every three minutes. The keeper says who it is, puts it back after ever longer waits,
+// TestConflict: a pipeline takes the route table off every three minutes. The keeper says who it is, puts it back after ever longer waits,
 // and does not stop. Once the pipeline leaves it alone the finding goes, and a strip is repaired at once again.
-func TestFight(t *testing.T) {
+func TestConflict(t *testing.T) {
 	for _, interval := range []time.Duration{10 * time.Second, time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -86,15 +86,15 @@ func TestFight(t *testing.T) {
 				}
 				strip()
 				if k.since(10 * time.Second); w.tableOf(w.demo.GatewaySubnet) == "" {
-					t.Error("after the fight a strip is not repaired at once")
+					t.Error("after the conflict a strip is not repaired at once")
 				}
 			})
 		})
 	}
 }
 
-// TestNoFight: an operator strips twice, and nodes come and go: that is no fight.
-func TestNoFight(t *testing.T) {
+// TestNoConflict: an operator strips twice, and nodes come and go: that is no conflict.
+func TestNoConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
@@ -120,8 +120,8 @@ func TestNoFight(t *testing.T) {
 	})
 }
 
-// TestFightOverRoute: somebody deletes one route again and again. The others of the table do not wait for it.
-func TestFightOverRoute(t *testing.T) {
+// TestConflictOverRoute: somebody deletes one route again and again. The others of the table do not wait for it.
+func TestConflictOverRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
@@ -155,8 +155,8 @@ func TestFightOverRoute(t *testing.T) {
 	})
 }
 
-// TestFightOfTwo: two keepers with different configs want different tables on a subnet. Both slow down, and each names the other.
-func TestFightOfTwo(t *testing.T) {
+// TestConflictOfTwo: two keepers with different configs want different tables on a subnet. Both slow down, and each names the other.
+func TestConflictOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		config := func(table arm.ID) v1alpha1.ClusterRoutes {
@@ -199,8 +199,8 @@ func TestFightOfTwo(t *testing.T) {
 	})
 }
 
-// TestReloadWhileFighting: a cluster that fights is renamed while it is written. The fight goes on under the new name.
-func TestReloadWhileFighting(t *testing.T) {
+// TestReloadDuringConflict: a cluster in conflict is renamed while it is written. The conflict goes on under the new name.
+func TestReloadDuringConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
@@ -226,8 +226,8 @@ func TestReloadWhileFighting(t *testing.T) {
 	})
 }
 
-// TestFightGoesOn: reads that fail now and then do not put a repair off for ever that waits because somebody undoes it.
-func TestFightGoesOn(t *testing.T) {
+// TestConflictGoesOn: reads that fail now and then do not put a repair off for ever that waits because somebody undoes it.
+func TestConflictGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())

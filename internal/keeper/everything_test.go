@@ -440,7 +440,7 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 		m := d.living(prefix, hop)
 		i := slices.IndexFunc(want, func(r string) bool { return strings.HasPrefix(r, prefix.String()+">") })
 		if d.forgotten(prefix) && m == nil {
-			expect(finding.ForeignOverlap, route)
+			expect(finding.UnmanagedOverlap, route)
 			if want = append(want, route); i >= 0 {
 				want = slices.Delete(want, i, i+1)
 			}

@@ -292,14 +292,14 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 		time.Sleep(time.Minute)
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)), configure("play", play, hub))
-		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt", finding.ForeignOverlap)
+		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt", finding.UnmanagedOverlap)
 		w.expectRoutes(hub, append(threePods, "10.99.0.0/16>10.98.0.4", "10.245.77.0/24>10.98.0.4",
 			"10.245.0.0/24>10.50.1.4", "10.245.1.0/24>10.50.1.5", "fd12:3456:789a::/80>fd00:50:0:1::4", "fd12:3456:789a:0:1::/80>fd00:50:0:1::5")...)
 		if err := w.e.Scale(play, "np", 1); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(31 * time.Second)
-		w.expect(w.round(k), "2 done delete hub-rt", finding.ForeignOverlap)
+		w.expect(w.round(k), "2 done delete hub-rt", finding.UnmanagedOverlap)
 	})
 }
 

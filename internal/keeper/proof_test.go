@@ -194,10 +194,10 @@ func TestRouteOfAPerson(t *testing.T) {
 		w.edit(w.demo.GatewayTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24", "10.42.1.77"))
 		})
-		w.expect(w.round(k), "3 done create appgw-rt", finding.ForeignOverlap)
+		w.expect(w.round(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
 		for range 8 {
 			time.Sleep(time.Minute)
-			w.expect(w.round(k), "", finding.ForeignOverlap)
+			w.expect(w.round(k), "", finding.UnmanagedOverlap)
 		}
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.244.200.0/24>10.42.1.77")...)
 	})

@@ -164,8 +164,8 @@ func (s *storm) hear(r Round) {
 		}
 	}
 	for _, f := range r.Findings {
-		if f.Code == finding.Fight {
-			s.t.Errorf("a fight that is none: %+v", f)
+		if f.Code == finding.Conflict {
+			s.t.Errorf("a conflict that is none: %+v", f)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (s *storm) group(names ...string) []string {
 
 func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
-// once reports whether somebody may do something to a place: not so often that it is a fight.
+// once reports whether somebody may do something to a place: not so often that it is a conflict.
 func (s *storm) once(what string) bool {
 	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool { return time.Since(at) > 25*time.Minute })
 	if len(s.hands[what]) >= 2 {

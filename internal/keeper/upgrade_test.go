@@ -98,7 +98,7 @@ func TestStaleReads(t *testing.T) {
 				time.Sleep(conflictMost) // so many strips were a conflict
 				w.round(k)
 				time.Sleep(conflictSpan)
-				w.expect(w.round(k), "", finding.ForeignOverlap) // theirs
+				w.expect(w.round(k), "", finding.UnmanagedOverlap) // theirs
 				if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 					t.Errorf("the node subnet has %q", got)
 				}

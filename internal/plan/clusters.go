@@ -12,12 +12,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// makeViews looks at every configured cluster and reports what keeps it from being kept.
+// makeViews reads every configured cluster from the snapshot and reports what prevents managing it.
 func (p *Planner) makeViews() {
 	for i := range p.configs {
 		c := &p.configs[i]
 		v := newView(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
-		v.source = arm.ID(c.Spec.RouteTableID) // never a target, whatever else is known
+		v.source = arm.ID(c.Spec.RouteTableID) // never a target, whatever the snapshot shows
 		p.views = append(p.views, v)
 		if p.checkCluster(v) {
 			p.readSource(v)
@@ -35,11 +35,11 @@ func (p *Planner) makeViews() {
 
 func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 
-// checkCluster reports what is wrong with a cluster itself, and whether it can be kept.
+// checkCluster reports problems of the cluster itself, and whether it can be managed.
 func (p *Planner) checkCluster(v *view) bool {
 	id := arm.ID(v.config.Spec.ClusterID)
 	if p.unread(id) && !p.vanished(v) { // see work.reportVanished
-		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", finding.CommandLine{})
+		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", next{})
 	}
 	if v.cluster == nil {
 		return false
@@ -48,35 +48,40 @@ func (p *Planner) checkCluster(v *view) bool {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod routes", id.Short(), v.cluster.PluginName())
 		if left := p.leftBehind(v); len(left) > 0 {
-			p.add(f.With(left...).WithFix("remove the routes that were left behind, and then %s from the config", v.name))
+			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from the config", v.name))
 		} else {
-			p.add(f.WithFix("remove %s from the config", v.name))
+			p.add(f.WithAdvice("remove %s from the config", v.name))
 		}
 		return false
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
-			"cluster %s has no usable pod CIDR: it says %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
+			"cluster %s has no usable pod CIDR: its own are %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range v.subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
 		if p.unread(subnet) {
-			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", finding.Command("see whether the cluster's pool still exists: az aks nodepool list --subscription %s -g %s --cluster-name %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", next{
+				words: "check whether the cluster's pool still exists",
+				command: finding.Command("az aks nodepool list --subscription %s -g %s --cluster-name %s",
+					id.Subscription(), id.ResourceGroup(), id.Name())})
 		}
 	}
 	if len(v.subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
-		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", finding.Command("az aks show --subscription %s -g %s -n %s", id.Subscription(), id.ResourceGroup(), id.Name()))
+		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", next{
+			command: finding.Command("az aks show --subscription %s -g %s -n %s",
+				id.Subscription(), id.ResourceGroup(), id.Name())})
 		if !p.unread(v.cluster.NodeGroup()) {
-			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "no node subnet of cluster %s is known: its pools name none, and the node resource group %s holds none",
+			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "cluster %s has no known node subnet: its pools name none, and the node resource group %s holds none",
 				id.Short(), v.cluster.NodeResourceGroup))
 		}
 	}
 	return true
 }
 
-// leftBehind says which targets still hold routes to pods of a cluster that has left kubenet. Where its node subnets are not
-// known, any appliance's address counts.
+// leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its node
+// subnets are unknown, any appliance's address counts.
 func (p *Planner) leftBehind(v *view) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
@@ -97,7 +102,7 @@ func (p *Planner) leftBehind(v *view) []string {
 	return lines
 }
 
-// readSource finds a cluster's own table and takes the pod routes from it.
+// readSource finds a cluster's own table and reads the pod routes in it.
 func (p *Planner) readSource(v *view) {
 	d := Discover(p.s, v.config, p.taken)
 	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
@@ -110,17 +115,17 @@ func (p *Planner) readSource(v *view) {
 	table := p.s.Table(d.Table)
 	if table == nil {
 		p.reportUnread(v.gone(d.Table, p.add), v.config, d.Table, finding.TableMissing,
-			"route table %s, the own one of cluster "+v.cluster.ID.Short()+",",
-			Remake(v.cluster, d.Table, finding.Command("az network route-table show --ids %s", d.Table)))
+			"route table %s of cluster "+v.cluster.ID.Short(),
+			next{command: Remake(v.cluster, d.Table, finding.Command("az network route-table show --ids %s", d.Table))})
 		return
 	}
 	v.wanted = v.podRoutes(table)
 	p.strangeHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 || v.anyHop) {
-		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "the table %s, taken for the own table of cluster %s because %s, holds no route to any of its nodes",
+		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of cluster %s holds no route to any of its nodes (it counts as the cluster's because %s)",
 			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show --ids %s", table.ID)
 		if d.Doubtful {
-			f = f.With("as long as nothing better speaks for it, it is put on no subnet")
+			f = f.With("without better evidence, the table is associated with no subnet")
 		}
 		p.add(f)
 	}
@@ -132,8 +137,8 @@ func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
 		inventory.IsManagedTable(table)
 }
 
-// Remake is how to get a table back that does not exist: one that AKS made, from AKS; any other as
-// the caller says.
+// Remake is the command that restores a missing table: AKS restores a table that it made; for any
+// other table it is the given command.
 func Remake(cluster *inventory.Cluster, table arm.ID, other finding.CommandLine) finding.CommandLine {
 	if !madeByAKS(cluster, table) {
 		return other
@@ -143,7 +148,7 @@ func Remake(cluster *inventory.Cluster, table arm.ID, other finding.CommandLine)
 		id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
-// gone adds to the finding of a missing table what is known of AKS's way to make it again.
+// gone adds to the finding of a missing table how AKS may make it again.
 func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
 	if !madeByAKS(v.cluster, table) {
 		return add
@@ -151,9 +156,9 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 	return func(f finding.Finding) {
 		if f.Code == finding.TableMissing {
 			f = f.With("AKS made the table, in node resource group "+v.cluster.NodeResourceGroup,
-				"az aks update brings the cluster back to its settings: AKS puts its table on node "+
-					"subnets then (AKS#1500); that it makes a deleted table again is not documented, "+
-					"so check again afterwards")
+				"az aks update brings the cluster back to its settings: AKS then associates its table "+
+					"with the node subnets (AKS#1500). Whether it recreates a deleted table is not "+
+					"documented, so check again afterwards")
 		}
 		add(f)
 	}
@@ -162,26 +167,29 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 // strangeHops reports routes in the cluster's table that look like pod routes and lead outside its node subnets.
 func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
-		return // no node subnet could be read, which is a finding of its own
+		return // checkCluster reports that no node subnet could be read
 	}
 	for _, r := range table.Routes {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
 			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
 				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of its node subnets; it is not copied",
 				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name).
-				With("the cloud provider deletes routes inside the pod CIDR that are no node's").WithFix("if it is not meant: %s", deleteCommand(table.ID, r.Name)))
+				With("the cloud provider deletes routes inside the pod CIDR that match no node").
+				WithAdvice("delete the route unless it is intended").
+				WithFix("%s", deleteCommand(table.ID, r.Name)))
 		}
 	}
 }
 
-// ownTable is a table that is a cluster's own or may be, and why.
+// ownTable is a table that is or may be a cluster's own, with the reason.
 type ownTable struct {
 	v   *view
 	how string
 }
 
-// noteOwnTables notes the tables that are not to be written because of a cluster: the one pod routes are read from, and
-// what may be its own instead. A config that names another is no proof: it may have mixed the two up.
+// noteOwnTables notes the tables that must not be written because of a cluster: the table with its pod
+// routes, and others that may be its own. A config that names another table is no proof: it may have
+// confused the two.
 func (p *Planner) noteOwnTables(v *view) {
 	note := func(id arm.ID, how func() string) {
 		if _, known := arm.Lookup(p.ownTables, id); !known && id != "" {
@@ -206,8 +214,7 @@ func (p *Planner) noteOwnTables(v *view) {
 	}
 }
 
-// Source returns a cluster's own table and the pod routes in it, by prefix; nil when it could not be
-// read.
+// Source returns a cluster's own table and its pod routes by prefix; nil if it could not be read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.views {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
@@ -217,36 +224,58 @@ func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefi
 	return nil, nil
 }
 
-// unread reports whether a resource was asked for and could not be read.
+// unread reports whether a resource was requested and could not be read.
 func (p *Planner) unread(id arm.ID) bool {
 	_, tried := arm.Lookup(p.s.Unread, id)
 	return tried
 }
 
-// reportUnread reports a resource that is not in the snapshot: by the given code when it does not exist, otherwise as a
-// failed read. what names it, with %s for its name.
-func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID, missing finding.Code, what string, fix finding.CommandLine) {
+// next says what to do about a finding: in words, with a command, or both.
+type next struct {
+	words   string
+	command finding.CommandLine
+}
+
+func advise(words string) next { return next{words: words} }
+
+// orRemake is the command that makes AKS create its table again; words for any other table.
+func orRemake(cluster *inventory.Cluster, table arm.ID, words string) next {
+	if !madeByAKS(cluster, table) {
+		return advise(words)
+	}
+	return next{command: Remake(cluster, table, finding.CommandLine{})}
+}
+
+// on adds it to a finding.
+func (n next) on(f finding.Finding) finding.Finding {
+	f = f.WithAdvice("%s", n.words)
+	return f.WithFix("%s", n.command)
+}
+
+// reportUnread reports a resource that is not in the snapshot: with the given code if it does not
+// exist, else as a failed read. what names the resource, with %s for its name.
+func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID, missing finding.Code, what string, do next) {
 	u, tried := p.s.Unread[id.Key()]
 	what = fmt.Sprintf(what, id.Short())
 	switch {
 	case !tried:
-		// It was read; or it was not asked for, because of something else that is reported.
+		// It was read, or another reported problem kept it from being requested.
 	case u.Absent:
-		add(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what).WithFix("%s", fix))
+		add(do.on(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what)))
 	case p.unanswered():
-		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "", "cluster %s was not checked: Azure gives no answer", c.Metadata.Name).
+		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "", "cluster %s was not checked: Azure does not answer", c.Metadata.Name).
 			With(u.Reason()))
 	default:
 		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id), "%s could not be read: %s", what, u.Reason())
 		if u.Status == 401 || u.Status == 403 {
-			f = f.WithFix("give the identity read access to %s", id)
+			f = f.WithAdvice("give the identity read access to %s", id)
 		}
 		add(f)
 	}
 }
 
-// unanswered reports whether Azure answered nothing at all that was asked for these clusters: not a
-// single resource of theirs was read or refused. What is remembered of clusters is no answer.
+// unanswered reports whether Azure answered no call for these clusters: not one of their resources was
+// read or refused. Remembered facts are no answer.
 func (p *Planner) unanswered() bool {
 	if len(p.s.Tables)+len(p.s.Subnets) > 0 {
 		return false

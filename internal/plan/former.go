@@ -129,9 +129,10 @@ func (t *target) reportFormer(s *share) {
 		return
 	}
 	f := t.finding(finding.RoutesOrphaned, s,
-		"%s holds routes that look like those to pods of cluster %s before it had the pod CIDR it has now, which is not proven: %d",
-		t.now.ID.Short(), s.cluster.ID.Short(), n).About("former pod CIDR").With(s.former...).
-		WithFix("routekeeper prune-orphans --subscription %s --table %s says for each what is missing",
+		"%s holds %s that may date from a former pod CIDR of cluster %s, which is not proven",
+		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About("former pod CIDR").With(s.former...).
+		WithAdvice("see for each route which proof is missing").
+		WithFix("routekeeper prune-orphans --subscription %s --table %s",
 			t.now.ID.Subscription(), t.now.ID)
 	f.Severity = finding.Info
 	t.w.add(f)

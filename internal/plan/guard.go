@@ -10,17 +10,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// wish is one config's word on which table a subnet should have.
+// wish is the route table that one config asks for on one subnet.
 type wish struct {
 	v      *view
 	subnet arm.ID
 	table  arm.ID
 	what   string // node subnet, guarded subnet
-	// sure is set where more than an association that was once seen speaks for the table.
+	// sure is set where the evidence for the table is more than a past association.
 	sure bool
 }
 
-// makeWishes collects what the configs say of subnets, whether or not it can be done.
+// makeWishes collects the associations that the configs ask for, possible or not.
 func (p *Planner) makeWishes() {
 	for _, v := range p.views {
 		spec := v.config.Spec.Guard
@@ -39,8 +39,8 @@ func (p *Planner) makeWishes() {
 	slices.SortStableFunc(p.wishes, func(a, b wish) int { return strings.Compare(a.subnet.Key(), b.subnet.Key()) })
 }
 
-// elsewhere reports whether a table is another configured cluster's own, as far as is known, be that cluster unreadable now, or not
-// looked at in this round.
+// elsewhere reports whether a table is known as another configured cluster's own, even if that cluster
+// cannot be read now or is not part of this check.
 func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 	for _, v := range p.views {
 		if v != except && table.Equal(v.source) {
@@ -50,8 +50,8 @@ func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 	return p.taken.others(table, arm.ID(except.config.Spec.ClusterID))
 }
 
-// gone reports whether a cluster does not exist, or is being deleted. Its subnets are not guarded: who
-// deletes a cluster takes its table off them first.
+// gone reports whether a cluster does not exist or is being deleted. Its subnets are not guarded:
+// deleting a cluster removes its table from them first.
 func (p *Planner) gone(v *view) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
@@ -60,8 +60,8 @@ func (p *Planner) gone(v *view) bool {
 	return cluster.Absent
 }
 
-// associations returns the associations that have to be made. Two configs that want different tables on one subnet would
-// replace each other's forever, so neither is made.
+// associations returns the associations to make. Two configs that want different tables on one subnet
+// would replace each other's forever, so neither is made.
 func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
@@ -73,9 +73,9 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 			}
 		}
 		if against != nil {
-			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet), "subnet %s should have the table %s by %s and the table %s by %s; neither is set",
+			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet), "two configs want different tables on subnet %s, so neither is set: %s of %s and %s of %s",
 				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(), against.v.name).
-				WithFix("correct spec.guard.subnets of one of them"))
+				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
 		} else if a := w.guardSubnet(first, read(first.subnet)); a != nil {
 			out = append(out, *a)
 		}
@@ -86,19 +86,20 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 
 // guardSubnet decides what to do about one subnet.
 func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
-	// A lost association needs the table's ID and nothing else: Azure refuses one that is not there.
+	// A lost association needs only the table's ID: Azure refuses a table that does not exist.
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" && !w.s.Unread[wish.table.Key()].Absent
 	if !known {
-		if wish.what != "node subnet" { // of a cluster's own table it is reported already
+		if wish.what != "node subnet" { // readSource reports a cluster's own table
 			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table, finding.TableMissing,
-				"route table %s, to be kept on subnet "+wish.subnet.Short()+",",
-				Remake(wish.v.cluster, wish.table, finding.Command(
-					"create the table, or correct spec.guard.subnets of %s", wish.v.name)))
+				"route table %s, which subnet "+wish.subnet.Short()+" should have,",
+				orRemake(wish.v.cluster, wish.table,
+					"create the table, or correct spec.guard.subnets of "+wish.v.name))
 		}
 		return nil
 	}
 	if subnet == nil {
-		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s", finding.Command("correct spec.guard.subnets of %s", wish.v.name))
+		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s",
+			advise("correct spec.guard.subnets of "+wish.v.name))
 		return nil
 	}
 	if table := w.s.Table(wish.table); table != nil {
@@ -120,9 +121,9 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
 			wish.what, subnet.ID.Short(), wish.table.Short()).WithFix("%s", fix))
 	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && !w.elsewhere(subnet.RouteTable, wish.v):
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in the place of its own"}
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in place of its own"}
 	default:
-		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s, it should have %s",
+		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s instead of %s",
 			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), wish.table.Short()).
 			With("present: "+string(subnet.RouteTable), "expected: "+string(wish.table)).WithFix("%s", fix))
 	}

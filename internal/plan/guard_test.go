@@ -147,7 +147,7 @@ func TestDiscover(t *testing.T) {
 		{"memory before an association that carries nothing", steps(remembers(tableB), table(tableA)), tableB, false, ""},
 		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "", false, "written"},
 		{"memory against an association that carries, the log knows", steps(remembers(tableB), log(tableA)), tableA, false, ""},
-		{"memory against an association that carries, the log does not know", steps(remembers(tableB), log()), "", false, "seen with several tables that hold routes to its nodes: play-rt, shop-rt"},
+		{"memory against an association that carries, the log does not know", steps(remembers(tableB), log()), "", false, "had several tables with routes to its nodes: play-rt, shop-rt"},
 		{"proven memory before any association", steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }), tableB, false, ""},
 
 		{"the association", nil, tableA, false, ""},
@@ -156,18 +156,18 @@ func TestDiscover(t *testing.T) {
 		{"and the log knows the right one", steps(table(tableA), table(tableB, carried), log(tableB)), tableB, false, ""},
 		{"and the log does not: doubtful", steps(table(tableA), log()), tableA, true, ""},
 		{"no nodes, no routes: the association counts", steps(table(tableA), func(w *world) { w.s.Clusters[clusterA.Key()].Pools[0].Count = 0 }), tableA, false, ""},
-		{"the association is a target, which is no candidate", steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(), managedRead()), "", false, "holds no managed one"},
+		{"the association is a target, which is no candidate", steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(), managedRead()), "", false, "holds no managed table"},
 		{"two associations, one of which carries", steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
 		{"two that carry: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
 		{"two that carry, the log decides", steps(both, table(tableB, carried), log(tableB)), tableB, false, ""},
-		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false, "its node subnets have several tables that hold routes to its nodes: play-rt, shop-rt"},
-		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false, "its node subnets have different tables, none of which holds a route to its nodes"},
+		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false, "its node subnets have several tables with routes to its nodes: play-rt, shop-rt"},
+		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false, "its node subnets have different tables, and none holds a route to its nodes"},
 
 		{"stripped: ask the log", steps(none), "", false, "written"},
 		{"the log, its tables not read yet", steps(none, log(tableB)), "", false, "tables"},
 		{"the log", steps(none, log(tableA)), tableA, false, ""},
 		{"the log of an identity shared with another cluster", steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA, false, ""},
-		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)), "", false, "its identity wrote several that hold routes to its nodes: play-rt, shop-rt"},
+		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)), "", false, "its identity wrote several tables with routes to its nodes: play-rt, shop-rt"},
 		{"another config names it as its own", steps(none, log(tableB, tableA), table(tableB, carried), func(w *world) {
 			w.config("play", clusterB).Spec.RouteTableID = string(tableB)
 		}), tableA, false, ""},
@@ -176,22 +176,22 @@ func TestDiscover(t *testing.T) {
 			w.s.Learn(clusterA).LogNext = []string{"more"}
 		}), "", false, "written"},
 		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false, "managed"},
-		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "", false, "of those its identity wrote none holds a route to its nodes: play-rt"},
+		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "", false, "no table that its identity wrote holds a route to its nodes: play-rt"},
 
 		{"the log says nothing: ask for managed tables", steps(none, log()), "", false, "managed"},
 		{"the only managed one, not read yet", steps(none, log(), managedRead(managed)), "", false, "tables"},
 		{"the only managed one, with routes of the cluster", steps(none, log(), managedRead(managed), table(managed, carried)), managed, false, ""},
-		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed), table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false, "holds no route to a node of this cluster, so a brought table must be in use"},
+		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed), table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false, "holds no route to a node of this cluster, so it must use a bring-your-own table"},
 		{"a managed one that is a target", steps(none, log(), managedRead(managed), table(managed, carried), func(w *world) {
 			w.configs[0].Spec.Targets[0].RouteTableID = string(managed)
-		}), "", false, "holds no managed one"},
+		}), "", false, "holds no managed table"},
 		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {
 			w.cluster(clusterA, "10.244.0.0/16")
 			w.s.Learn(clusterA).OwnSubnets = []arm.ID{nodesA}
 		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
 		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"), table(managed), table(managed+"x")), "", false, "several managed tables"},
 		{"several managed ones, one of which carries", steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried), table(managed+"x")), managed, false, ""},
-		{"none at all", steps(none, log(), managedRead()), "", false, "no node subnet has a table that can be its own, the activity log shows none"},
+		{"none at all", steps(none, log(), managedRead()), "", false, "no node subnet has a suitable table, the activity log shows none"},
 		{"not kubenet: nothing to look for", steps(none, func(w *world) { w.s.Clusters[clusterA.Key()].Plugin = "azure" }), "", false, ""},
 	}
 	for _, tt := range tests {

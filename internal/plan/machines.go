@@ -89,7 +89,7 @@ func TableFull(name string, cluster arm.ID, table *inventory.RouteTable,
 	limit int) finding.Finding {
 	id := table.ID
 	return finding.New(finding.TableFull, name, string(id),
-		"the own table %s of cluster %s is full: it holds %d of %d routes, and no new node fits",
+		"route table %s of cluster %s is full: it holds %d of %d routes, and no new node fits",
 		id.Short(), cluster.Short(), len(table.Routes), limit).
 		WithFix("az network route-table route list --subscription %s -g %s "+
 			"--route-table-name %s -o table",

@@ -82,7 +82,7 @@ func (w *work) excluded(v *view) {
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
 			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
-			WithFix("widen spec.podCIDRs of %s; without it, all pod CIDRs of the cluster count", v.name))
+			WithAdvice("widen spec.podCIDRs of %s, or remove it: then all pod CIDRs of the cluster count", v.name))
 	}
 }
 
@@ -279,7 +279,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 		}
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
-			"%s in its own table %s: %d nodes, and pod routes to %d",
+			"%s in its route table %s: %d nodes, and pod routes to %d",
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
 			table.ID.Short(), nodes, led).
 			With(lines(of)...).

@@ -112,7 +112,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	w.routed(0, 1)
 	w.sees("")
 	f := w.sees("node-without-route")
-	const message = "1 node of cluster shop has no route in its own table shop-rt: " +
+	const message = "1 node of cluster shop has no route in its route table shop-rt: " +
 		"3 nodes, and pod routes to 2"
 	if f.Message != message || len(f.Evidence) != 1 ||
 		f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {

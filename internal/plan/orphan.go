@@ -93,12 +93,12 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 // counts whatever the plugin, and so does one that a cluster's identity wrote.
 func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 	if own, known := p.ownTables[table.ID.Key()]; known {
-		return fmt.Sprintf("%s may be the own table of the cluster of %s, which is never written: %s", table.ID.Short(), own.v.name, own.how)
+		return fmt.Sprintf("%s may be the route table of the cluster of %s, which routekeeper never writes: %s", table.ID.Short(), own.v.name, own.how)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		may := func(how string) string {
-			return fmt.Sprintf("%s may be the own table of cluster %s, which is never written: %s", table.ID.Short(), cluster.ID.Name(), how)
+			return fmt.Sprintf("%s may be the route table of cluster %s, which routekeeper never writes: %s", table.ID.Short(), cluster.ID.Name(), how)
 		}
 		if table.ID.Group().Equal(cluster.NodeGroup()) {
 			return may("it is in its node resource group")

@@ -250,13 +250,13 @@ func TestOwnershipByName(t *testing.T) {
 			w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
 			continue
 		}
-		if p := w.expect("", "foreign-overlap"); len(p.Findings) == 1 && !strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
+		if p := w.expect("", "unmanaged-overlap"); len(p.Findings) == 1 && !strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
 			t.Error(p.Findings[0].Message)
 		}
 		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
 		w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
 		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
-		w.expect("", "foreign-overlap")
+		w.expect("", "unmanaged-overlap")
 	}
 }
 

@@ -22,7 +22,7 @@ type Proposal struct {
 	SubnetWhy, TargetWhy []string
 	// Tableless are the subnets of Application Gateways near the nodes that have no route table.
 	Tableless []arm.ID
-	// Notes are what a person has to see to.
+	// Notes are what you have to check.
 	Notes []string
 	// Want is what to read to find the cluster's own table; propose again afterwards.
 	Want inventory.Wanted
@@ -100,12 +100,12 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		switch {
 		case subnet.RouteTable == "":
 			p.Tableless = append(p.Tableless, subnet.ID)
-			p.Notes = append(p.Notes, who+", which has no route table: make one for it and add it to the targets "+
+			p.Notes = append(p.Notes, who+", which has no route table: create one and add it to the targets "+
 				"(init --gateway-table does)")
 		case subnet.RouteTable.Equal(own):
-			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the way to Azure CNI Overlay")
+			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the migration to Azure CNI Overlay")
 		case inventory.IsManagedTable(subnet.RouteTable):
-			p.Notes = append(p.Notes, who+", which has the own table of another cluster, "+subnet.RouteTable.Short()+": it is never written")
+			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+subnet.RouteTable.Short()+": routekeeper never writes it")
 		default:
 			target(subnet.RouteTable, who)
 			spec.Guard.Subnets = append(spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(subnet.RouteTable)})

@@ -71,7 +71,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 		t.Errorf("targets %v, guarded %v", p.Config.Spec.Targets, p.Config.Spec.Guard.Subnets)
 	}
 	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"shares the cluster's own table", "has the own table of another cluster, aks-agentpool-12345678-routetable"} {
+	for _, want := range []string{"shares the cluster's own table", "has the route table of another cluster, aks-agentpool-12345678-routetable"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note says %q:\n%s", want, notes)
 		}

@@ -33,12 +33,12 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	}
 	var found []finding.Finding
 	if n := len(proven); n > 0 {
-		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes to pods of nodes that are gone, of no cluster that is kept: %d of its %d routes",
+		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds leftover routes to pods of nodes that are gone: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).With(proven...).
 			WithFix("routekeeper prune-orphans --subscription %s --table %s", table.ID.Subscription(), table.ID))
 	}
 	if n := len(unproven); n > 0 {
-		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that look like those to pods of a cluster that is gone, which is not proven: %d of its %d routes",
+		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that may be left over from a cluster that is gone, which is not proven: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).About("not proven").With(unproven...)
 		f.Severity = finding.Info
 		found = append(found, f)

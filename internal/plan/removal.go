@@ -12,11 +12,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How routes leave the targets together with their cluster. There are two ways, and both need
+// How routes leave the targets together with their cluster. There are two ways. Both need
 // spec.onRemoval: Prune and a target of policy Sync.
 //
-// The cluster is gone: Azure answers 404 for it, and the config still names it. Nobody has said that
-// its routes may go, so each needs a proof:
+// The cluster is gone: Azure answers 404 for it, and the config still names it. That alone does not
+// release its routes, so each needs a proof:
 //
 //	the route                           | is deleted when
 //	------------------------------------|-----------------------------------------------------------
@@ -25,7 +25,7 @@ import (
 //	it only looks like a pod route      | the same, and the table of that subnet lacks the route:
 //	  (nothing is remembered)           |   a stopped cluster has no machines either
 //
-// The config is gone: a person removed it from a running keeper. That is an order: the cluster's
+// The config is gone: it was removed from a running keeper. That is an instruction: the cluster's
 // routes leave its targets without further proof (Removal).
 
 // vanished reports whether Azure says that a cluster does not exist.
@@ -39,8 +39,8 @@ type leftover struct {
 	routes []string // those that stay
 }
 
-// ofVanished finds the cluster that does not exist and has left a route behind. Where nothing
-// remembers whose it is, a cluster whose routes are kept comes first.
+// ofVanished finds the missing cluster that left a route behind. If nothing remembers whose it is, a
+// cluster whose routes stay comes first.
 func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 	for _, candidate := range t.shares {
 		if !t.w.vanished(candidate.view) {
@@ -73,12 +73,12 @@ func (s *share) allows(prefix netip.Prefix) bool {
 	})
 }
 
-// prunes reports whether the routes of a cluster that is gone leave the target.
+// prunes reports whether the routes of a missing cluster leave the target.
 func (s *share) prunes() bool {
 	return s.config.Spec.OnRemoval == v1alpha1.RemovalPrune && s.policy == v1alpha1.PolicySync
 }
 
-// placeVanished leaves out a route that a cluster has left behind, or keeps it and notes that.
+// placeVanished drops a route that a cluster left behind, or keeps it and notes that.
 func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := beforehand{alone: true, gone: remembered}
@@ -92,7 +92,7 @@ func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	t.put(r, nil)
 }
 
-// noteLeft notes what clusters that do not exist have left in the target.
+// noteLeft notes what missing clusters left in the target.
 func (t *target) noteLeft() {
 	for _, s := range t.shares {
 		if len(s.left) > 0 && t.w.left == nil {
@@ -104,7 +104,7 @@ func (t *target) noteLeft() {
 	}
 }
 
-// reportVanished tells of clusters that do not exist, and of the routes that they have left.
+// reportVanished reports clusters that do not exist, and the routes that they left.
 func (w *work) reportVanished() {
 	for _, v := range w.views {
 		if !w.vanished(v) {
@@ -115,7 +115,7 @@ func (w *work) reportVanished() {
 		left := w.left[v]
 		if len(left) == 0 {
 			w.add(finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).
-				WithFix("correct spec.clusterID of %s, or remove it from the config", v.name))
+				WithAdvice("correct spec.clusterID of %s, or remove %s from the config", v.name, v.name))
 			continue
 		}
 		var lines []string
@@ -133,15 +133,17 @@ func (w *work) reportVanished() {
 		}
 		f := finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).With(lines...)
 		if v.config.Spec.OnRemoval == v1alpha1.RemovalPrune {
-			w.add(f.WithFix("%s says for each what is missing to prove that nothing is behind it", command))
+			w.add(f.WithAdvice("see for each route which proof is missing").WithFix("%s", command))
 		} else {
-			w.add(f.WithFix("correct spec.clusterID of %s; or set spec.onRemoval: Prune; or %s, and then remove %s from the config", v.name, command, v.name))
+			w.add(f.WithAdvice("correct spec.clusterID of %s, or set spec.onRemoval: Prune; "+
+				"or prune the routes, then remove %s from the config", v.name, v.name).
+				WithFix("%s", command))
 		}
 	}
 }
 
-// Removal looks at a cluster whose config a person has removed, by what is remembered of it. Its plan
-// deletes the cluster's routes from the targets that the config names, and does nothing else.
+// Removal plans for a cluster whose config was removed, from what is remembered of it. The plan deletes
+// the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
 		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
@@ -149,7 +151,7 @@ func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	return p
 }
 
-// placeRemoved leaves out a route of a cluster whose config a person has removed.
+// placeRemoved drops a route of a cluster whose config was removed.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.shares[0]
 	known := t.w.s.Memory.Of(arm.ID(s.config.Spec.ClusterID))

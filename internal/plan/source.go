@@ -12,26 +12,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Discovery says which route table is a cluster's own.
+// Discovery names the route table that is a cluster's own.
 type Discovery struct {
-	// Table is the table, or "" when it cannot be told (yet).
+	// Table is the table, or "" if it is not identified (yet).
 	Table arm.ID
-	// How says in words how it is known.
+	// How says in words how it was identified.
 	How string
-	// Proven is set where what the cluster itself did speaks for the table: more than a config or an association, which
-	// somebody may have got wrong.
+	// Proven is set where the cluster's own actions identify the table. A config or an association
+	// alone may be a mistake.
 	Proven bool
-	// Doubtful is set where nothing better was found than a table without a route to any of the cluster's nodes. It is read,
-	// and put on no subnet.
+	// Doubtful is set where the best candidate holds no route to any of the cluster's nodes. It is
+	// read, and associated with no subnet.
 	Doubtful bool
-	// Want is what has to be read before it can be told. Empty when there is an answer, be it that there is none.
+	// Want is what has to be read first. It is empty when there is an answer, even a negative one.
 	Want inventory.Wanted
 	// Finding says why there is no answer.
 	Finding *finding.Finding
 }
 
-// Taken are tables that cannot be a cluster's own: the targets of all configs (after one sync a target looks the same), and
-// the tables that other configs name as their clusters' own.
+// Taken are the tables that cannot be a cluster's own: the targets of all configs (after one sync a
+// target looks the same), and the tables that other configs name as their clusters' own.
 type Taken struct {
 	targets  map[string]bool
 	owner    map[string]string // cluster's key by the table's
@@ -39,14 +39,14 @@ type Taken struct {
 	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
-// Last adds the tables that clusters were last seen with, by the cluster's ID.Key(). They may not be
-// replaced by those of others. The map is not copied, and must not change any more.
+// Last adds the last known tables of clusters, by the cluster's ID.Key(). They must not be replaced by
+// those of other clusters. The map is not copied and must not change afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
 }
 
-// others reports whether a table is that of another cluster than the given one, as far as is known.
+// others reports whether a table is known to be another cluster's.
 func (t Taken) others(table, cluster arm.ID) bool {
 	if owner, owned := t.owner[table.Key()]; owned && owner != cluster.Key() {
 		return true
@@ -79,10 +79,16 @@ func (t Taken) from(cluster, table arm.ID) bool {
 	return t.targets[table.Key()] || owned && owner != cluster.Key()
 }
 
-// Discover finds the cluster's own table: the one the config names, the one the node subnets were last seen with, the one
-// they are associated with, one that the cluster's identity wrote (activity log), or the only managed one of the node
-// resource group, in this order. From the third on a table must hold a route to one of the cluster's nodes: somebody
-// may have put a wrong one on a subnet, and identities that write a table may be shared by clusters.
+// Discover finds the cluster's own table. How it works: the first of these that gives one table wins.
+//
+//  1. the config names it
+//  2. the node subnets last had it
+//  3. the node subnets have it now
+//  4. the cluster's identity wrote it (activity log)
+//  5. it is the only managed table of the node resource group
+//
+// From the third on, a table must hold a route to one of the cluster's nodes: a subnet may have the
+// wrong table, and several clusters may share an identity.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
@@ -129,13 +135,13 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	case len(inLog) == 1:
 		return Discovery{Table: inLog[0], How: byLog, Proven: true}
 	case len(inLog) > 1:
-		return c.unknown("its identity wrote several that hold routes to its nodes: %s", shortNames(inLog))
+		return c.unknown("its identity wrote several tables with routes to its nodes: %s", shortNames(inLog))
 	case len(carrying) > 1:
-		return c.unknown("its node subnets have several tables that hold routes to its nodes: %s", shortNames(carrying))
+		return c.unknown("its node subnets have several tables with routes to its nodes: %s", shortNames(carrying))
 	case len(associated) == 1:
 		return Discovery{Table: associated[0], How: "the node subnets are associated with it", Doubtful: true}
 	case len(associated) > 1:
-		return c.unknown("its node subnets have different tables, none of which holds a route to its nodes: %s", shortNames(associated))
+		return c.unknown("its node subnets have different tables, and none holds a route to its nodes: %s", shortNames(associated))
 	}
 	if !known.ManagedRead {
 		return Discovery{Want: inventory.Wanted{Managed: []arm.ID{cluster.ID}}}
@@ -147,9 +153,9 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	return c.managed(managed, written)
 }
 
-// named holds the table that the config names against what the cluster does, where its node subnets are not associated with it: a
-// config can have mixed two tables up. Where the cluster's identity wrote another table that leads to its nodes, and not
-// this one, nothing is believed.
+// named checks the table that the config names against the cluster's own actions, if the node subnets
+// do not all have it: a config can confuse two tables. If the cluster's identity wrote another table
+// with routes to its nodes, and not this one, the answer is unknown.
 func (c candidates) named(d Discovery) Discovery {
 	present := c.associated()
 	if len(c.subnets) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
@@ -197,9 +203,9 @@ func (c candidates) bare() bool {
 	return false
 }
 
-// remembered answers with the table that the node subnets were last seen with. What was only seen, and not proven by what
-// the cluster did, is not believed against another table that leads to its nodes: one of the two is somebody's copy, and only
-// the activity log can tell which.
+// remembered answers with the table that the node subnets last had. If the cluster's actions do not
+// prove it, and another associated table leads to its nodes, one of the two is a copy: only the
+// activity log shows which.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
 	d := Discovery{Table: last.LastTable, How: "the node subnets were last seen with it", Proven: last.LastProven}
@@ -223,7 +229,7 @@ func (c candidates) remembered() Discovery {
 	if len(written) == 1 {
 		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
 	}
-	return c.unknown("its node subnets were seen with several tables that hold routes to its nodes: %s", shortNames(inventory.SortIDs(all)))
+	return c.unknown("its node subnets had several tables with routes to its nodes: %s", shortNames(inventory.SortIDs(all)))
 }
 
 // candidates looks for a cluster's own table.
@@ -246,8 +252,8 @@ func (c candidates) associated() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// present returns those of the tables that may be the cluster's own and are not known to be absent, and those of them
-// that have to be read.
+// present returns the tables that may be the cluster's own and may exist, and those of them that still
+// have to be read.
 func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
@@ -262,7 +268,7 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	return there, want
 }
 
-// carrying returns those of the tables that hold a route to one of the cluster's nodes.
+// carrying returns the tables that hold a route to one of the cluster's nodes.
 func (c candidates) carrying(ids []arm.ID) []arm.ID {
 	var out []arm.ID
 	for _, id := range ids {
@@ -278,8 +284,8 @@ func Carries(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTabl
 	return len(podRoutesOf(s, config, table)) > 0
 }
 
-// PodRoutes returns the routes of a table that are a cluster's, by prefix: to the pod CIDR of one node, by way of an address in
-// one of its node subnets.
+// PodRoutes returns a cluster's routes in a table, by prefix: to the pod CIDR of one node, with a next
+// hop in one of its node subnets.
 func PodRoutes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
 	return podRoutesOf(s, config, table).byPrefix()
 }
@@ -288,8 +294,9 @@ func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.Route
 	return newView(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 
-// managed answers with the only managed table of the node resource group. Beside a table that the customer brought an
-// unused, empty managed one can stand (AKS#1460), so with brought subnets it must hold the cluster's routes.
+// managed answers with the only managed table of the node resource group. A cluster with a
+// bring-your-own table can also have an unused, empty managed one (AKS#1460), so with existing subnets
+// it must hold the cluster's routes.
 func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
 	switch carrying := c.carrying(managed); {
@@ -302,14 +309,15 @@ func (c candidates) managed(managed, written []arm.ID) Discovery {
 	case len(managed) == 0 && len(written) == 0 && c.allGone():
 		return Discovery{Table: c.s.Known(c.cluster.ID).Written[0], How: "the cluster's identity wrote it last"}
 	case len(written) > 0:
-		return c.unknown("no node subnet has a table that can be its own, and of those its identity wrote none holds a route to its nodes: %s", shortNames(written))
+		return c.unknown("no node subnet has a suitable table, and no table that its identity wrote holds a route to its nodes: %s", shortNames(written))
 	case len(managed) == 1:
-		return c.unknown("the managed table %s holds no route to a node of this cluster, so a brought table must be in use", managed[0].Short())
+		return c.unknown("the managed table %s holds no route to a node of this cluster, so it must use a bring-your-own table", managed[0].Short())
 	}
-	return c.unknown("no node subnet has a table that can be its own, the activity log shows none, and the node resource group %s holds no managed one", c.cluster.NodeResourceGroup)
+	return c.unknown("no node subnet has a suitable table, the activity log shows none, and the node resource group %s holds no managed table", c.cluster.NodeResourceGroup)
 }
 
-// allGone reports whether the cluster's identity wrote tables, by all of the activity log, and none of them exists any more.
+// allGone reports whether the complete activity log shows tables that the cluster's identity wrote, and
+// none of them still exists.
 func (c candidates) allGone() bool {
 	known := c.s.Known(c.cluster.ID)
 	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
@@ -318,18 +326,18 @@ func (c candidates) allGone() bool {
 
 func (c candidates) unknown(format string, args ...any) Discovery {
 	f := finding.New(finding.TableUnknown, c.config.Metadata.Name, c.config.Spec.ClusterID,
-		"it cannot be told which route table is the own table of cluster %s: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
-		WithFix("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
+		"the route table of cluster %s cannot be identified: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+		WithAdvice("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
 	known := c.s.Known(c.cluster.ID)
 	if known.LogCut {
 		f = f.With("only the newest part of the activity log was read")
 	}
 	for _, id := range known.Written {
 		if c.s.Unread[id.Key()].Absent {
-			f = f.With("the cluster's identity wrote " + string(id) + ", which does not exist any more")
+			f = f.With("the cluster's identity wrote " + string(id) + ", which no longer exists")
 		}
 	}
-	// What could not be looked at may hold the answer.
+	// The answer may be in what could not be read.
 	for _, scope := range []arm.ID{c.cluster.NodeGroup(), arm.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {
 			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())

@@ -96,17 +96,21 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	}
 	first := parts[0].view
 	if own, taken := arm.Lookup(w.ownTables, id); taken {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "the target %s is not written: %s, so it is the own table of the cluster of %s, or stands in its place",
-			id.Short(), own.how, own.v.name).WithFix("remove the target from %s, or see to the association and spec.routeTableID of %s", first.name, own.v.name))
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "target %s is not written: %s, so it may be the route table of the cluster of %s",
+			id.Short(), own.how, own.v.name).
+			WithAdvice("remove the target from %s, or check the association and spec.routeTableID of %s",
+				first.name, own.v.name))
 		return nil
 	}
 	if table == nil {
-		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s", finding.Command("create the route table %s, or remove the target from %s", id.Short(), first.name))
+		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s",
+			advise(fmt.Sprintf("create the route table %s, or remove the target from %s", id.Short(), first.name)))
 		return nil
 	}
 	if how := w.ownOfSomebody(table); how != "" {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "the target %s is not written: %s", id.Short(), how).
-			WithFix("remove the target from %s; if no cluster is there any more, take the table off that subnet", first.name))
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "target %s is not written: %s", id.Short(), how).
+			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate the table from that subnet",
+				first.name))
 		return nil
 	}
 	t := &target{w: w, now: table, limit: inventory.DefaultRouteLimit}
@@ -191,7 +195,7 @@ func (t *target) decide() {
 
 // unsettled is the finding for a resource whose last operation failed.
 func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
-	return finding.New(finding.Unsettled, cluster, string(id), "the last operation on %s failed: what it says may not be in effect", id.Short()).
+	return finding.New(finding.Unsettled, cluster, string(id), "the last operation on %s failed: its settings may not be in effect", id.Short()).
 		With("provisioningState: Failed").WithFix("%s", fix)
 }
 

@@ -46,6 +46,9 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	for _, line := range few(f.Evidence) {
 		fmt.Fprintf(&b, "    %s\n", style.Dim(plain(line)))
 	}
+	if f.Advice != "" {
+		fmt.Fprintf(&b, "  do: %s\n", plain(f.Advice))
+	}
 	if f.Fix != "" {
 		fmt.Fprintf(&b, "  next: %s\n", plain(f.Fix))
 	}
@@ -80,6 +83,9 @@ func FindingsMarkdown(findings []finding.Finding) string {
 		}
 		for _, line := range few(f.Evidence) {
 			fmt.Fprintf(&b, "  - %s\n", plain(line))
+		}
+		if f.Advice != "" {
+			fmt.Fprintf(&b, "\n  %s\n", plain(f.Advice))
 		}
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "\n  %s\n", codeSpan(plain(f.Fix)))

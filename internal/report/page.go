@@ -12,11 +12,14 @@ func FindingsPage(all []finding.Description) string {
 	var b strings.Builder
 	b.WriteString(`# Findings
 
-A finding says that something is wrong or worth knowing. Its code is stable. Its severity is info (worth knowing), warning
-(will hurt or hides something) or error (something the config asks for is not true and will not become true by itself: it
-blocks, and sync and run --once exit with 2).
+A finding reports a problem, or something worth knowing. Its code is stable. Its severity is one of:
 
-This page is made from the table in internal/finding/codes.go; a test keeps it true.
+- info: worth knowing.
+- warning: it will do harm, or it hides a problem.
+- error: the network does not match the config and will not recover by itself. sync and run --once
+  exit with 2.
+
+This page is generated from internal/finding; a test keeps it current.
 
 `)
 	var rows [][]string

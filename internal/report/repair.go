@@ -24,6 +24,9 @@ type Repairs struct {
 // LeftFinding is the line of a finding that is left, and why.
 func LeftFinding(f finding.Finding, why string) string {
 	line := FindingLine(f) + ": " + plain(why)
+	if f.Advice != "" {
+		line += "\n  do: " + plain(f.Advice)
+	}
 	if f.Fix != "" {
 		line += "\n  next: " + plain(f.Fix)
 	}

@@ -39,7 +39,7 @@ func sample() Round {
 		},
 		Findings: []finding.Finding{
 			finding.New(finding.PrefixTaken, "shop", string(table), "a|b is <taken>").With("seen").WithFix("az network %s", "x"),
-			finding.New(finding.ForeignOverlap, "", "", "covers"),
+			finding.New(finding.UnmanagedOverlap, "", "", "covers"),
 		},
 	}
 }
@@ -69,7 +69,7 @@ error prefix-taken (shop): a|b is <taken>
     seen
   next: az network x
 
-info foreign-overlap: covers
+info unmanaged-overlap: covers
 
 2 clusters, 2.3 s; ARM: 3 reads, 1 write, 0 polls
 `
@@ -117,7 +117,7 @@ done update gw-rt 10.244.1.0/24 10.0.0.5 -> 10.0.0.55
 failed delete gw-rt 10.244.2.0/24 -> 10.0.0.6
 skipped associate v/nodes route table no table -> gw-rt
 error prefix-taken shop: a|b is <taken>
-info foreign-overlap covers
+info unmanaged-overlap covers
 `
 	if got := write(t, sample(), Short, Style{}); got != want {
 		t.Errorf("short:\n%s", got)

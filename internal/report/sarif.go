@@ -87,6 +87,9 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 		for _, line := range f.Evidence {
 			text += "\n" + plain(line)
 		}
+		if f.Advice != "" {
+			text += "\nRepair: " + plain(f.Advice)
+		}
 		if f.Fix != "" {
 			text += "\nRepair: " + plain(f.Fix)
 		}

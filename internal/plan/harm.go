@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Harm says what is wrong with a resource while the changes to it are not made, as a clause: node
+// subnet shop-vnet/nodes has lost its route table. All changes are of one resource.
+func Harm(changes []Change) string {
+	id := changes[0].Resource
+	if changes[0].Verb == Associate {
+		if strings.Contains(changes[0].Why, "subnet ") {
+			return strings.Replace(changes[0].Why, "subnet ", "subnet "+id.Short()+" ", 1)
+		}
+		return "subnet " + id.Short() + " does not have the route table " +
+			changes[0].New.RouteTable.Short()
+	}
+	counts := map[Verb]int{}
+	for _, c := range changes {
+		counts[c.Verb]++
+	}
+	var parts []string
+	say := func(verb Verb, text, one, many string) {
+		if n := counts[verb]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", text, number(n, one, many)))
+		}
+	}
+	say(Create, "lacks", "pod route", "pod routes")
+	say(Update, "has the wrong next hop in", "pod route", "pod routes")
+	say(Delete, "holds", "stale pod route", "stale pod routes")
+	return "route table " + id.Short() + " " + strings.Join(parts, " and ")
+}
