@@ -77,7 +77,11 @@ var arrows = map[string]map[string]string{
 	"internal/emulator/emulatortest":              {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"deploy":                                      {}, // tests only, and they use the program to try what is in it
 	"internal/clients":                            {}, // tests only, and they use package emulator: it is what real clients are to meet
-	"internal/demo":                               {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"emulator": {
+		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
+		"internal/arm": "IDs",
+	},
+	"internal/demo": {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"internal/daemon": {
 		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
 		"internal/keeper": "the loop", "internal/history": "records it", "internal/serve": "the listener",
