@@ -69,6 +69,10 @@ var arrows = map[string]map[string]string{
 	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
 	"internal/history":    {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
 	"internal/emulator":   {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
+	"emulator": {
+		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
+		"internal/arm": "IDs",
+	},
 	"internal/hello":      {"internal/kube": "deploys the demo, and calls its pods"},
 	"internal/emulator/kubernetes": {
 		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",
@@ -77,11 +81,8 @@ var arrows = map[string]map[string]string{
 	"internal/emulator/emulatortest":              {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"deploy":                                      {}, // tests only, and they use the program to try what is in it
 	"internal/clients":                            {}, // tests only, and they use package emulator: it is what real clients are to meet
-	"emulator": {
-		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
-		"internal/arm": "IDs",
-	},
-	"internal/demo": {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"internal/recordings":                         {}, // tests only: recorded answers of the real Azure judge package emulator
+	"internal/demo":                               {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
 	"internal/daemon": {
 		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
 		"internal/keeper": "the loop", "internal/history": "records it", "internal/serve": "the listener",

@@ -20,6 +20,7 @@ type emulatorOptions struct {
 	scenario, faults        string
 	subscriptions, tenants  int
 	persist, verbose        bool
+	asOf                    string
 	apiServer, etcd         string
 	azure                   emulator.Options
 }
@@ -59,6 +60,8 @@ its first call on; nodes and pods are played. Without it, a small one shows node
 	f.StringVar(&o.faults, "faults", "", "what goes wrong from the start: a YAML or JSON list of faults (`FILE`)")
 	f.IntVar(&o.subscriptions, "subscriptions", 1, "how many subscriptions there are")
 	f.IntVar(&o.tenants, "tenants", 1, "how many tenants the subscriptions lie in, in turn")
+	f.StringVar(&o.asOf, "as-of", "",
+		"answer as Azure did on a `date` such as 2023-06-01: some defaults have changed; default today")
 	durationFlag(f, &o.azure.OperationTime, "operation-time", 500*time.Millisecond, "how long a long-running operation takes")
 	durationFlag(f, &o.azure.RouteBatch, "route-batch", time.Second, "how long a cluster's cloud provider collects route changes (30s on Azure)")
 	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second, "how long it trusts its copy of the table (2m on Azure)")
@@ -97,6 +100,12 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return errors.New("--etcd: it is for --kube-apiserver only")
 	}
 	options := o.azure
+	if o.asOf != "" {
+		var err error
+		if options.AsOf, err = time.Parse(time.DateOnly, o.asOf); err != nil {
+			return fmt.Errorf("--as-of: %q is no date, expected one such as 2023-06-01", o.asOf)
+		}
+	}
 	// The network is somebody else's than the keeper's, as it mostly is.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}

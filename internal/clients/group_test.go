@@ -72,7 +72,8 @@ func TestResourceGroups(t *testing.T) {
 	call(resources.GetByID(a.ctx, id("net", "Acme.Rockets/launchPads/c"), "2019-01-01", nil)).refused(t, 404, "ResourceGroupNotFound")
 	a.wire(
 		"DELETE resourcegroups/net 2025-04-01 202",
-		"GET operations 2025-04-01 200",
+		"GET operationResults 2025-04-01 202",
+		"GET operationResults 2025-04-01 204",
 		"GET resourcegroups/net 2025-04-01 404",
 		"GET Acme.Rockets/launchPads/c 2019-01-01 404",
 	)

@@ -20,6 +20,9 @@ type addresses struct {
 // addressesOf returns what is taken in a subnet.
 func (s *store) addressesOf(subnet arm.ID) *addresses {
 	a := s.inUse[subnet.Key()]
+	if s.undo != nil {
+		s.undo.notedAddresses(subnet.Key(), a)
+	}
 	if a == nil {
 		a = &addresses{by: map[netip.Addr]arm.ID{}}
 		s.inUse[subnet.Key()] = a
@@ -29,7 +32,7 @@ func (s *store) addressesOf(subnet arm.ID) *addresses {
 
 // configurations are the IP configurations as a subnet shows them: one reference each, sorted. The ones of Application
 // Gateways it shows elsewhere.
-func (a *addresses) configurations() []any {
+func (a *addresses) configurations(shout bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.by {
 		if !id.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
@@ -38,7 +41,7 @@ func (a *addresses) configurations() []any {
 	}
 	out := []any{}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, object{"id": string(id)})
+		out = append(out, object{"id": shownConfiguration(id, shout)})
 	}
 	return out
 }

@@ -28,6 +28,10 @@ func settlePool(p, had, properties object) *failure {
 			p[field] = cloneValue(value)
 		}
 	}
+	settleSpotPool(p)
+	if p["osDiskSizeGB"] != nil && numberOf(p, "osDiskSizeGB") == 0 { // 0 asks for the default
+		delete(p, "osDiskSizeGB")
+	}
 	setDefault(p, "vmSize", "Standard_D2s_v5")
 	setDefault(p, "osType", "Linux")
 	setDefault(p, "type", "VirtualMachineScaleSets")
@@ -136,17 +140,24 @@ func (e *Emulator) showPool(r *resource, p object) {
 			p["provisioningState"] = run.doing
 		}
 	}
-	p["powerState"] = object{"code": powerOf(r)}
+	if p["powerState"] = (object{"code": powerOf(r)}); poolStopped(p) {
+		p["powerState"], p["count"] = object{"code": "Stopped"}, 0
+	}
+	delete(p, stoppedCount)
 	p["currentOrchestratorVersion"] = fullVersion(text(p, "orchestratorVersion"))
 }
 
 // poolDocument is a pool as a resource of its own.
-func (e *Emulator) poolDocument(r *resource, p object) object {
+func (e *Emulator) poolDocument(r *resource, p object, version string) object {
 	p = clone(p)
 	e.showPool(r, p)
 	name := text(p, "name")
 	delete(p, "name")
-	return object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": arm.TypeCluster + "/agentPools", "properties": p}
+	doc := object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": arm.TypeCluster + "/agentPools", "properties": p}
+	for _, f := range ownPoolFacts {
+		f.show(sight{e: e, r: r, doc: doc, at: doc, version: version})
+	}
+	return doc
 }
 
 // agentPoolCall handles agent pools: they are part of their cluster's document.
@@ -164,7 +175,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	if n == 9 {
 		docs := make([]object, len(pools))
 		for i, p := range pools {
-			docs[i] = e.poolDocument(r, p)
+			docs[i] = e.poolDocument(r, p, c.version)
 		}
 		answer, f := e.page(c, docs, nil)
 		return answer, f, true
@@ -175,7 +186,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 		answer, f := e.poolAction(c, r, pools, at)
 		return answer, f, true
 	case c.method == http.MethodGet && at >= 0:
-		return ok(e.poolDocument(r, pools[at])), nil, true
+		return ok(e.poolDocument(r, pools[at], c.version)), nil, true
 	case c.method == http.MethodPut:
 		status := http.StatusOK
 		if at < 0 {
@@ -186,7 +197,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 			return reply{}, f, true
 		}
 		e.record(c, r.id.Child("agentPools", c.path[9]), "write", nil)
-		return e.started(c, r, reply{status: status, header: map[string]string{}, body: encode(e.poolDocument(r, profileOf(r, c.path[9])))}), nil, true
+		return e.started(c, r, reply{status: status, header: map[string]string{}, body: encode(e.poolDocument(r, profileOf(r, c.path[9]), c.version))}), nil, true
 	case c.method == http.MethodDelete && at >= 0:
 		answer, f := e.deletePool(c, r, pools, at)
 		return answer, f, true
@@ -194,6 +205,29 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 		return reply{status: http.StatusNoContent}, nil, true
 	}
 	return reply{}, missing(id.Child("agentPools", c.path[9])), true
+}
+
+// stoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back with them.
+const stoppedCount = "routekeeper.stoppedCount"
+
+func poolStopped(p object) bool { return p[stoppedCount] != nil }
+
+// powerPool stops or starts a pool where that is what was sent, and returns what that is called.
+func powerPool(p, had object) string {
+	code := text(objectAt(p, "powerState"), "code")
+	delete(p, "powerState")
+	switch {
+	case code == "Stopped" && !poolStopped(had) && had != nil:
+		p[stoppedCount], p["count"] = had["count"], 0
+		return "Stopping"
+	case code == "Running" && poolStopped(had):
+		p["count"] = had[stoppedCount]
+		delete(p, stoppedCount)
+		return "Starting"
+	case poolStopped(had):
+		p[stoppedCount], p["count"] = had[stoppedCount], 0
+	}
+	return ""
 }
 
 // putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it associates no subnet with the
@@ -232,6 +266,9 @@ func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failur
 	}
 	if had != nil && numberOf(had, "count") != numberOf(p, "count") {
 		doing = "Scaling"
+	}
+	if d := powerPool(p, had); d != "" {
+		doing = d
 	}
 	if upgrades(p, had) {
 		doing = "Upgrading"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -34,14 +35,16 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 		}
 		setDefault(r.body, "identity", cloneValue(old.body["identity"]))
 	}
-	if f := settleNetworkProfile(properties, before); f != nil {
+	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
 		return f
 	}
 	setDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s", r.id.ResourceGroup(), r.id.Name(), text(r.body, "location")))
 	setDefault(properties, "dnsPrefix", r.id.Name())
 	setDefault(properties, "kubernetesVersion", kubernetesVersions[0])
 	setDefault(properties, "enableRBAC", true)
-	setDefault(r.body, "identity", object{"type": "SystemAssigned"})
+	if !hasServicePrincipal(r.body) {
+		setDefault(r.body, "identity", object{"type": "SystemAssigned"})
+	}
 	properties["powerState"] = object{"code": "Running"}
 	if before == nil {
 		if f := e.checkNodeGroup(r.id, arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
@@ -103,20 +106,16 @@ func doingTo(properties, before object) string {
 	for _, p := range listAt(before, "agentPoolProfiles") {
 		was[text(p, "name")] = p
 	}
-	doing := "Updating"
 	for _, p := range listAt(properties, "agentPoolProfiles") {
 		had := was[text(p, "name")]
 		if had != nil && upgrades(p, had) {
 			return "Upgrading"
 		}
-		if had != nil && numberOf(had, "count") != numberOf(p, "count") {
-			doing = "Scaling"
-		}
 	}
 	if text(properties, "kubernetesVersion") != text(before, "kubernetesVersion") {
 		return "Upgrading"
 	}
-	return doing
+	return "Updating" // also where only a count changes
 }
 
 func setDefault(o object, field string, value any) {
@@ -213,9 +212,11 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 			return f
 		}
 	}
-	if own := cl.ingressIdentity(); hasIngressAddon(r.body) && e.store.get(own) == nil {
-		if f := e.aksPut(cl, own, object{}); f != nil {
-			return f
+	for _, addon := range addonsWithIdentity {
+		if own := cl.addonIdentity(addon); hasAddon(r.body, addon) && e.store.get(own) == nil {
+			if f := e.aksPut(cl, own, object{}); f != nil {
+				return f
+			}
 		}
 	}
 	e.assign(cl.nodeGroup, cl.who, "Contributor")
@@ -317,6 +318,9 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	e.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
+	if slices.ContainsFunc(listAt(properties, "agentPoolProfiles"), func(p object) bool { return text(p, "type") == "AvailabilitySet" }) {
+		properties["maxAgentPools"] = 1
+	}
 	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))
 	for _, p := range listAt(properties, "agentPoolProfiles") {
 		e.showPool(r, p)
@@ -326,6 +330,9 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 		return
 	}
 	identity := objectAt(doc, "identity")
+	if identity == nil { // it works as a service principal
+		return
+	}
 	if assigned := objectAt(identity, "userAssignedIdentities"); assigned != nil {
 		for id := range assigned {
 			if r := e.store.get(arm.ID(id)); r != nil {
@@ -335,16 +342,20 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	} else {
 		identity["principalId"], identity["tenantId"] = cl.who.ObjectID, cl.who.Tenant
 	}
-	if own := e.store.get(cl.ingressIdentity()); own != nil && hasIngressAddon(doc) {
-		objectAt(properties, "addonProfiles", "ingressApplicationGateway")["identity"] = object{
-			"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
+	for _, addon := range addonsWithIdentity {
+		if own := e.store.get(cl.addonIdentity(addon)); own != nil && hasAddon(doc, addon) {
+			objectAt(properties, "addonProfiles", addon)["identity"] = object{
+				"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
+			}
 		}
 		config := objectAt(properties, "addonProfiles", "ingressApplicationGateway", "config")
 		if asked := config["applicationGatewayId"]; asked != nil {
 			config["effectiveApplicationGatewayId"] = asked
 		}
 	}
-	properties["servicePrincipalProfile"] = object{"clientId": "msi"}
+	if !hasServicePrincipal(doc) {
+		properties["servicePrincipalProfile"] = object{"clientId": "msi"}
+	}
 	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil && properties["identityProfile"] == nil { // or one that was brought
 		properties["identityProfile"] = object{"kubeletidentity": object{
 			"resourceId": string(kubelet.id), "clientId": identityOf(kubelet).ClientID, "objectId": identityOf(kubelet).ObjectID,
@@ -357,14 +368,23 @@ func (cl *cluster) kubeletIdentity() arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
 }
 
-// ingressIdentity is the identity that AKS makes for the Application Gateway's add-on
-// (application-gateway-kubernetes-ingress#1616). It gets no role here: az assigns the roles that it needs.
-func (cl *cluster) ingressIdentity() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, "ingressapplicationgateway-"+cl.id.Name())
+// addonsWithIdentity are the add-ons for which AKS makes an identity, with which they work in Azure.
+var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider", "azurepolicy", "omsagent"}
+
+// addonIdentity is the identity that AKS makes for an add-on (application-gateway-kubernetes-ingress#1616). It gets no role
+// here: az assigns the roles that it needs.
+func (cl *cluster) addonIdentity(addon string) arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, strings.ToLower(addon)+"-"+cl.id.Name())
 }
 
-func hasIngressAddon(body object) bool {
-	return objectAt(body, "properties", "addonProfiles", "ingressApplicationGateway")["enabled"] == true
+func hasAddon(body object, addon string) bool {
+	return objectAt(body, "properties", "addonProfiles", addon)["enabled"] == true
+}
+
+// hasServicePrincipal reports whether a cluster works as a service principal, not as a managed identity.
+func hasServicePrincipal(body object) bool {
+	client := text(objectAt(body, "properties", "servicePrincipalProfile"), "clientId")
+	return client != "" && client != "msi"
 }
 
 // clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes its cloud provider

@@ -29,7 +29,7 @@ func (b *bench) podRoutes(id arm.ID) []string {
 	return out
 }
 
-const brought = `{"location":"westeurope","properties":{"networkProfile":{"serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},"agentPoolProfiles":[{"name":"np","count":%d,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}]}}`
+const brought = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},"agentPoolProfiles":[{"name":"np","count":%d,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}]}}`
 
 func TestBroughtTable(t *testing.T) {
 	b := newBench(t, Options{})
@@ -187,15 +187,15 @@ func TestClusterRefusals(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
 	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{}}`, 400, "InvalidParameter")
-	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
-	full := `{"location":"westeurope","properties":{"networkProfile":{"serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
+	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
+	full := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
 	b.refused(http.MethodPut, aks, full, 400, "InsufficientSubnetSize")
 	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound") // nothing of it is left
 	if used := objectAt(b.get(vnet.Child("subnets", "b")), "properties")["ipConfigurations"]; used != nil {
 		t.Errorf("addresses are still in use: %v", used)
 	}
 	b.put(aks, strings.Replace(full, `"count":4`, `"count":3`, 1))
-	b.refused(http.MethodPut, aks, strings.Replace(full, `"networkProfile":{`, `"networkProfile":{"networkPlugin":"azure",`, 1), 400, "PropertyChangeNotAllowed")
+	b.refused(http.MethodPut, aks, strings.Replace(full, `"kubenet"`, `"azure"`, 1), 400, "PropertyChangeNotAllowed")
 }
 
 // TestScaleByControl: all of the nodes come or none, and what is no number of nodes is refused.
@@ -369,7 +369,7 @@ func TestOwnDualStack(t *testing.T) {
 // TestKubeletIdentity: the nodes have an identity of their own, which clients read from the cluster.
 func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
-	b.put(aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
 	kubelet := objectAt(b.get(aks), "properties", "identityProfile", "kubeletidentity")
 	identity := b.get(arm.ID(text(kubelet, "resourceId")))
 	if p := objectAt(identity, "properties"); text(identity, "name") != aks.Name()+"-agentpool" || text(p, "clientId") != text(kubelet, "clientId") || text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {

@@ -300,7 +300,7 @@ func TestActivityOverRestart(t *testing.T) {
 		opts := Options{OperationTime: time.Minute, StateFile: t.TempDir() + "/state.db"}
 		b := newBench(t, opts)
 		b.put(rt, `{"location":"westeurope"}`)
-		b.refused(http.MethodDelete, rt, "", 429, "RetryableErrorDueToAnotherOperation")
+		b.refused(http.MethodDelete, rt, "", 429, "RetryableError")
 		b.refused(http.MethodPut, vnet, `{"location":"westeurope"}`, 400, "InvalidRequestFormat")
 		b.e.Close()
 		time.Sleep(time.Hour)

@@ -126,7 +126,7 @@ func TestNodesAndPods(t *testing.T) {
 // TestDualStackNodes shows both families, the first as its own.
 func TestDualStackNodes(t *testing.T) {
 	b := newBench(t, Options{})
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
 	nodes, pods := b.kubernetes(aks)
 	if n := nodes[0]; len(n.PodCIDRs) != 2 || len(n.Addresses) != 2 || !n.Addresses[0].Is4() || !n.Addresses[1].Is6() {
 		t.Errorf("%+v", n)

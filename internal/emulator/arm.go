@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,12 +12,14 @@ import (
 )
 
 // arm answers one authenticated request.
-func (e *Emulator) arm(c *call) (reply, *failure) {
+func (e *Emulator) arm(c *call) (answer reply, f *failure) {
 	if c.version == "" {
 		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests.")
 	}
 	defer e.lock()()
 	e.happen()
+	e.watch(c)
+	defer e.recovered(c, &answer, &f)
 	return e.armLocked(c)
 }
 
@@ -56,6 +59,7 @@ var specials = []func(*Emulator, *call) (reply, *failure, bool){
 	(*Emulator).agentPoolCall,
 	(*Emulator).nestedCall,
 	(*Emulator).gatewayCall,
+	(*Emulator).identityCall,
 	(*Emulator).roleDefinitionCall,
 	(*Emulator).roleAssignmentCall,
 	(*Emulator).lockCall,
@@ -84,7 +88,7 @@ func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
 		if c.method == http.MethodHead { // whether it exists
 			return reply{status: http.StatusNoContent}, nil
 		}
-		return reply{status: http.StatusOK, header: etagHeader(r), body: e.render(r, c.version)}, nil
+		return reply{status: http.StatusOK, header: tagHeader(r), body: e.render(r, c.version)}, nil
 	case http.MethodPut:
 		return e.putCall(c, id)
 	case http.MethodPatch:
@@ -93,13 +97,6 @@ func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
 		return e.deleteCall(c, id)
 	}
 	return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, id)
-}
-
-func etagHeader(r *resource) map[string]string {
-	if r.etag == "" {
-		return map[string]string{}
-	}
-	return map[string]string{"ETag": r.etag}
 }
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
@@ -149,7 +146,7 @@ func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 	if old != nil && !kindOf(id).alwaysCreated {
 		status = http.StatusOK
 	}
-	return e.started(c, stored, reply{status: status, header: etagHeader(stored), body: e.render(stored, c.version)}), nil
+	return e.started(c, stored, reply{status: status, header: c.putHeader(stored, status), body: e.render(stored, c.version)}), nil
 }
 
 // putResource makes a document of what was sent and stores it, with all that its type asks for.
@@ -163,6 +160,7 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 		return nil, f
 	}
 	e.remember(id)
+	before := e.compared(old)
 	r := newResource(id, sent, old)
 	e.dropNewer(id, r.body, c.version)
 	dropBack(r)
@@ -185,20 +183,25 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 	if k.unknown {
 		e.log.Info("a type this local Azure does not know, kept as a plain document", "type", id.Type(), "id", string(id))
 	}
-	if !k.immediate {
+	if !k.immediate && (!k.synchronous || c.fault != nil) {
 		e.occupy(c, r, r.doing)
 	}
-	r.created, r.changed = time.Now(), time.Now()
+	r.created, r.changed, r.asOf = time.Now(), time.Now(), c.asOf
+	r.fresh = old == nil
 	if old != nil {
-		r.created = old.created
+		r.created, r.asOf = old.created, old.asOf
 		e.leaveSeats(old)
 	}
 	e.takeSeats(r)
 	e.store.put(r)
+	e.givePublic(r)
 	if k.stored != nil {
 		if f := k.stored(e, c, r, old); f != nil {
 			return nil, f
 		}
+	}
+	if before != nil && r.failed == nil && bytes.Equal(before, e.compared(r)) {
+		e.calm(r)
 	}
 	return r, nil
 }
@@ -230,7 +233,7 @@ func (e *Emulator) precondition(c *call, id arm.ID, old *resource) *failure {
 	if none == "*" && old != nil {
 		return fail(http.StatusPreconditionFailed, "PreconditionFailed", "The resource %s exists already.", id)
 	}
-	if match == "" || match == "*" && old != nil || old != nil && match == old.etag {
+	if match == "" || match == "*" && old != nil || old != nil && (match == old.tag() || match == old.settled) {
 		return nil
 	}
 	return fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",
@@ -251,9 +254,7 @@ func (e *Emulator) busy(id arm.ID) *failure {
 		return e.clusterBusy(r)
 	}
 	if whole.Is(arm.TypeRouteTable) {
-		f := fail(http.StatusTooManyRequests, "RetryableErrorDueToAnotherOperation", "Operation on resource %s is being blocked because another operation is in progress on it. Please retry later.", id)
-		f.retryAfter = 1
-		return f
+		return beingUpdated(r)
 	}
 	return fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or dependent resource is in progress. To retrieve status of the operation use uri: %s.", whole)
 }
@@ -264,6 +265,9 @@ func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 	if r == nil {
 		if id.Is(arm.TypeResourceGroup) {
 			return reply{}, missing(id)
+		}
+		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 && e.store.get(parent) == nil {
+			return reply{}, missing(parent)
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}

@@ -45,7 +45,7 @@ func (b *bench) must(t testing.TB, method string, id arm.ID, body string) {
 // full makes a kubenet cluster of 400 nodes with a network of its own and returns its table.
 func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
-	b.must(t, http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
+	b.must(t, http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
 	return b.e.clusters[aks.Key()].table
 }
 
@@ -66,7 +66,7 @@ func BenchmarkThousandClusters(b *testing.B) {
 		many.must(b, http.MethodPut, group, `{"location":"westeurope"}`)
 		for i := range 1000 {
 			id := arm.ID(fmt.Sprintf("%s%d", aks, i))
-			many.must(b, http.MethodPut, id, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
+			many.must(b, http.MethodPut, id, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
 		}
 		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
 		runtime.KeepAlive(many)

@@ -76,7 +76,7 @@ func (p *cloudProvider) wakeIn(d time.Duration) {
 		defer p.e.lock()()
 		p.timer = nil
 		if !p.e.closed && !p.paused && p.e.clusters[p.cluster.id.Key()] == p.cluster {
-			p.reconcile()
+			p.e.guarded("the cloud provider of "+p.cluster.id.Name(), p.reconcile)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func (p *cloudProvider) read() object {
 		p.copy = nil
 		return nil
 	}
-	p.copy, p.copied, p.etag = p.e.document(r, networkVersion), time.Now(), r.etag
+	p.copy, p.copied, p.etag = p.e.document(r, networkVersion), time.Now(), r.lastTag()
 	return p.copy
 }
 

@@ -158,7 +158,7 @@ func TestRestartedIdentities(t *testing.T) {
 // TestOwnNetwork: a cluster that brings nothing needs nothing, and has its role on its node resource group.
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
-	b.put(aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
 	if len(tables) != 1 || len(b.podRoutes(arm.ID(text(tables[0], "id")))) != 2 {
 		t.Errorf("tables %v", names(tables))
@@ -169,7 +169,7 @@ func TestOwnNetwork(t *testing.T) {
 func TestLockdown(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")
-	b.put(aks, `{"location":"westeurope","properties":{"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	nodes := arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
 	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
 	deny := listAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"), "value")
@@ -197,9 +197,9 @@ func TestLockdown(t *testing.T) {
 	if err := b.e.Scale(aks, "np", 3); err != nil || len(b.podRoutes(table)) != 3 {
 		t.Errorf("the cluster itself: %v, %d routes", err, len(b.podRoutes(table)))
 	}
-	b.put(aks, `{"location":"westeurope","properties":{"nodeResourceGroupProfile":{"restrictionLevel":"Unrestricted"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"Unrestricted"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	b.put(table, `{"location":"westeurope"}`)
-	b.put(aks, `{"location":"westeurope","properties":{"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	if status, code := b.try(http.MethodDelete, aks, api, ""); status != 200 {
 		t.Errorf("DELETE of the cluster: %d %s", status, code)
 	}

@@ -127,6 +127,8 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 		answer = func(c *call, r *resource) (reply, *failure) { // there is nothing to run it on; code [U]
 			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError", "Run command is not available: the nodes of cluster %s of this local Azure run nothing.", r.id.Name())
 		}
+	case "POST abort":
+		answer = e.abort
 	case "POST stop":
 		answer = e.stopCluster
 	case "POST start":
@@ -146,6 +148,24 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	}
 	a, f := answer(c, r)
 	return a, f, true
+}
+
+// abort ends the operation that runs on a cluster or one of its pools: what it has done stays.
+func (e *Emulator) abort(c *call, r *resource) (reply, *failure) {
+	if r.deleting {
+		return reply{}, e.clusterBusy(r)
+	}
+	e.record(c, r.id, "abort/action", nil)
+	answer := e.accepted(c, nil)
+	if answer.status == http.StatusAccepted {
+		answer.body = e.render(r, c.version)
+	}
+	r.busyUntil, r.doing = time.Time{}, ""
+	if cl := e.clusters[r.id.Key()]; cl != nil {
+		cl.idle()
+	}
+	e.store.changed(r)
+	return answer, nil
 }
 
 // stopCluster takes the nodes away. The control plane stops as well, so the routes stay [U].
@@ -260,7 +280,6 @@ func showOutbound(r *resource, profile object, nodeGroup string) {
 			balancer = object{"managedOutboundIPs": object{"count": 1}}
 			profile["loadBalancerProfile"] = balancer
 		}
-		setDefault(balancer, "backendPoolType", "nodeIPConfiguration")
 		setDefault(balancer, "effectiveOutboundIPs", []any{address})
 	case "managedNATGateway":
 		gateway := objectAt(profile, "natGatewayProfile")
@@ -285,6 +304,13 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default", "type": arm.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
 			"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"], "upgrades": upgradeList(text(had, "orchestratorVersion")), "latestNodeImageVersion": nodeImages[0],
 		}}), nil
+	}
+	if what == "POST abort" {
+		answer, f := e.abort(c, r)
+		if answer.status == http.StatusAccepted {
+			answer.body = encode(e.poolDocument(r, had, c.version))
+		}
+		return answer, f
 	}
 	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
 		return reply{}, notFound(c)
@@ -322,5 +348,5 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 	e.storePools(c, r, pools)
 	e.nodesChanged(cl)
 	e.record(c, id, verb, nil)
-	return e.accepted(c, encode(e.poolDocument(r, p))), nil
+	return e.accepted(c, encode(e.poolDocument(r, p, c.version))), nil
 }

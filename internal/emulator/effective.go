@@ -26,8 +26,11 @@ const (
 	hopNone     = "None"
 )
 
-// reservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview).
-var reservedPrefixes = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"}
+// reservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview; recorded in 2023).
+var reservedPrefixes = []string{
+	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "25.4.0.0/14", "25.33.0.0/16", "25.41.0.0/20", "25.48.0.0/12",
+	"20.35.252.0/22", "23.103.0.0/18", "40.108.0.0/17", "40.109.0.0/16", "104.146.0.0/17", "104.147.0.0/16", "157.59.0.0/16", "198.18.0.0/15",
+}
 
 // effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's, which win where the
 // prefix is the same. There are no BGP routes here, and the prefixes behind service tags and service endpoints are
@@ -116,6 +119,7 @@ func (r effectiveRoute) document() object {
 	doc := object{
 		"source": r.source, "state": map[bool]string{true: "Active", false: "Invalid"}[r.active],
 		"addressPrefix": []string{r.prefix}, "nextHopType": r.hopType, "nextHopIpAddress": []string{}, "disableBgpRoutePropagation": r.bgp, "hasBgpOverride": false,
+		"destinationServiceTags": []string{}, "tagMap": object{},
 	}
 	if r.name != "" {
 		doc["name"] = r.name

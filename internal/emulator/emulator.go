@@ -38,6 +38,8 @@ type Options struct {
 	CheckClusterIdentity bool
 	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is answered.
 	OperationTime time.Duration
+	// AsOf is the date as of which Azure is to answer: some of its defaults have changed over the years. Zero: today.
+	AsOf time.Time
 	// RouteLimit is how many routes a table holds. 0: 400.
 	RouteLimit int
 	// PageSize is how many resources a list page holds. 0: 100.

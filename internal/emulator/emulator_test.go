@@ -320,7 +320,7 @@ func TestLongRunningOperations(t *testing.T) {
 		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Updating" {
 			t.Errorf("state %s", state)
 		}
-		b.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 429, "RetryableErrorDueToAnotherOperation")
+		b.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 429, "RetryableError")
 		b.put(vnet, strings.ReplaceAll(plainVNet, string(rt), string(rt)))
 		b.refused(http.MethodPut, vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
 
@@ -329,7 +329,7 @@ func TestLongRunningOperations(t *testing.T) {
 		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Succeeded" {
 			t.Errorf("state %s after the operation", state)
 		}
-		r, err := http.NewRequest(http.MethodPut, "http://host:1"+string(rt)+"?api-version="+api, strings.NewReader(`{"location":"westeurope"}`))
+		r, err := http.NewRequest(http.MethodPut, "http://host:1"+string(rt)+"?api-version="+api, strings.NewReader(`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

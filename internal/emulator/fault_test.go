@@ -87,7 +87,7 @@ func TestSlowAndFailingOperations(t *testing.T) {
 
 		// A cluster whose creation fails in the end.
 		b.inject(Fault{Method: "PUT", Path: "managedClusters/c$", Fail: true, Code: "VMExtensionProvisioningError", Message: "No outbound connection."})
-		b.put(aks, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
+		b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
 		time.Sleep(time.Second)
 		if b.state() != "Failed" {
 			t.Error(b.state())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -12,11 +13,13 @@ import (
 // settleGateway checks an Application Gateway as far as its place in a subnet goes.
 func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
+	camelCase(properties)
 	configurations := listAt(properties, "gatewayIPConfigurations")
 	if len(configurations) == 0 {
 		return fail(http.StatusBadRequest, "ApplicationGatewayMustHaveGatewayIPConfiguration", "Application gateway %s must have a gatewayIPConfiguration.", r.id)
 	}
 	keepGUID(r, old)
+	dropGatewayBack(properties)
 	properties["operationalState"] = "Running"
 	if old != nil {
 		properties["operationalState"] = objectAt(old.body, "properties")["operationalState"]
@@ -76,7 +79,7 @@ func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
 		return reply{}, f, true
 	}
 	objectAt(r.body, "properties")["operationalState"] = states[verb]
-	r.etag = newETag()
+	r.retag(time.Now().Add(e.operationTime(c)))
 	e.store.changed(r)
 	e.record(c, id, verb+"/action", nil)
 	return e.accepted(c, nil), nil, true

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,25 @@ func (e *Emulator) deprovisioning(c *call) *failure {
 	}
 	return nil
 }
+
+// checkRegion refuses a group in no region that Azure has.
+func (e *Emulator) checkRegion(c *call, r, old *resource) *failure {
+	location := normalLocation(text(r.body, "location"))
+	if slices.Contains(regionNames, location) {
+		return nil
+	}
+	return fail(http.StatusBadRequest, "LocationNotAvailableForResourceGroup", "The provided location '%s' is not available for resource group. List of available regions is '%s'.",
+		text(r.body, "location"), strings.Join(regionNames, ","))
+}
+
+// regionNames are Azure's regions where a group can be.
+var regionNames = strings.Fields(`centralus eastasia southeastasia eastus eastus2 westus westus2 northcentralus southcentralus
+	westcentralus northeurope westeurope japaneast japanwest brazilsouth australiasoutheast australiaeast westindia southindia
+	centralindia canadacentral canadaeast uksouth ukwest koreacentral koreasouth francecentral southafricanorth uaenorth
+	australiacentral switzerlandnorth germanywestcentral norwayeast jioindiawest westus3 swedencentral qatarcentral polandcentral
+	italynorth israelcentral mexicocentral spaincentral newzealandnorth indonesiacentral malaysiawest chilecentral austriaeast
+	belgiumcentral denmarkeast centraluseuap eastus2euap francesouth southafricawest uaecentral australiacentral2 switzerlandwest
+	germanynorth norwaywest jioindiacentral swedensouth brazilsoutheast brazilus eastusstg southcentralusstg`)
 
 // deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone when that ends.
 func (e *Emulator) deleteGroup(c *call, r *resource) (reply, *failure) {
@@ -115,6 +135,6 @@ func (e *Emulator) happen() {
 	for len(e.later) > 0 && !e.later[0].at.After(time.Now()) && !e.closed {
 		do := e.later[0].do
 		e.later = e.later[1:]
-		do()
+		e.guarded("what an operation ends with", do)
 	}
 }

@@ -35,6 +35,8 @@ type call struct {
 	secret  bool // what is sent and answered is not for the log
 	// filtered is for a list of which the caller may read only a part.
 	filtered bool
+	// asOf is the date as of which Azure is to answer, zero for today.
+	asOf time.Time
 	// fault is what goes wrong with a call that takes effect.
 	fault *Fault
 }
@@ -136,6 +138,7 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 		return
 	}
 	c := newCall(r, body)
+	c.asOf = e.asOfDate(r.Header)
 	if len(c.path) > 0 && c.path[0] == "_emulator" && control {
 		e.control(w, c)
 		return
@@ -203,7 +206,13 @@ func newCall(r *http.Request, body []byte) *call {
 }
 
 // answer is what the world behind the wire says, faults aside.
-func (e *Emulator) answer(c *call) reply {
+func (e *Emulator) answer(c *call) (answer reply) {
+	defer func() { // what ARM does has been recovered, and undone, already
+		if reason := recover(); reason != nil {
+			e.panicked(c, reason)
+			answer = fail(http.StatusInternalServerError, "InternalServerError", "The local Azure failed at %s %s: %v. This is a bug in it; its log has more.", c.method, c.key(), reason).reply()
+		}
+	}()
 	if c.toAPIServer() {
 		return e.kubernetes(c)
 	}
@@ -221,7 +230,6 @@ func (e *Emulator) answer(c *call) reply {
 		return graph
 	}
 	remaining, f := e.buckets.take(c)
-	var answer reply
 	if f == nil {
 		answer, f = e.arm(c)
 	}

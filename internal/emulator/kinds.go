@@ -12,8 +12,10 @@ type kind struct {
 	name      string // in Azure's case
 	tracked   bool   // has a location
 	immediate bool   // its writes are done when they are answered
-	merges    bool   // a PATCH changes more than its tags
-	unknown   bool
+	// synchronous writes have an operation that has ended already.
+	synchronous bool
+	merges      bool // a PATCH changes more than its tags
+	unknown     bool
 	// alwaysCreated answers every PUT with 201.
 	alwaysCreated bool
 	// settle turns what was sent (in r.body) into what is stored, or refuses it. old is nil for a new one.
@@ -33,19 +35,20 @@ var kinds = map[string]*kind{}
 // The table is filled at start-up because its functions use it.
 func init() {
 	for name, k := range map[string]*kind{
-		arm.TypeResourceGroup:   {tracked: true, immediate: true},
+		arm.TypeResourceGroup:   {tracked: true, immediate: true, settle: (*Emulator).checkRegion},
 		arm.TypeVNet:            {tracked: true, settle: (*Emulator).settleVNet, stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).vnetRemovable, removed: (*Emulator).vnetRemoved},
 		arm.TypeSubnet:          {settle: (*Emulator).settleSubnet, stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).subnetRemovable},
 		typePeering:             {settle: (*Emulator).settlePeering, stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).peeringRemoved},
 		arm.TypeRouteTable:      {tracked: true, settle: (*Emulator).settleRouteTable},
-		arm.TypeGateway:         {tracked: true, settle: (*Emulator).settleGateway},
+		arm.TypeGateway:         {tracked: true, settle: (*Emulator).settleGateway, show: showGateway},
 		arm.TypeCluster:         {tracked: true, settle: (*Emulator).settleCluster, stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).clusterRemoved},
 		arm.TypeScaleSet:        {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
+		typeScaleSetExtension:   {settle: (*Emulator).settleExtension},
 		typeMaintenance:         {immediate: true, settle: (*Emulator).settleMaintenance, show: showMaintenance},
-		typeNIC:                 {tracked: true, settle: (*Emulator).settleInterface},
+		typeNIC:                 {tracked: true, synchronous: true, settle: (*Emulator).settleInterface},
 		typeNSG:                 {tracked: true, settle: (*Emulator).settleSecurityGroup, show: showSecurityGroup},
 		typeNAT:                 {tracked: true, settle: (*Emulator).settleNAT},
-		typePublicIP:            {tracked: true, settle: (*Emulator).settlePublicIP},
+		typePublicIP:            {tracked: true, settle: (*Emulator).settlePublicIP, show: showPublicIP},
 		typeEndpointPolicy:      {tracked: true},
 		typeFirewall:            {tracked: true},
 		typeVPNGateway:          {tracked: true},
@@ -78,18 +81,23 @@ func kindOf(id arm.ID) *kind {
 
 // render writes a resource as it is read at an api-version.
 func (e *Emulator) render(r *resource, version string) []byte {
-	busy := r.busyUntil.After(time.Now())
-	newer := e.newer(r.id, version)
-	if len(newer) == 0 && r.rendered != nil && r.renderedBusy == busy {
-		return r.rendered
+	shows := [2]string{state(r), r.tag()}
+	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
+		return raw
 	}
-	doc := e.document(r, version)
-	raw := encode(doc)
-	if len(newer) == 0 {
-		r.rendered, r.renderedBusy = raw, busy
+	if r.renderedAs != shows || len(r.rendered) == maxRendered {
+		r.rendered = nil
 	}
+	if r.rendered == nil {
+		r.rendered = map[string][]byte{}
+	}
+	raw := encode(e.document(r, version))
+	r.rendered[version], r.renderedAs = raw, shows
 	return raw
 }
+
+// maxRendered is at how many api-versions a resource is kept as it was last rendered.
+const maxRendered = 4
 
 // document is render as an object.
 func (e *Emulator) document(r *resource, version string) object {
@@ -101,8 +109,8 @@ func (e *Emulator) document(r *resource, version string) object {
 	if has {
 		properties["provisioningState"] = state(r)
 	}
-	if r.etag != "" && !r.id.Is(arm.TypeResourceGroup) {
-		doc["etag"] = r.etag
+	if r.etag != "" && ofNetwork(r.id) {
+		doc["etag"] = r.tag()
 	}
 	if has {
 		e.showBack(r, doc)
@@ -110,6 +118,7 @@ func (e *Emulator) document(r *resource, version string) object {
 	if show := kindOf(r.id).show; show != nil {
 		show(e, r, doc, version)
 	}
+	e.showFacts(r, doc, version)
 	showNested(r, doc)
 	for _, f := range e.newer(r.id, version) {
 		removePath(doc, f.Path)

@@ -145,8 +145,10 @@ func (e *Emulator) settleLinks(r *resource, location string) *failure {
 		}
 		target := e.store.get(ref.target())
 		if target == nil || !target.id.Is(ref.link.to) || e.locationOf(target) != location {
-			return fail(http.StatusBadRequest, "InvalidResourceReference",
-				"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", ref.target(), r.id)
+			if target == nil && (r.id.Is(typeNAT) || r.id.Is(typePublicIP)) {
+				return referenceMissing(ref.target())
+			}
+			return invalidReference(ref.target(), r.id)
 		}
 		for _, other := range e.store.linked[target.id.Key()] {
 			if code := exclusive[ref.link.to]; code != "" && !other.Equal(ref.holder) {
@@ -159,6 +161,19 @@ func (e *Emulator) settleLinks(r *resource, location string) *failure {
 		ref.at["id"] = string(target.id)
 	}
 	return nil
+}
+
+// invalidReference refuses a document that names what is not there.
+func invalidReference(target, from arm.ID) *failure {
+	f := fail(http.StatusBadRequest, "InvalidResourceReference",
+		"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", target, from)
+	f.details = []any{object{"code": "NotFound", "message": fmt.Sprintf("Resource %s not found.", target)}}
+	return f
+}
+
+// referenceMissing is the same refusal by NAT gateways and public IP addresses, which shout.
+func referenceMissing(target arm.ID) *failure {
+	return fail(http.StatusNotFound, "NotFound", "Resource %s not found.", shownConfiguration(target, true))
 }
 
 // exclusive is the code of a second link to what only one may link to.

@@ -72,7 +72,7 @@ func TestBackReferences(t *testing.T) {
 	if text(objectAt(address, "natGateway"), "id") != string(nat) || !publicRange[0].Contains(netip.MustParseAddr(text(address, "ipAddress"))) {
 		t.Errorf("the public address: %s", encode(address))
 	}
-	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got, []string{string(nic) + "/ipConfigurations/c"}) {
+	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got, []string{shownConfiguration(nic.Child("ipConfigurations", "c"), true)}) {
 		t.Errorf("the subnet names %v", got)
 	}
 	for id, code := range map[arm.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted", nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted", a: "InUseSubnetCannotBeDeleted"} {

@@ -46,7 +46,7 @@ func TestLocks(t *testing.T) {
 // TestLockedNodes: a lock on anything in the node resource group keeps the cluster as it is.
 func TestLockedNodes(t *testing.T) {
 	b := newBench(t, Options{})
-	const cluster = `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","count":2}]}}`
+	const cluster = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`
 	b.put(aks, cluster)
 	nodes := arm.GroupID(sub, "MC_net-rg_c_westeurope")
 	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))

@@ -28,6 +28,28 @@ func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
 	return nil
 }
 
+// identityCall lists the clusters that use an identity.
+func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
+	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[8], "listAssociatedResources") {
+		return reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
+	if !id.Is(typeUserIdentity) {
+		return reply{}, nil, false
+	} else if e.store.get(id) == nil {
+		return reply{}, missing(id), true
+	}
+	users := []object{}
+	for _, r := range e.store.list(arm.TypeCluster, "") {
+		for _, used := range assignedIdentities(r.body) {
+			if used.Equal(id) {
+				users = append(users, object{"id": string(r.id), "name": r.id.Name(), "type": kindName(r.id), "resourceGroup": r.id.ResourceGroup(), "subscriptionId": r.id.Subscription()})
+			}
+		}
+	}
+	return ok(object{"totalCount": len(users), "value": users}), nil, true
+}
+
 // storedUserIdentity lets it log in.
 func (e *Emulator) storedUserIdentity(c *call, r, old *resource) *failure {
 	e.identity.add(identityOf(r))

@@ -21,7 +21,7 @@ var nested = []struct {
 }
 
 // partsOf are the types whose lists of named objects are parts with IDs that others link to, but no resources.
-var partsOf = []string{arm.TypeGateway, typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
+var partsOf = []string{typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
 func showNested(r *resource, doc object) {
@@ -48,7 +48,7 @@ func showNested(r *resource, doc object) {
 
 func showItem(parent *resource, list string, item object) {
 	item["id"] = string(parent.id.Child(list, text(item, "name")))
-	item["etag"] = parent.etag
+	item["etag"] = parent.tag()
 	item["type"] = kindName(parent.id) + "/" + list
 	if p := objectAt(item, "properties"); p != nil {
 		p["provisioningState"] = state(parent)
@@ -94,7 +94,7 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	case c.method == http.MethodGet && i < 0:
 		return reply{}, missing(id)
 	case c.method == http.MethodGet:
-		return reply{status: http.StatusOK, header: etagHeader(parent), body: encode(items[i])}, nil
+		return reply{status: http.StatusOK, header: tagHeader(parent), body: encode(items[i])}, nil
 	case c.method == http.MethodDelete && i < 0:
 		return reply{status: http.StatusNoContent}, nil
 	}
@@ -139,5 +139,5 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	}
 	items = listAt(objectAt(e.document(stored, c.version), "properties"), list)
 	i = slices.IndexFunc(items, named)
-	return e.started(c, stored, reply{status: status, header: etagHeader(stored), body: encode(items[i])}), nil
+	return e.started(c, stored, reply{status: status, header: map[string]string{}, body: encode(items[i])}), nil
 }

@@ -38,8 +38,9 @@ func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOve
 var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway", "userAssignedNATGateway", "none", "block"}
 
 // settleNetworkProfile fills in a cluster's network profile, from the one it had where something is left out, and refuses
-// what cannot be or cannot be changed. before are the properties it had, nil for a new cluster.
-func settleNetworkProfile(properties, before object) *failure {
+// what cannot be or cannot be changed. before are the properties it had, nil for a new cluster; overlay says which plugin
+// a new one gets that names none.
+func settleNetworkProfile(properties, before object, overlay bool) *failure {
 	profile := objectAt(properties, "networkProfile")
 	if profile == nil {
 		profile = object{}
@@ -53,7 +54,14 @@ func settleNetworkProfile(properties, before object) *failure {
 			setDefault(profile, field, cloneValue(had[field]))
 		}
 	}
+	if overlay && text(profile, "networkPlugin") == "" {
+		profile["networkPlugin"] = "azure"
+		setDefault(profile, "networkPluginMode", "overlay")
+	}
 	setDefault(profile, "networkPlugin", "kubenet")
+	if cidr := text(profile, "podCidr"); cidr != "" && !slices.Contains(list(profile, "podCidrs"), cidr) {
+		delete(profile, "podCidrs") // the one that was sent without the other counts
+	}
 	setDefault(profile, "loadBalancerSku", "standard")
 	setDefault(profile, "outboundType", "loadBalancer")
 	setDefault(profile, "serviceCidr", "10.0.0.0/16")
@@ -196,9 +204,6 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			return f
 		}
 	}
-	if mode == modeKubenet {
-		return e.checkShared(id, pools, table)
-	}
 	return nil
 }
 
@@ -236,34 +241,6 @@ func (e *Emulator) checkOverlaps(profile object, vnet arm.ID) *failure {
 			}
 			if service, err := netip.ParsePrefix(text(profile, "serviceCidr")); err == nil && service.Overlaps(p) {
 				return fail(http.StatusBadRequest, "ServiceCidrOverlapExistingSubnetsCidr", "The specified service CIDR %s is conflicted with an existing subnet CIDR %s", service, p)
-			}
-		}
-	}
-	return nil
-}
-
-// checkShared keeps two kubenet clusters off one subnet and one table. Azure documents that this is not supported; with
-// which code it refuses is not known [U].
-func (e *Emulator) checkShared(id arm.ID, pools []object, table arm.ID) *failure {
-	wanted := map[string]bool{}
-	for _, p := range pools {
-		if subnet := arm.ID(text(p, "vnetSubnetID")); subnet != "" {
-			wanted[subnet.Key()] = true
-		}
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	for _, other := range e.clusters {
-		if other.mode != modeKubenet || other.id.Equal(id) {
-			continue
-		}
-		if table != "" && other.table.Equal(table) {
-			return fail(http.StatusBadRequest, "BadRequest", "Route table %s is used by cluster %s already. Each kubenet cluster needs a route table of its own.", table, other.id)
-		}
-		for _, p := range other.pools {
-			if wanted[p.subnet.Key()] {
-				return fail(http.StatusBadRequest, "BadRequest", "Subnet %s is used by cluster %s already. Each kubenet cluster needs subnets of its own.", p.subnet, other.id)
 			}
 		}
 	}

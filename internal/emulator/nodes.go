@@ -200,7 +200,7 @@ func (e *Emulator) removePool(cl *cluster, p *pool) {
 
 // givePodCIDRs gives out the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	if cl.nextPodCIDR == nil {
+	if len(cl.nextPodCIDR) != len(cl.podCIDRs) || cl.takenPodCIDRs == nil { // there were none while pods had theirs elsewhere
 		cl.nextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.podCIDRs)), map[netip.Prefix]bool{}
 	}
 	var out []netip.Prefix

@@ -34,6 +34,9 @@ func (e *Emulator) operationTime(c *call) time.Duration {
 // occupy makes a resource busy with the operation that a call begins.
 func (e *Emulator) occupy(c *call, r *resource, doing string) {
 	r.busyUntil, r.doing, r.failed = time.Now().Add(e.operationTime(c)), doing, c.failing()
+	if r.etag != "" {
+		r.retag(r.busyUntil)
+	}
 	e.store.changed(r)
 }
 
@@ -48,10 +51,13 @@ func (c *call) failing() *failure {
 // started adds to the answer of a PUT what a client needs to follow its operation.
 func (e *Emulator) started(c *call, r *resource, answer reply) reply {
 	if !r.busyUntil.After(time.Now()) && r.failed == nil {
+		if e.saysEnded(c, r, answer.status) {
+			answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: time.Now()}, "operations")
+		}
 		return answer
 	}
 	answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: r.busyUntil, failure: r.failed}, "operations")
-	answer.header["Retry-After"] = strconv.Itoa(e.retryAfter())
+	e.wait(c, answer.header)
 	return answer
 }
 
@@ -70,11 +76,12 @@ func (e *Emulator) accepted(c *call, result []byte) reply {
 // acceptedUntil answers with where to follow an operation.
 func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
 	id := arm.ID("/" + strings.Join(c.path, "/"))
-	return reply{status: http.StatusAccepted, header: map[string]string{
-		"Azure-AsyncOperation": e.follow(c, id, op, "operations"),
-		"Location":             e.follow(c, id, op, "operationResults"),
-		"Retry-After":          strconv.Itoa(e.retryAfter()),
-	}}
+	header := map[string]string{"Location": e.follow(c, id, op, "operationResults")}
+	if !locationOnly(c, id) {
+		header["Azure-AsyncOperation"] = e.follow(c, id, op, "operations")
+	}
+	e.wait(c, header)
+	return reply{status: http.StatusAccepted, header: header}
 }
 
 // maxOperations is how many are remembered: the oldest that ended are forgotten.

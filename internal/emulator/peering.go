@@ -1,8 +1,10 @@
 package emulator
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -29,8 +31,7 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 	}
 	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
 	if remote == nil || !remote.id.Is(arm.TypeVNet) {
-		return fail(http.StatusBadRequest, "InvalidResourceReference",
-			"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", linkOf(r.body, "remoteVirtualNetwork"), r.id)
+		return invalidReference(linkOf(r.body, "remoteVirtualNetwork"), r.id)
 	}
 	properties["remoteVirtualNetwork"] = object{"id": string(remote.id)}
 	own := r.id.Parent()
@@ -148,12 +149,31 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 	}
 	now := cloneValue(objectAt(remote.body, "properties")["addressSpace"])
 	properties["remoteVirtualNetworkAddressSpace"] = now
+	if gateways := e.gatewaysOf(remote.id); len(gateways) > 0 {
+		properties["remoteGateways"] = gateways
+	}
 	inSync := func(p *resource, vnet arm.ID) bool {
 		r := e.store.get(vnet)
 		return p == nil || r == nil || string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(encode(objectAt(r.body, "properties")["addressSpace"]))
 	}
 	local, other := inSync(e.reverse(r.id.Parent(), remote.id), r.id.Parent()), inSync(r, remote.id)
+	if text(properties, "peeringState") == peeringInitiated { // the other side has nothing to be in sync with
+		properties["peeringSyncLevel"] = "RemoteNotInSync"
+		return
+	}
 	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync", {true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false, false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
+}
+
+// gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
+func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
+	var out []any
+	for _, key := range slices.Sorted(maps.Keys(e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		if gateway := holder.Parent(); gateway.Is(typeVPNGateway) {
+			out = append(out, object{"id": string(gateway)})
+		}
+	}
+	return out
 }
 
 // settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay as they are

@@ -254,10 +254,11 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 				t.Fatalf("%s\n%s links to %s, which is not there", what, ref.holder, ref.target())
 			}
 			back := strings.TrimSuffix(ref.link.back, "[]")
-			if back == "" { // an address of a subnet
-				back = "ipConfigurations"
+			holder := string(ref.holder)
+			if back == "" { // an address of a subnet, which shouts
+				back, holder = "ipConfigurations", shownConfiguration(ref.holder, true)
 			}
-			want[fmt.Sprintln(ref.target(), back, ref.holder)] = true
+			want[fmt.Sprintln(ref.target(), back, holder)] = true
 		}
 		for _, l := range links {
 			name := strings.TrimSuffix(l.back, "[]")

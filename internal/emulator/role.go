@@ -36,7 +36,7 @@ var builtInRoles = []role{
 		permissions: []permission{{actions: []string{"*/read"}}}},
 	{guid: "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9", name: "User Access Administrator", description: "Lets you manage user access to Azure resources.",
 		permissions: []permission{{actions: []string{"*/read", "Microsoft.Authorization/*", "Microsoft.Support/*"}}}},
-	{guid: "f58310d9-a9f6-439a-9e8d-f62e7b41a168", name: "Role Based Access Control Administrator", description: "Manage access to Azure resources by assigning roles using Azure RBAC.",
+	{guid: "f58310d9-a9f6-439a-9e8d-f62e7b41a168", name: "Role Based Access Control Administrator", description: "Manage access to Azure resources by assigning roles using Azure RBAC. This role does not allow you to manage access using other ways, such as Azure Policy.",
 		permissions: []permission{{actions: []string{"Microsoft.Authorization/roleAssignments/write", "Microsoft.Authorization/roleAssignments/delete", "*/read", "Microsoft.Support/*"}}}},
 	{guid: networkContributor, name: "Network Contributor", description: "Lets you manage networks, but not access to them.",
 		permissions: []permission{{actions: []string{"Microsoft.Authorization/*/read", "Microsoft.Insights/alertRules/*", "Microsoft.Network/*", "Microsoft.ResourceHealth/availabilityStatuses/read",
@@ -244,7 +244,7 @@ func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 	}
 	docs := []object{}
 	for _, r := range builtInRoles {
-		docs = append(docs, r.document(scope.Subscription()))
+		docs = append(docs, r.asOf(c).document(scope.Subscription()))
 	}
 	for _, r := range e.store.list(typeRoleDefinition, "") {
 		for _, s := range list(objectAt(r.body, "properties"), "assignableScopes") {

@@ -19,6 +19,10 @@ type savedResource struct {
 	ID        arm.ID                `json:"id"`
 	Body      object                `json:"body"`
 	ETag      string                `json:"etag,omitempty"`
+	Settled   string                `json:"settled,omitempty"`
+	Settles   time.Time             `json:"settles,omitzero"`
+	AsOf      time.Time             `json:"asOf,omitzero"`
+	Fresh     bool                  `json:"fresh,omitempty"`
 	BusyUntil time.Time             `json:"busyUntil,omitzero"`
 	Doing     string                `json:"doing,omitempty"`
 	Failed    *savedFailure         `json:"failed,omitempty"`
@@ -29,7 +33,7 @@ type savedResource struct {
 }
 
 func (e *Emulator) saveResource(r *resource) savedResource {
-	s := savedResource{ID: r.id, Body: r.body, ETag: r.etag, BusyUntil: r.busyUntil, Doing: r.doing, Failed: saveFailure(r.failed), Deleting: r.deleting, Created: r.created, Changed: r.changed}
+	s := savedResource{ID: r.id, Body: r.body, ETag: r.etag, Settled: r.settled, Settles: r.settles, AsOf: r.asOf, Fresh: r.fresh, BusyUntil: r.busyUntil, Doing: r.doing, Failed: saveFailure(r.failed), Deleting: r.deleting, Created: r.created, Changed: r.changed}
 	if used := e.store.inUse[r.id.Key()]; used != nil {
 		s.InUse = used.by
 	}
@@ -37,7 +41,7 @@ func (e *Emulator) saveResource(r *resource) savedResource {
 }
 
 func (e *Emulator) restoreResource(s savedResource) {
-	r := &resource{id: s.ID, body: s.Body, etag: s.ETag, busyUntil: s.BusyUntil, doing: s.Doing, failed: s.Failed.failure(), deleting: s.Deleting, created: s.Created, changed: s.Changed}
+	r := &resource{id: s.ID, body: s.Body, etag: s.ETag, settled: s.Settled, settles: s.Settles, asOf: s.AsOf, fresh: s.Fresh, busyUntil: s.BusyUntil, doing: s.Doing, failed: s.Failed.failure(), deleting: s.Deleting, created: s.Created, changed: s.Changed}
 	e.store.put(r)
 	if len(s.InUse) > 0 {
 		e.store.addressesOf(s.ID).by = s.InUse

@@ -80,10 +80,11 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 			numbers = append(numbers, i.number)
 		}
 	}
-	for next := 0; len(numbers) < capacity; next++ {
-		if len(numbers) == 0 || next > numbers[len(numbers)-1] {
-			numbers = append(numbers, next)
-		}
+	for len(numbers) < capacity {
+		numbers = append(numbers, nextNumber(r, numbers))
+	}
+	if old == nil {
+		r.doing = "Creating"
 	}
 	chosen := map[string]bool{}
 	for _, number := range numbers[:capacity] {
@@ -165,7 +166,11 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 
 // scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
 func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
-	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") || !strings.EqualFold(c.path[5], "Microsoft.Compute") || c.method != http.MethodGet {
+	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") || !strings.EqualFold(c.path[5], "Microsoft.Compute") ||
+		c.method != http.MethodGet && c.method != http.MethodPost {
+		return reply{}, nil, false
+	}
+	if next := strings.ToLower(c.path[8]); next == "providers" || next == "extensions" && len(c.path) > 9 { // resources of their own
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -174,6 +179,10 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 		return reply{}, missing(id), true
 	}
 	parts := strings.Split(strings.ToLower(strings.Join(c.path[8:], "/")), "/")
+	if c.method == http.MethodPost {
+		answer, f := e.scaleSetAction(c, set, parts)
+		return answer, f, true
+	}
 	all := e.instancesOf(set)
 	if len(parts) > 1 {
 		all = slices.DeleteFunc(all, func(i instance) bool { return strconv.Itoa(i.number) != parts[1] })
@@ -260,7 +269,7 @@ func (n instanceNIC) document(of instance) object {
 			family = "IPv6"
 		}
 		configurations = append(configurations, object{
-			"name": n.configs[i].Name(), "id": string(n.configs[i]), "etag": of.set.etag,
+			"name": n.configs[i].Name(), "id": string(n.configs[i]), "etag": of.set.tag(),
 			"properties": object{
 				"provisioningState": "Succeeded", "privateIPAddress": a.String(), "privateIPAddressVersion": family,
 				"privateIPAllocationMethod": "Dynamic", "primary": i == 0, "subnet": object{"id": string(n.subnet)},
@@ -274,7 +283,7 @@ func (n instanceNIC) document(of instance) object {
 		}
 	}
 	return object{
-		"name": n.id.Name(), "id": string(n.id), "etag": of.set.etag, "location": of.set.body["location"],
+		"name": n.id.Name(), "id": string(n.id), "etag": of.set.tag(), "location": of.set.body["location"],
 		"properties": object{
 			"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": forwards, "enableAcceleratedNetworking": false,
 			"ipConfigurations": configurations, "virtualMachine": object{"id": string(of.id())},

@@ -11,13 +11,14 @@ var defaultRules = []struct {
 	name, direction, access string
 	priority                int
 	from, to                string
+	description             string
 }{
-	{"AllowVnetInBound", "Inbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork"},
-	{"AllowAzureLoadBalancerInBound", "Inbound", "Allow", 65001, "AzureLoadBalancer", "*"},
-	{"DenyAllInBound", "Inbound", "Deny", 65500, "*", "*"},
-	{"AllowVnetOutBound", "Outbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork"},
-	{"AllowInternetOutBound", "Outbound", "Allow", 65001, "*", "Internet"},
-	{"DenyAllOutBound", "Outbound", "Deny", 65500, "*", "*"},
+	{"AllowVnetInBound", "Inbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork", "Allow inbound traffic from all VMs in VNET"},
+	{"AllowAzureLoadBalancerInBound", "Inbound", "Allow", 65001, "AzureLoadBalancer", "*", "Allow inbound traffic from azure load balancer"},
+	{"DenyAllInBound", "Inbound", "Deny", 65500, "*", "*", "Deny all inbound traffic"},
+	{"AllowVnetOutBound", "Outbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork", "Allow outbound traffic from all VMs to all VMs in VNET"},
+	{"AllowInternetOutBound", "Outbound", "Allow", 65001, "*", "Internet", "Allow outbound traffic from all VMs to Internet"},
+	{"DenyAllOutBound", "Outbound", "Deny", 65500, "*", "*", "Deny all outbound traffic"},
 }
 
 // settleSecurityGroup checks the rules of a network security group.
@@ -65,7 +66,8 @@ func showSecurityGroup(e *Emulator, r *resource, doc object, version string) {
 	rules := []any{}
 	for _, d := range defaultRules {
 		rules = append(rules, object{"name": d.name, "properties": object{
-			"protocol": "*", "sourcePortRange": "*", "destinationPortRange": "*", "sourceAddressPrefix": d.from, "destinationAddressPrefix": d.to,
+			"description": d.description,
+			"protocol":    "*", "sourcePortRange": "*", "destinationPortRange": "*", "sourceAddressPrefix": d.from, "destinationAddressPrefix": d.to,
 			"access": d.access, "priority": d.priority, "direction": d.direction,
 		}})
 	}

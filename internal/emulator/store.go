@@ -16,6 +16,12 @@ type resource struct {
 	id   arm.ID // in the case it was created with
 	body object // what was sent and what Azure adds, without what is computed when it is read
 	etag string
+	// settled is the ETag from settles on, when the operation of the last write ends; "" for no such operation.
+	settled string
+	settles time.Time
+	fresh   bool // the last write made it
+	// asOf is the date as of which it was made, where a call said so.
+	asOf time.Time
 	// busyUntil is when the operation on it ends; until then it is Updating.
 	busyUntil time.Time
 	doing     string   // the state it is in until then, "" for Updating
@@ -23,10 +29,10 @@ type resource struct {
 	deleting  bool     // on its way out
 	created   time.Time
 	changed   time.Time
-	// rendered is the document as bytes at the newest api-version, with the state it was rendered in; nil when something it
-	// shows has changed.
-	rendered     []byte
-	renderedBusy bool
+	// rendered is the document as bytes, nil when something it shows has changed.
+	rendered map[string][]byte // by api-version
+	// renderedAs is the state and the ETag that rendered shows.
+	renderedAs [2]string
 
 	// children are the subnets and peerings that came inside a virtual network, on their way into the store; keepChildren
 	// leaves the subnets there are as they are.
@@ -65,6 +71,8 @@ type store struct {
 	assigned map[string]map[string]*resource
 	// dirty are the keys of resources that changed since they were last kept on disk; nil when nothing keeps them.
 	dirty map[string]bool
+	// undo is what a write under way may have to take back.
+	undo *undo
 	// inUse are the addresses taken in a subnet and by what, by the subnet's key.
 	inUse map[string]*addresses
 }
@@ -86,7 +94,13 @@ func (s *store) hasSubscription(id string) bool {
 }
 
 // get returns a resource by its ID in any case, or nil.
-func (s *store) get(id arm.ID) *resource { return s.resources[id.Key()] }
+func (s *store) get(id arm.ID) *resource {
+	r := s.resources[id.Key()]
+	if s.undo != nil {
+		s.undo.noted(id.Key(), r)
+	}
+	return r
+}
 
 // put stores a resource.
 func (s *store) put(r *resource) {
@@ -157,15 +171,26 @@ func (s *store) touchAround(id arm.ID) {
 // list returns the resources of a type whose ID starts with the scope, sorted by key.
 func (s *store) list(resourceType string, scope arm.ID) []*resource {
 	prefix := scope.Key() + "/"
-	var out []*resource
 	all := s.byType[strings.ToLower(resourceType)]
-	for _, key := range slices.Sorted(maps.Keys(all)) {
+	var keys []string
+	for key := range all {
 		if strings.HasPrefix(key, prefix) {
-			out = append(out, all[key])
+			keys = append(keys, key)
 		}
+	}
+	slices.Sort(keys)
+	var out []*resource
+	for _, key := range keys {
+		if s.undo != nil && len(keys) < manyResources {
+			s.undo.noted(key, all[key])
+		}
+		out = append(out, all[key])
 	}
 	return out
 }
+
+// manyResources of a type are not copied because a write lists them all: it changes the ones that it looks at by name.
+const manyResources = 100
 
 // below returns all resources whose ID starts with the scope, sorted by key.
 func (s *store) below(scope arm.ID) []*resource {

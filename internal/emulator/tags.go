@@ -42,13 +42,13 @@ func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 		if f != nil {
 			return reply{}, f
 		}
-		return e.started(c, stored, reply{status: http.StatusOK, header: etagHeader(stored), body: e.render(stored, c.version)}), nil
+		return e.started(c, stored, reply{status: http.StatusOK, header: map[string]string{}, body: e.render(stored, c.version)}), nil
 	}
 	if sent["tags"] != nil {
 		e.setTags(r, objectAt(sent, "tags"))
 	}
 	e.record(c, id, "write", nil)
-	return reply{status: http.StatusOK, header: etagHeader(r), body: e.render(r, c.version)}, nil
+	return reply{status: http.StatusOK, header: map[string]string{}, body: e.render(r, c.version)}, nil
 }
 
 // merge is RFC 7396.
@@ -92,7 +92,7 @@ func (e *Emulator) setTags(r *resource, tags object) {
 	r.changed = time.Now()
 	e.store.changed(r)
 	if r.etag != "" {
-		r.etag = newETag()
+		r.retag(time.Time{})
 	}
 	if r.id.Is(arm.TypeVNet) {
 		e.changedVNet(r)

@@ -118,23 +118,6 @@ func (e *Emulator) subscription(id string) object {
 	return doc
 }
 
-// locationsOf are some of Azure's regions. A resource may name any other as well.
-func locationsOf(subscription string) []object {
-	var out []object
-	for _, l := range [][3]string{
-		{"westeurope", "West Europe", "Europe"}, {"northeurope", "North Europe", "Europe"}, {"germanywestcentral", "Germany West Central", "Europe"},
-		{"francecentral", "France Central", "Europe"}, {"uksouth", "UK South", "UK"}, {"swedencentral", "Sweden Central", "Europe"},
-		{"eastus", "East US", "US"}, {"eastus2", "East US 2", "US"}, {"westus2", "West US 2", "US"}, {"westus3", "West US 3", "US"}, {"centralus", "Central US", "US"},
-		{"southeastasia", "Southeast Asia", "Asia Pacific"}, {"japaneast", "Japan East", "Asia Pacific"}, {"australiaeast", "Australia East", "Asia Pacific"},
-	} {
-		out = append(out, object{
-			"id": "/subscriptions/" + subscription + "/locations/" + l[0], "name": l[0], "type": "Region", "displayName": l[1], "regionalDisplayName": "(" + l[2] + ") " + l[1],
-			"metadata": object{"regionType": "Physical", "regionCategory": "Recommended", "geographyGroup": l[2]},
-		})
-	}
-	return out
-}
-
 // providerVersions are api-versions by namespace, newest first, as far as there are clients that ask before they call.
 // Every other is answered, too.
 var providerVersions = map[string][]string{

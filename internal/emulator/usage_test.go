@@ -53,7 +53,7 @@ func TestParts(t *testing.T) {
 	subnet := vnet.Child("subnets", "b")
 	b.put(subnet, `{"properties":{"addressPrefix":"10.0.2.0/24","serviceEndpoints":[{"service":"Microsoft.Sql"},{"service":"Microsoft.Storage","locations":["westeurope"]}],"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Web/serverFarms"}}]}}`)
 	p := b.properties(subnet)
-	if got := string(encode(p["serviceEndpoints"])); got != `[{"locations":["*"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
+	if got := string(encode(p["serviceEndpoints"])); got != `[{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
 		t.Errorf("service endpoints %s", got)
 	}
 	if d := listAt(p, "delegations")[0]; text(d, "id") != string(subnet)+"/delegations/d" || len(list(objectAt(d, "properties"), "actions")) != 1 {

@@ -63,7 +63,7 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 		wanted[id.Key()] = true
 		child := newResource(id, doc, e.store.get(id))
 		e.dropNewer(id, child.body, c.version)
-		if f := e.settleSubnetAmong(child, r.body, text(r.body, "location"), r.children); f != nil {
+		if f := e.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"), r.children); f != nil {
 			return f
 		}
 		r.children = append(r.children, child)
@@ -104,7 +104,7 @@ func (e *Emulator) storedVNet(c *call, r, old *resource) *failure {
 
 // changedVNet gives a virtual network a new ETag and, unless they have their own, its subnets the same.
 func (e *Emulator) changedVNet(vnet *resource) {
-	vnet.etag = newETag()
+	vnet.retag(vnet.busyUntil)
 	e.store.changed(vnet)
 	e.touchPeers(vnet.id)
 	if e.opts.SeparateSubnetETags {
@@ -112,7 +112,7 @@ func (e *Emulator) changedVNet(vnet *resource) {
 	}
 	for _, childType := range []string{arm.TypeSubnet, typePeering} {
 		for _, child := range e.store.list(childType, vnet.id) {
-			child.etag = vnet.etag
+			child.shareTag(vnet)
 			e.store.changed(child)
 		}
 	}
@@ -130,9 +130,6 @@ func (e *Emulator) showVNet(r *resource, doc object, version string) {
 		peerings = append(peerings, e.document(p, version))
 	}
 	properties["virtualNetworkPeerings"] = peerings
-	if properties["enableDdosProtection"] == nil {
-		properties["enableDdosProtection"] = false
-	}
 }
 
 func (e *Emulator) vnetRemovable(r *resource) *failure {
@@ -153,11 +150,11 @@ func (e *Emulator) settleSubnet(c *call, r, old *resource) *failure {
 			siblings = append(siblings, s)
 		}
 	}
-	return e.settleSubnetAmong(r, vnet.body, text(vnet.body, "location"), siblings)
+	return e.settleSubnetAmong(c.version, r, vnet.body, text(vnet.body, "location"), siblings)
 }
 
 // settleSubnetAmong checks a subnet against its network, its siblings and what it links to.
-func (e *Emulator) settleSubnetAmong(r *resource, vnet object, location string, siblings []*resource) *failure {
+func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, location string, siblings []*resource) *failure {
 	properties := objectAt(r.body, "properties")
 	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles", "applicationGatewayIPConfigurations", "privateEndpoints", "purpose", "resourceNavigationLinks", "serviceAssociationLinks"} {
 		delete(properties, readOnly)
@@ -182,11 +179,9 @@ func (e *Emulator) settleSubnetAmong(r *resource, vnet object, location string, 
 			return f
 		}
 	}
-	for field, value := range map[string]any{"delegations": []any{}, "privateEndpointNetworkPolicies": "Disabled", "privateLinkServiceNetworkPolicies": "Enabled"} {
-		if properties[field] == nil {
-			properties[field] = value
-		}
-	}
+	setDefault(properties, "delegations", []any{})
+	setDefault(properties, "privateEndpointNetworkPolicies", endpointPolicies(version))
+	setDefault(properties, "privateLinkServiceNetworkPolicies", "Enabled")
 	return nil
 }
 
@@ -203,17 +198,18 @@ func (e *Emulator) showSubnet(r *resource, doc object, version string) {
 	for _, endpoint := range listAt(properties, "serviceEndpoints") {
 		endpoint["provisioningState"] = state(r)
 		if len(list(endpoint, "locations")) == 0 { // not named, it is for all of them
-			endpoint["locations"] = []any{"*"}
+			endpoint["locations"] = endpointLocations(text(endpoint, "service"), e.locationOf(r))
 		}
 	}
 	for _, delegation := range listAt(properties, "delegations") {
 		showItem(r, "delegations", delegation)
 		if p := objectAt(delegation, "properties"); p != nil {
-			setDefault(p, "actions", []any{"Microsoft.Network/virtualNetworks/subnets/join/action"})
+			setDefault(p, "actions", delegationActions(text(p, "serviceName")))
+			p["provisioningState"] = "Succeeded"
 		}
 	}
 	used := e.store.addressesOf(r.id)
-	if configurations := used.configurations(); len(configurations) > 0 {
+	if configurations := used.configurations(sinceDate(r.asOf, shoutedSince)); len(configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
 }

@@ -214,7 +214,7 @@ func TestManagedNetwork(t *testing.T) {
 		target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "hub-rt")
 		w.put(cluster.Group(), object{})
 		w.putTable(target)
-		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		w.put(cluster, object{"properties": object{"networkProfile": object{"networkPlugin": "kubenet"}, "agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster, target))
 		w.expect(w.round(k), "2 done create hub-rt")
@@ -428,7 +428,7 @@ func TestSharedIdentity(t *testing.T) {
 			w.put(in(arm.TypeCluster, name), object{
 				"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
 				"properties": object{
-					"networkProfile":    object{"podCidr": []string{"10.244.0.0/16", "10.245.0.0/16"}[i]},
+					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": []string{"10.244.0.0/16", "10.245.0.0/16"}[i]},
 					"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", name))}},
 				},
 			})

@@ -174,7 +174,7 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 		sub := emulator.DefaultSubscription
 		cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "plain")
 		w.put(cluster.Group(), object{})
-		w.put(cluster, object{"properties": object{"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		w.put(cluster, object{"properties": object{"networkProfile": object{"networkPlugin": "kubenet"}, "agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster))
 		w.round(k)

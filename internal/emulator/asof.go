@@ -1,0 +1,34 @@
+package emulator
+
+import (
+	"net/http"
+	"time"
+)
+
+// AsOfHeader says in a request as of which date Azure is to answer it: what some defaults are has
+// changed over the years.
+// Replays of recorded conversations give each request its own date.
+const AsOfHeader = "Routekeeper-As-Of"
+
+// asOfDate reads the header, a date or a time as HTTP writes it; what is neither is the date of the
+// options.
+func (e *Emulator) asOfDate(h http.Header) time.Time {
+	text := h.Get(AsOfHeader)
+	for _, layout := range []string{time.DateOnly, time.RFC3339, http.TimeFormat} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t
+		}
+	}
+	return e.opts.AsOf
+}
+
+// since reports whether a call is answered as of a date or later.
+func (c *call) since(date string) bool {
+	return sinceDate(c.asOf, date)
+}
+
+// sinceDate reports whether a time is on a date or later; the zero time is today, by whatever
+// clock.
+func sinceDate(at time.Time, date string) bool {
+	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
+}

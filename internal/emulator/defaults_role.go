@@ -1,0 +1,76 @@
+package emulator
+
+import (
+	"slices"
+	"strings"
+)
+
+// roleHistory are changes of built-in roles: what they were before a date.
+var roleHistory = []struct {
+	guid, before string
+	was          func(r *role)
+}{
+	{"b24988ac-6180-42a0-ab88-20f7382dd24c", "2023-07-01", func(r *role) { // Contributor
+		r.permissions = without(
+			r.permissions,
+			"Microsoft.Purview/",
+			"Microsoft.Resources/deploymentStacks/",
+		)
+	}},
+	{"f58310d9-a9f6-439a-9e8d-f62e7b41a168", "2023-10-01", func(r *role) {
+		r.name += " (Preview)"
+	}},
+	{
+		"ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
+		"2023-12-01",
+		func(r *role) { // Azure Kubernetes Service Contributor Role
+			r.permissions = []permission{{actions: []string{
+				"Microsoft.ContainerService/managedClusters/read", "Microsoft.ContainerService/managedClusters/write", "Microsoft.Resources/deployments/*",
+			}}}
+		},
+	},
+	{
+		"7f6c6a51-bcf8-42ba-9220-52d62157d7db",
+		"2023-05-01",
+		func(r *role) { // Azure Kubernetes Service RBAC Reader
+			const cluster = "Microsoft.ContainerService/managedClusters/"
+			r.permissions = without(
+				r.permissions,
+				cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/",
+			)
+		},
+	},
+}
+
+// asOf is a built-in role as it was when a call is made.
+func (r role) asOf(c *call) role {
+	for _, h := range roleHistory {
+		if h.guid == r.guid && !c.since(h.before) {
+			h.was(&r)
+		}
+	}
+	return r
+}
+
+// without leaves actions that begin in one of the ways out of permissions.
+func without(permissions []permission, prefixes ...string) []permission {
+	kept := func(actions []string) []string {
+		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
+			return slices.ContainsFunc(
+				prefixes,
+				func(p string) bool { return strings.HasPrefix(action, p) },
+			)
+		})
+	}
+	out := make([]permission, len(permissions))
+	for i, p := range permissions {
+		out[i] = permission{
+			kept(p.actions),
+			kept(p.notActions),
+			kept(p.dataActions),
+			kept(p.notDataActions),
+		}
+	}
+	return out
+}

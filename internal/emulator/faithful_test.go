@@ -1,0 +1,377 @@
+package emulator
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// putAsOf is a PUT as of a date, with all of its answer.
+func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header, object) {
+	b.t.Helper()
+	r := httptest.NewRequest(
+		http.MethodPut,
+		"http://h"+string(id)+"?api-version="+version,
+		strings.NewReader(body),
+	)
+	r.Header.Set("Authorization", "Bearer "+b.c.token)
+	if asOf != "" {
+		r.Header.Set(AsOfHeader, asOf)
+	}
+	w := httptest.NewRecorder()
+	b.e.ServeHTTP(w, r)
+	doc, _ := decodeObject(w.Body.Bytes()) // no body: nil
+	return w.Code, w.Header(), doc
+}
+
+// TestETagSettles: the ETag of a PUT's answer is not the one that the resource has once the
+// operation has ended, so that who
+// keeps it is refused.
+func TestETagSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 8 * time.Second})
+		status, header, answered := b.putAsOf(rt, api, "", `{"location":"westeurope"}`)
+		if status != 201 || header.Get("ETag") != "" || header.Get("Retry-After") != "2" {
+			t.Errorf("%d %v", status, header)
+		}
+		if while := text(b.get(rt), "etag"); while != text(answered, "etag") {
+			t.Errorf("during the operation %s, answered %s", while, text(answered, "etag"))
+		}
+		time.Sleep(8 * time.Second)
+		settled := text(b.get(rt), "etag")
+		if settled == text(answered, "etag") {
+			t.Error("the ETag did not change when the operation ended")
+		}
+		put := func(etag string) int {
+			r := httptest.NewRequest(
+				http.MethodPut,
+				"http://h"+string(rt)+"?api-version="+api,
+				strings.NewReader(
+					`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`,
+				),
+			)
+			r.Header.Set("Authorization", "Bearer "+b.c.token)
+			r.Header.Set("If-Match", etag)
+			w := httptest.NewRecorder()
+			b.e.ServeHTTP(w, r)
+			return w.Code
+		}
+		if stale, now := put(text(answered, "etag")), put(settled); stale != 412 || now != 200 {
+			t.Errorf("If-Match with the answered ETag: %d, with the settled one: %d", stale, now)
+		}
+		// A network and its subnets share both.
+		_, _, network := b.putAsOf(vnet, api, "", plainVNet)
+		time.Sleep(8 * time.Second)
+		a, whole := b.get(vnet.Child("subnets", "a")), b.get(vnet)
+		if text(a, "etag") != text(whole, "etag") || text(whole, "etag") == text(network, "etag") {
+			t.Errorf(
+				"subnet %s, network %s, answered %s",
+				text(a, "etag"),
+				text(whole, "etag"),
+				text(network, "etag"),
+			)
+		}
+	})
+}
+
+// TestNothingChanged: a PUT that changes nothing, or tags alone, is Succeeded at once, with a new
+// ETag and an operation that
+// has ended.
+func TestNothingChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 8 * time.Second})
+		b.put(rt, `{"location":"westeurope"}`)
+		b.put(vnet, plainVNet)
+		time.Sleep(8 * time.Second)
+		for _, tt := range []struct {
+			id          arm.ID
+			body, state string
+		}{
+			{vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`, "Succeeded"},
+			{vnet, string(encode(b.get(vnet))), "Succeeded"},
+			{rt, `{"location":"westeurope","tags":{"a":"b"}}`, "Succeeded"},
+			{rt, `{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`, "Updating"},
+		} {
+			etag := text(b.get(tt.id), "etag")
+			status, header, doc := b.putAsOf(tt.id, api, "", tt.body)
+			still := tt.state == "Succeeded"
+			if got := text(objectAt(doc, "properties"), "provisioningState"); status != 200 ||
+				got != tt.state ||
+				text(doc, "etag") == etag ||
+				header.Get("Azure-AsyncOperation") == "" ||
+				(header.Get("Retry-After") == "") != still {
+				t.Errorf(
+					"PUT %s: %d %s %s, %v",
+					tt.id.Short(),
+					status,
+					got,
+					text(doc, "etag"),
+					header,
+				)
+			}
+		}
+		if tags := b.get(rt)["tags"]; string(encode(tags)) != `{}` && tags != nil {
+			t.Errorf("the last PUT leaves the tags %s", encode(tags))
+		}
+	})
+}
+
+// TestAsOf: what Azure said in other years, and at other api-versions.
+func TestAsOf(t *testing.T) {
+	b := newBench(t, Options{OperationTime: 0})
+	cluster := func(asOf, version string) object {
+		id := aks + arm.ID("-"+strings.ReplaceAll(asOf+version, "-", ""))
+		if status, _, doc := b.putAsOf(id, version, asOf, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
+			t.Fatalf("%s: %d %s", id, status, encode(doc))
+		}
+		_, doc := b.request(
+			http.MethodGet,
+			string(id),
+			map[string][]string{"api-version": {version}},
+			"",
+		)
+		return doc
+	}
+	for _, tt := range []struct{ asOf, version, plugin, mode, maxPods string }{
+		{"2024-08-02", "2023-02-01", "kubenet", "", "110"},
+		{"2024-08-02", "2024-04-02-preview", "azure", "overlay", "250"},
+		{"2025-03-25", "2023-02-01", "azure", "overlay", "250"},
+		{"", "2025-05-01", "azure", "overlay", "250"},
+	} {
+		p := objectAt(cluster(tt.asOf, tt.version), "properties")
+		network, pool := objectAt(p, "networkProfile"), listAt(p, "agentPoolProfiles")[0]
+		if text(network, "networkPlugin") != tt.plugin ||
+			text(network, "networkPluginMode") != tt.mode ||
+			string(encode(pool["maxPods"])) != tt.maxPods {
+			t.Errorf("as of %s at %s: %s %s", tt.asOf, tt.version, encode(network), encode(pool))
+		}
+	}
+	old, recent := cluster("2023-06-01", "2021-05-01"), cluster("2025-04-01", "2024-04-02-preview")
+	if name := text(objectAt(old, "sku"), "name"); name != "Basic" ||
+		objectAt(old, "properties")["storageProfile"] != nil {
+		t.Errorf(
+			"at an old api-version: sku %s, %s",
+			name,
+			encode(objectAt(old, "properties")["storageProfile"]),
+		)
+	}
+	pool := listAt(objectAt(recent, "properties"), "agentPoolProfiles")[0]
+	if text(recent, "kind") != "Base" ||
+		text(objectAt(pool, "upgradeSettings"), "maxSurge") != "10%" ||
+		text(recent, "eTag") == "" {
+		t.Errorf("at a preview version: %s", encode(recent))
+	}
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	c := newBench(t, Options{OperationTime: time.Nanosecond})
+	c.put(rt, `{"location":"westeurope"}`)
+	c.put(vnet, plainVNet)
+	for asOf, operation := range map[string]bool{"2023-05-01": true, "2024-08-02": false} {
+		_, header, doc := c.putAsOf(
+			nic+arm.ID(asOf),
+			api,
+			asOf,
+			nicBody(ipConfiguration("c", "a", "")),
+		)
+		if state := text(objectAt(doc, "properties"), "provisioningState"); state != "Succeeded" ||
+			(header.Get("Azure-AsyncOperation") != "") != operation {
+			t.Errorf("an interface as of %s is %s, %v", asOf, state, header)
+		}
+	}
+}
+
+// TestPanic: a bug in a handler is logged with the request, answered with 500, and undone.
+func TestPanic(t *testing.T) {
+	var log bytes.Buffer
+	b := withNetwork(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	b.put(aks, clusterBody(``, `,"count":2`))
+	before := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)}))
+	k := kinds[kindKey(arm.TypeCluster)]
+	show := k.stored
+	k.stored = func(e *Emulator, c *call, r, old *resource) *failure {
+		if f := show(e, c, r, old); f != nil {
+			return f
+		}
+		panic("a bug")
+	}
+	defer func() { k.stored = show }()
+	b.refused(http.MethodPut, aks, clusterBody(``, `,"count":4`), 500, "InternalServerError")
+	b.refused(
+		http.MethodPut,
+		aks+"2",
+		strings.Replace(clusterBody(``, ``), "subnets/a", "subnets/b", 1),
+		500,
+		"InternalServerError",
+	)
+	k.stored = show
+	if after := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)})); after != before {
+		t.Errorf("left behind\n%s\nwas\n%s", after, before)
+	}
+	b.refused(http.MethodGet, aks+"2", "", 404, "ResourceNotFound")
+	if said := log.String(); !strings.Contains(said, "a bug in the local Azure") ||
+		!strings.Contains(said, "managedclusters/c") ||
+		!strings.Contains(said, "agentPoolProfiles") {
+		t.Errorf("the log says %s", said)
+	}
+	b.put(aks, clusterBody(``, `,"count":4`)) // it works on
+	if n := len(b.podRoutes(rt)); n != 4 {
+		t.Errorf("%d routes of 4 nodes", n)
+	}
+}
+
+// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own goes to overlay, and names
+// the pod CIDR alone.
+func TestOverlayWithPodCIDRAlone(t *testing.T) {
+	b := newBench(t, Options{})
+	body := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"azure"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"maxPods":30}]}}`
+	b.put(aks, body)
+	b.put(
+		aks,
+		strings.Replace(
+			body,
+			`"azure"`,
+			`"azure","networkPluginMode":"overlay","podCidr":"100.64.0.0/10"`,
+			1,
+		),
+	)
+	if p := objectAt(b.properties(aks), "networkProfile"); string(
+		encode(p["podCidrs"]),
+	) != `["100.64.0.0/10"]` {
+		t.Errorf("%s", encode(p))
+	}
+	for _, n := range b.nodes() {
+		if len(n.podCIDRs) != 1 || !strings.HasPrefix(n.podCIDRs[0].String(), "100.64.") {
+			t.Errorf("%s has %v", n.name, n.podCIDRs)
+		}
+	}
+}
+
+// TestStoppedPool: a pool that is stopped has no nodes, and gets as many back.
+func TestStoppedPool(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aks, clusterBody(``, `,"count":2`))
+	extra := aks.Child("agentPools", "extra")
+	b.put(extra, `{"properties":{"count":3,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
+	nodes := func() int { return len(b.poolNodes("extra")) }
+	b.put(extra, `{"properties":{"count":3,"powerState":{"code":"Stopped"}}}`)
+	if p := b.properties(extra); nodes() != 0 ||
+		text(objectAt(p, "powerState"), "code") != "Stopped" ||
+		string(encode(p["count"])) != "0" {
+		t.Errorf("stopped: %d nodes, %s", nodes(), encode(p))
+	}
+	b.put(extra, `{"properties":{"powerState":{"code":"Running"}}}`)
+	if p := b.properties(extra); nodes() != 3 ||
+		text(objectAt(p, "powerState"), "code") != "Running" ||
+		p[stoppedCount] != nil {
+		t.Errorf("started: %d nodes, %s", nodes(), encode(p))
+	}
+}
+
+// TestPublicAddresses: without a sku an address is Basic and dynamic, and has no address until
+// something holds it.
+func TestPublicAddresses(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"x"}}}`)
+	p := b.properties(pip)
+	if text(objectAt(b.get(pip), "sku"), "name") != "Basic" ||
+		text(p, "publicIPAllocationMethod") != "Dynamic" ||
+		p["ipAddress"] != nil ||
+		text(objectAt(p, "dnsSettings"), "fqdn") != "x.westeurope.cloudapp.azure.com" {
+		t.Errorf("%s", encode(b.get(pip)))
+	}
+	b.put(nic, nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)))
+	if b.properties(pip)["ipAddress"] == nil {
+		t.Error("it has no address, though an interface holds it")
+	}
+	b.delete(nic)
+	if a := b.properties(pip)["ipAddress"]; a != nil {
+		t.Errorf("it still has %v", a)
+	}
+	b.refused(
+		http.MethodPut,
+		nat,
+		`{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+string(pip)+`x"}]}}`,
+		404,
+		"NotFound",
+	)
+}
+
+// TestInstanceNumbers: a scale set that overprovisions has gaps in the numbers of its instances,
+// and instances go by number.
+func TestInstanceNumbers(t *testing.T) {
+	b := withNetwork(t, Options{})
+	set := group + "/providers/" + arm.TypeScaleSet + "/set"
+	b.put(
+		set,
+		`{"location":"westeurope","sku":{"name":"S","capacity":8},"properties":{"virtualMachineProfile":{"networkProfile":{"networkInterfaceConfigurations":[
+		{"name":"eth0","properties":{"primary":true,"ipConfigurations":[`+ipConfiguration(
+			"c",
+			"a",
+			"",
+		)+`]}}]}}}}`,
+	)
+	have := names(listAt(b.get(set+"/virtualMachines"), "value"))
+	if len(have) != 8 || have[7] == "set_7" {
+		t.Errorf("instances %v", have)
+	}
+	number := strings.TrimPrefix(have[3], "set_")
+	if status, code := b.try(http.MethodPost, set+"/delete", api, `{"instanceIds":["`+number+`"]}`); status != 200 {
+		t.Fatalf("%d %s", status, code)
+	}
+	if left := names(listAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 ||
+		strings.Contains(strings.Join(left, " "), have[3]+" ") {
+		t.Errorf("left %v, deleted %s", left, have[3])
+	}
+}
+
+// TestGatewayParts: the parts of a gateway show who refers to them, and a gateway that was read can
+// be sent back.
+func TestGatewayParts(t *testing.T) {
+	b := withNetwork(t, Options{})
+	gateway := group + "/providers/" + arm.TypeGateway + "/agw"
+	part := func(list, name string) string { return `{"id":"` + string(gateway.Child(list, name)) + `"}` }
+	b.put(
+		gateway,
+		`{"location":"westeurope","properties":{"sku":{"name":"Standard_v2","tier":"Standard_v2"},"gatewayIPConfigurations":[`+ipConfiguration(
+			"c",
+			"b",
+			"",
+		)+`],
+		"frontendPorts":[{"Name":"port","properties":{"Port":80}}],"backendAddressPools":[{"name":"pool"}],
+		"httpListeners":[{"name":"l","properties":{"frontendPort":`+part(
+			"frontendPorts",
+			"port",
+		)+`}}],
+		"requestRoutingRules":[{"name":"r","properties":{"httpListener":`+part(
+			"httpListeners",
+			"l",
+		)+`,"backendAddressPool":`+part(
+			"backendAddressPools",
+			"pool",
+		)+`}}]}}`,
+	)
+	for range 2 {
+		p := b.properties(gateway)
+		port := objectAt(listAt(p, "frontendPorts")[0], "properties")
+		pool := objectAt(listAt(p, "backendAddressPools")[0], "properties")
+		if string(encode(port["httpListeners"])) != "["+part("httpListeners", "l")+"]" ||
+			string(encode(port["port"])) != "80" ||
+			string(
+				encode(pool["requestRoutingRules"]),
+			) != "["+part(
+				"requestRoutingRules",
+				"r",
+			)+"]" ||
+			string(encode(p["listeners"])) != "[]" {
+			t.Fatalf("%s", encode(p))
+		}
+		b.put(gateway, string(encode(b.get(gateway))))
+	}
+}
