@@ -62,6 +62,9 @@ func RoleDelay(d time.Duration) Option { return func(s *settings) { s.azure.Role
 // AlertDelay is how long after a write its activity log alerts fire: 3 to 20 minutes on Azure.
 func AlertDelay(d time.Duration) Option { return func(s *settings) { s.azure.AlertDelay = d } }
 
+// AsOf answers as Azure did on a date: some of its defaults have changed over the years. Today by default.
+func AsOf(date time.Time) Option { return func(s *settings) { s.azure.AsOf = date } }
+
 // RouteLimit is how many routes a table holds: 400 by default.
 func RouteLimit(n int) Option { return func(s *settings) { s.azure.RouteLimit = n } }
 
