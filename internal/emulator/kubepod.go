@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing keeps them: they follow from the
 // nodes.
 func (e *Emulator) podObjects(cl *cluster, r *resource) []kubeObject {
 	var out []kubeObject
+	policy := policyEngine(r)
 	for _, p := range cl.pools {
 		for _, n := range p.nodes {
-			for _, w := range cl.podsOn(p, n) {
+			for _, w := range cl.podsOn(p, n, policy) {
 				name := w.workload + "-" + nameSuffix(n.name+w.namespace+w.workload)
 				out = append(out, kubeObject{w.namespace, name, func() object { return podDocument(w, name, n) }})
 			}
@@ -28,18 +31,38 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
-// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its address, and a workload.
-func (cl *cluster) podsOn(p *pool, n *node) []pod {
+// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for nothing.
+// Cilium's data plane is its own.
+func policyEngine(r *resource) string {
+	profile := objectAt(r.body, "properties", "networkProfile")
+	if strings.EqualFold(text(profile, "networkDataplane"), "cilium") {
+		return "cilium"
+	}
+	return strings.ToLower(text(profile, "networkPolicy"))
+}
+
+// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its
+// address, and a workload. What AKS runs on some nodes only (typha, operators) is not there.
+func (cl *cluster) podsOn(p *pool, n *node, policy string) []pod {
 	agents := map[networkMode][]string{
 		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns", "azure-ip-masq-agent"},
 		modeVNet: {"kube-proxy", "azure-ip-masq-agent"}, modeNone: {"kube-proxy"},
 	}[cl.mode]
+	switch policy {
+	case "azure":
+		agents = append(agents, "azure-npm")
+	case "cilium": // it does what kube-proxy does
+		agents = append(slices.Clone(agents[1:]), "cilium")
+	}
 	if p.podSubnet != "" {
 		agents = append(agents, "azure-cns")
 	}
 	var out []pod
 	for _, name := range agents {
 		out = append(out, pod{"kube-system", name, true, n.addresses()})
+	}
+	if policy == "calico" {
+		out = append(out, pod{"calico-system", "calico-node", true, n.addresses()})
 	}
 	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"}, {namespace: "default", workload: "web"}} {
 		w.addrs = cl.podAddresses(p, n, i)
