@@ -75,6 +75,7 @@ var Evidences = []Evidence{
 		Name: "application gateways", Types: []string{arm.TypeGateway},
 		Recorded: map[string]float64{"application gateways": 80}, Clients: clients(az, goes),
 		Documented: "what their subnet refuses, delegation and network isolation",
+		Guessed:    "when the ingress add-on writes; it fills one pool, the real one writes everything",
 	},
 	{
 		Name:       "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",

@@ -26,6 +26,7 @@ type cluster struct {
 	pools     []*pool
 	provider  *cloudProvider
 	leaving   bool // kubenet for overlay
+	ingress   bool // its ingress add-on follows its pods
 
 	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of each pod CIDR: Kubernetes goes round before it gives one out anew.
 	takenPodCIDRs map[netip.Prefix]bool
@@ -248,6 +249,7 @@ func (e *Emulator) nodesChanged(cl *cluster) {
 	if cl.table != "" {
 		cl.provider.wake()
 	}
+	e.playIngress(cl)
 }
 
 // findNode returns a node by name.
