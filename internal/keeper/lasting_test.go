@@ -202,6 +202,7 @@ func TestSteadyAcrossRestart(t *testing.T) {
 				w.round(k)
 				if c.last != nil {
 					c.last(w)
+					time.Sleep(10 * time.Second) // its ETag settles
 					w.round(k)
 				}
 				known := shelf.Recall()[w.demo.Cluster.Key()]

@@ -57,9 +57,17 @@ type Routes struct {
 	lookup bart.Table[int]
 }
 
-// reserved are dropped unless something routes them (virtual-networks-udr-overview).
+// reserved are dropped unless something routes them: the first four by virtual-networks-udr-overview, the
+// others recorded since 2023 (docs/azure.md).
 var reserved = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("25.4.0.0/14"), netip.MustParsePrefix("25.33.0.0/16"),
+	netip.MustParsePrefix("25.41.0.0/20"), netip.MustParsePrefix("25.48.0.0/12"),
+	netip.MustParsePrefix("20.35.252.0/22"), netip.MustParsePrefix("23.103.0.0/18"),
+	netip.MustParsePrefix("40.108.0.0/17"), netip.MustParsePrefix("40.109.0.0/16"),
+	netip.MustParsePrefix("104.146.0.0/17"), netip.MustParsePrefix("104.147.0.0/16"),
+	netip.MustParsePrefix("157.59.0.0/16"), netip.MustParsePrefix("198.18.0.0/15"),
 }
 
 // Effective computes the routes of a subnet from its network, its table and what gateways have learned. It fails when one of
