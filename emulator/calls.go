@@ -12,15 +12,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Fault is something that goes wrong with the next calls that match: an error answer, a connection cut before
-// or after the call took effect, an operation that is slow or fails, a read of what was. Calls of clusters'
-// cloud providers only match a fault that names their principal ("<cluster> identity").
+// Fault is something that goes wrong with the next calls that match: an error answer, a connection
+// cut before or after the call took effect, an operation that is slow or fails, a read of what was.
+// Calls of clusters' cloud providers only match a fault that names their principal ("<cluster>
+// identity").
 type Fault = emulator.Fault
 
 // Request is a line of the request log.
 type Request = emulator.Request
 
-// Credential logs in as the first principal, without a call. To try the login, use ClientID and ClientSecret.
+// Credential logs in as the first principal, without a call. To try the login, use ClientID and
+// ClientSecret.
 func (e *Emulator) Credential() azcore.TokenCredential { return e.CredentialOf(e.first) }
 
 // CredentialOf logs in as one of the Principals.
@@ -42,8 +44,8 @@ func (e *Emulator) Environ() []string {
 	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
 }
 
-// Put writes a resource as Operator, and waits while another operation runs on it. body is a document as ARM
-// takes it.
+// Put writes a resource as Operator, and waits while another operation runs on it. body is a
+// document as ARM takes it.
 func (e *Emulator) Put(id, apiVersion string, body map[string]any) {
 	e.t.Helper()
 	if err := e.operator.Put(e.id(id), apiVersion, body); err != nil {
@@ -125,8 +127,8 @@ func (e *Emulator) Injected() []Fault { return e.e.Faults() }
 // ClearFaults takes all faults back.
 func (e *Emulator) ClearFaults() { e.e.ClearFaults() }
 
-// Requests are the calls that a principal has made, in order; "" is everybody. Scenarios, Put and Strip are
-// Operator's, and a cluster's cloud provider calls as "<cluster> identity".
+// Requests are the calls that a principal has made, in order; "" is everybody. Scenarios, Put and
+// Strip are Operator's, and a cluster's cloud provider calls as "<cluster> identity".
 func (e *Emulator) Requests(principal string) []Request {
 	var out []Request
 	for _, r := range e.e.Requests(0) {
@@ -137,8 +139,8 @@ func (e *Emulator) Requests(principal string) []Request {
 	return out
 }
 
-// Eventually waits until a condition holds, for ten seconds: what cloud providers and operations do, they do
-// after a while.
+// Eventually waits until a condition holds, for ten seconds: what cloud providers and operations
+// do, they do after a while.
 func (e *Emulator) Eventually(what string, holds func() bool) {
 	e.t.Helper()
 	const patience = 10 * time.Second

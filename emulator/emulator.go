@@ -1,9 +1,10 @@
-// Package emulator runs a local Azure emulator for tests: Azure Resource Manager over HTTPS on loopback, with
-// virtual networks, route tables and AKS clusters behind it, whose cloud provider writes their routes as the
-// real one does. Real clients work against it unmodified: Azure SDKs, the Azure CLI, Terraform, kubectl.
+// Package emulator runs a local Azure emulator for tests: Azure Resource Manager over HTTPS on
+// loopback, with virtual networks, route tables and AKS clusters behind it, whose cloud provider
+// writes their routes as the real one does. Real clients work against it unmodified: Azure SDKs,
+// the Azure CLI, Terraform, kubectl.
 //
-// Start starts one that ends with the test. example_test.go is a test to copy. What the emulator does, and how
-// faithful it is to Azure, is in docs/emulator.md.
+// Start starts one that ends with the test. example_test.go is a test to copy. What the emulator
+// does, and how faithful it is to Azure, is in docs/emulator.md.
 //
 // It is for tests only. A program that imports it imports package testing.
 package emulator
@@ -28,7 +29,8 @@ import (
 // Principal is who can log in, and whom the request log and the activity log name.
 type Principal = emulator.Principal
 
-// Default is the principal that clients log in as, unless Principals names others. It may do everything.
+// Default is the principal that clients log in as, unless Principals names others. It may do
+// everything.
 var Default = emulator.DefaultPrincipal
 
 // Operator is the principal that Put and Strip write as: not the one under test, as on Azure.
@@ -41,10 +43,11 @@ var Operator = Principal{
 type Emulator struct {
 	// URL is where ARM and the login endpoints answer, over HTTPS.
 	URL string
-	// HTTPURL is the same over plain HTTP, for managed identities' tokens, with the control calls under
-	// /_emulator/.
+	// HTTPURL is the same over plain HTTP, for managed identities' tokens, with the control calls
+	// under /_emulator/.
 	HTTPURL string
-	// Dir is a folder with emulator.json and ca.pem, as --emulator and ROUTEKEEPER_EMULATOR take it.
+	// Dir is a folder with emulator.json and ca.pem, as --emulator and ROUTEKEEPER_EMULATOR take
+	// it.
 	Dir string
 	// CAFile is the certificate authority to trust, as PEM: SSL_CERT_FILE, REQUESTS_CA_BUNDLE.
 	CAFile string
@@ -72,9 +75,9 @@ type Demo struct {
 	GatewaySubnet, GatewayTable string
 }
 
-// Start runs an emulator until the test ends. It listens on loopback, on free ports unless Listen says
-// otherwise. Without options it has one subscription with nothing in it, and every write is done when it is
-// answered.
+// Start runs an emulator until the test ends. It listens on loopback, on free ports unless Listen
+// says otherwise. Without options it has one subscription with nothing in it, and every write is
+// done when it is answered.
 func Start(t testing.TB, options ...Option) *Emulator {
 	t.Helper()
 	s := settings{}
@@ -208,7 +211,8 @@ const audience = "https://management.core.windows.net/"
 
 // ClientOptions lead clients of the Azure SDK for Go to the emulator:
 //
-//	armnetwork.NewSubnetsClient(e.SubscriptionIDs[0], e.Credential(), &arm.ClientOptions{ClientOptions: e.ClientOptions()})
+//	options := &arm.ClientOptions{ClientOptions: e.ClientOptions()}
+//	armnetwork.NewSubnetsClient(e.SubscriptionIDs[0], e.Credential(), options)
 //
 // azidentity's credentials take them, too, with DisableInstanceDiscovery.
 func (e *Emulator) ClientOptions() azcore.ClientOptions {

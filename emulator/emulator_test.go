@@ -136,13 +136,18 @@ func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
 
 // TestRefusals: what cannot be ends the test, in words.
 func TestRefusals(t *testing.T) {
+	start := func(options ...emulator.Option) func(*recorder) {
+		return func(r *recorder) { emulator.Start(r, options...) }
+	}
 	for want, call := range map[string]func(*recorder){
-		"2 tenants need as many subscriptions, not 1": func(r *recorder) { emulator.Start(r, emulator.Tenants(2)) },
-		"a time of -1s is in the past":                func(r *recorder) { emulator.Start(r, emulator.OperationTime(-time.Second)) },
-		"etcd is for a kube-apiserver only":           func(r *recorder) { emulator.Start(r, emulator.KubeAPIServer("", "/etcd")) },
-		"a fault needs a status":                      func(r *recorder) { emulator.Start(r).Inject(emulator.Fault{}) },
-		"no cluster":                                  func(r *recorder) { emulator.Start(r, emulator.WithDemo()).Scale(group, "np", 1) },
-		`"nodes"`:                                     func(r *recorder) { emulator.Start(r).Strip("nodes") },
+		"2 tenants need as many subscriptions, not 1": start(emulator.Tenants(2)),
+		"a time of -1s is in the past":                start(emulator.OperationTime(-time.Second)),
+		"etcd is for a kube-apiserver only":           start(emulator.KubeAPIServer("", "/etcd")),
+		"a fault needs a status":                      start(emulator.Faults(emulator.Fault{})),
+		"no cluster": func(r *recorder) {
+			emulator.Start(r).Scale(group+"/providers/Microsoft.ContainerService/managedClusters/no", "np", 1)
+		},
+		`"nodes"`: func(r *recorder) { emulator.Start(r).Strip("nodes") },
 	} {
 		r := &recorder{TB: t}
 		func() {

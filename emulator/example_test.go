@@ -13,7 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/emulator"
 )
 
-// associate is the code under test: it gives a subnet a route table, and changes nothing else about it.
+// associate is the code under test: it gives a subnet a route table, and changes nothing else about
+// it.
 func associate(ctx context.Context, subnets *armnetwork.SubnetsClient, subnet, table string) error {
 	id, err := arm.ParseResourceID(subnet)
 	if err != nil {
@@ -33,8 +34,8 @@ func associate(ctx context.Context, subnets *armnetwork.SubnetsClient, subnet, t
 	return err
 }
 
-// TestAssociate is a test to copy: a redeploy takes the cluster's route table off its subnet, the code under
-// test puts it back, and Azure refuses the first of its writes.
+// TestAssociate is a test to copy: a redeploy takes the cluster's route table off its subnet, the
+// code under test puts it back, and Azure refuses the first of its writes.
 func TestAssociate(t *testing.T) {
 	azure := emulator.Start(t, emulator.WithDemo())
 	subnets, err := armnetwork.NewSubnetsClient(azure.SubscriptionIDs[0], azure.Credential(),

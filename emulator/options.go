@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Option says what an emulator is like. There is one for every flag of routekeeper emulator, and some more.
+// Option says what an emulator is like. There is one for every flag of routekeeper emulator, and
+// some more.
 type Option func(*settings)
 
 type settings struct {
@@ -22,11 +23,12 @@ type settings struct {
 	apiServer, etcd        string
 }
 
-// WithDemo starts with a network, a kubenet cluster of three nodes and an Application Gateway's subnet with a
-// table of its own; Emulator.Demo names them.
+// WithDemo starts with a network, a kubenet cluster of three nodes and an Application Gateway's
+// subnet with a table of its own; Emulator.Demo names them.
 func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 
-// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes, four of which are broken.
+// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes, four of which are
+// broken.
 func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 
 // Subscriptions is how many subscriptions there are: 1 by default.
@@ -35,23 +37,25 @@ func Subscriptions(n int) Option { return func(s *settings) { s.subscriptions = 
 // Tenants is how many tenants the subscriptions lie in, in turn: 1 by default.
 func Tenants(n int) Option { return func(s *settings) { s.tenants = n } }
 
-// Principals can log in in place of Default. The first may do everything. The others are Owners, unless their
-// NoRoles is set.
+// Principals can log in in place of Default. The first may do everything. The others are Owners,
+// unless their NoRoles is set.
 func Principals(all ...Principal) Option {
 	return func(s *settings) { s.azure.Principals = append([]Principal(nil), all...) }
 }
 
-// AnyClusterIdentity lets clusters write to networks that they bring without roles on them, which Azure
-// refuses.
+// AnyClusterIdentity lets clusters write to networks that they bring without roles on them, which
+// Azure refuses.
 func AnyClusterIdentity() Option { return func(s *settings) { s.azure.CheckClusterIdentity = false } }
 
-// OperationTime is how long a long-running operation takes. By default a write is done when it is answered.
+// OperationTime is how long a long-running operation takes. By default a write is done when it is
+// answered.
 func OperationTime(d time.Duration) Option {
 	return func(s *settings) { s.azure.OperationTime = d }
 }
 
-// RouteTimes are how long a cluster's cloud provider collects route changes before it writes them, and how
-// long it trusts its copy of the route table: 30 seconds and 2 minutes on Azure, no time by default.
+// RouteTimes are how long a cluster's cloud provider collects route changes before it writes them,
+// and how long it trusts its copy of the route table: 30 seconds and 2 minutes on Azure, no time by
+// default.
 func RouteTimes(batch, cache time.Duration) Option {
 	return func(s *settings) { s.azure.RouteBatch, s.azure.RouteCache = batch, cache }
 }
@@ -62,7 +66,8 @@ func RoleDelay(d time.Duration) Option { return func(s *settings) { s.azure.Role
 // AlertDelay is how long after a write its activity log alerts fire: 3 to 20 minutes on Azure.
 func AlertDelay(d time.Duration) Option { return func(s *settings) { s.azure.AlertDelay = d } }
 
-// AsOf answers as Azure did on a date: some of its defaults have changed over the years. Today by default.
+// AsOf answers as Azure did on a date: some of its defaults have changed over the years. Today by
+// default.
 func AsOf(date time.Time) Option { return func(s *settings) { s.azure.AsOf = date } }
 
 // RouteLimit is how many routes a table holds: 400 by default.
@@ -74,16 +79,16 @@ func PageSize(n int) Option { return func(s *settings) { s.azure.PageSize = n } 
 // Faults are there from the start, after a scenario is built.
 func Faults(all ...Fault) Option { return func(s *settings) { s.faults = append(s.faults, all...) } }
 
-// Persist keeps the state in a folder: an emulator that is started with the same one goes on with it, at the
-// same addresses if they are free.
+// Persist keeps the state in a folder: an emulator that is started with the same one goes on with
+// it, at the same addresses if they are free.
 func Persist(dir string) Option { return func(s *settings) { s.dir = dir } }
 
 // Listen is at which addresses it listens for HTTPS and for plain HTTP, such as 127.0.0.1:8443.
 func Listen(https, http string) Option { return func(s *settings) { s.https, s.http = https, http } }
 
-// KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and scheduler: the
-// programs beside kube-apiserver, or etcd from a path of its own ("": beside it). All calls between played
-// pods pass.
+// KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and
+// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": beside it).
+// All calls between played pods pass.
 func KubeAPIServer(path, etcd string) Option {
 	return func(s *settings) { s.apiServer, s.etcd = path, etcd }
 }

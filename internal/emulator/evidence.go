@@ -7,16 +7,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Evidence says how we know that a resource type behaves as on Azure. Every kind is in one of the Evidences;
-// the table in docs/emulator.md is made of them.
+// Evidence says how we know that a resource type behaves as on Azure. Every kind is in one of the
+// Evidences; the table in docs/emulator.md is made of them.
 type Evidence struct {
 	// Name is what the table calls the types.
 	Name  string
 	Types []string
-	// Recorded are the rows of the recordings that are compared, with the share of whole answers, in percent,
-	// that must agree: the tests of the recordings hold us to it.
+	// Recorded are the rows of the recordings that are compared, with the share of whole answers,
+	// in percent, that must agree: the tests of the recordings hold us to it.
 	Recorded map[string]float64
-	// Clients are the real clients that the tests in internal/clients run, or whose calls they make.
+	// Clients are the real clients that the tests in internal/clients run, or whose calls they
+	// make.
 	Clients string
 	// Documented is what rests on Azure's documentation or issues alone.
 	Documented string

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEvidence: every kind says how we know what it does, and every mark [U] in the code is a guess that the
-// table tells.
+// TestEvidence: every kind says how we know what it does, and every mark [U] in the code is a guess
+// that the table tells.
 func TestEvidence(t *testing.T) {
 	told, guessed := map[string]bool{}, map[string]bool{}
 	for _, e := range Evidences {

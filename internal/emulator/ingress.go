@@ -10,15 +10,15 @@ import (
 
 const (
 	ingressAddon = "ingressApplicationGateway"
-	// ingressPool is the gateway's backend pool of the service of the pods "web", by the add-on's way of naming:
-	// pool-<namespace>-<service>-<port>-bp-<port>.
+	// ingressPool is the gateway's backend pool of the service of the pods "web", by the add-on's
+	// way of naming: pool-<namespace>-<service>-<port>-bp-<port>.
 	ingressPool = "pool-default-web-80-bp-80"
 	// ingressTime is how often the controller compares the gateway with the pods.
 	ingressTime = 5 * time.Second
 )
 
-// playIngress lets a cluster's ingress add-on follow its pods, as long as it has one. It is called when nodes
-// have changed.
+// playIngress lets a cluster's ingress add-on follow its pods, as long as it has one. It is called
+// when nodes have changed.
 func (e *Emulator) playIngress(cl *cluster) {
 	r := e.store.get(cl.id)
 	if cl.ingress || r == nil || !hasAddon(r.body, ingressAddon) {
@@ -38,9 +38,9 @@ func (e *Emulator) followPods(cl *cluster) {
 	e.at(time.Now().Add(ingressTime), func() { e.followPods(cl) })
 }
 
-// fillGateway writes the addresses of the pods "web" into the gateway that the add-on was told to drive, in the
-// name of the add-on's identity and with its rights. The rest of the gateway stays: the real one writes its
-// listeners and rules, too.
+// fillGateway writes the addresses of the pods "web" into the gateway that the add-on was told to
+// drive, in the name of the add-on's identity and with its rights. The rest of the gateway stays:
+// the real one writes its listeners and rules, too.
 func (e *Emulator) fillGateway(cl *cluster, r *resource) {
 	config := objectAt(r.body, "properties", "addonProfiles", ingressAddon, "config")
 	gateway := e.store.get(arm.ID(text(config, "applicationGatewayId")))

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway, once it may,
-// and leaves the others alone.
+// TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway,
+// once it may, and leaves the others alone.
 func TestIngress(t *testing.T) {
 	const gateway = group + "/providers/" + arm.ID(arm.TypeGateway) + "/gw"
 	synctest.Test(t, func(t *testing.T) {

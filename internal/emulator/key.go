@@ -16,6 +16,7 @@ func newKey() (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// SharedKey is one key for all local Azures of a process. Tests make hundreds of them, and a new key takes
-// longer than all the rest. It is for tests only: whoever shares a key accepts the tokens of the others.
+// SharedKey is one key for all local Azures of a process. Tests make hundreds of them, and a new
+// key takes longer than all the rest. It is for tests only: whoever shares a key accepts the tokens
+// of the others.
 var SharedKey = sync.OnceValues(newKey)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNetworkPolicyPods: the API server shows the agents of the engine that enforces network policies, one on
-// each node, with the node's address.
+// TestNetworkPolicyPods: the API server shows the agents of the engine that enforces network
+// policies, one on each node, with the node's address.
 func TestNetworkPolicyPods(t *testing.T) {
 	const overlay = `,"networkPlugin":"azure","networkPluginMode":"overlay"`
 	for _, tt := range []struct {
