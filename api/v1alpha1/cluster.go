@@ -1,16 +1,16 @@
 package v1alpha1
 
-// KindCluster is what a document that describes a cluster says.
+// KindCluster is the kind of a document that describes a cluster.
 const KindCluster = "Cluster"
 
-// What a Cluster has where nothing else is said.
+// Defaults of a Cluster.
 const (
 	DefaultVMSize          = "Standard_D4s_v5"
 	DefaultNodes           = 3
 	DefaultGatewayCapacity = 10
 )
 
-// Cluster describes an AKS cluster to be built, with a network of its own or in an existing one.
+// Cluster describes an AKS cluster to create, with its own network or in an existing one.
 type Cluster struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
@@ -18,24 +18,24 @@ type Cluster struct {
 	Spec       ClusterSpec `json:"spec"`
 }
 
-// ClusterSpec is what the cluster should be. Addresses are texts, as in the flags; package build
-// reads them.
+// ClusterSpec is the desired cluster. Addresses are texts, as in the flags; package build parses
+// them.
 type ClusterSpec struct {
-	// Subscription is a GUID, ResourceGroup by default the cluster's name with -rg.
+	// Subscription is a GUID. ResourceGroup defaults to the cluster's name with -rg.
 	Subscription  string `json:"subscription"`
 	ResourceGroup string `json:"resourceGroup,omitempty"`
 	Location      string `json:"location"`
 	// Blueprint is how pods get addresses.
 	Blueprint string `json:"blueprint"`
-	// KubernetesVersion is AKS's default where it is left out.
+	// KubernetesVersion defaults to AKS's.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// AddressSpace is the network's. Subnets in it that are left out are laid out.
+	// AddressSpace is the network's. Missing subnets are allocated from it.
 	AddressSpace  []string `json:"addressSpace,omitempty"`
 	NodeSubnet    string   `json:"nodeSubnet,omitempty"`
 	PodSubnet     string   `json:"podSubnet,omitempty"`
 	GatewaySubnet string   `json:"gatewaySubnet,omitempty"`
 	// VNetSubnetID is the node subnet in an existing network. PodSubnetID and AppGwSubnetID are
-	// subnets in the same network; left out, they are made there.
+	// subnets in the same network; if missing, they are created there.
 	VNetSubnetID  string `json:"vnetSubnetID,omitempty"`
 	PodSubnetID   string `json:"podSubnetID,omitempty"`
 	AppGwSubnetID string `json:"appgwSubnetID,omitempty"`
@@ -46,12 +46,12 @@ type ClusterSpec struct {
 	Pools []Pool `json:"pools,omitempty"`
 	// NetworkPolicy is azure, calico or cilium.
 	NetworkPolicy string `json:"networkPolicy,omitempty"`
-	// Egress is the address of a firewall that 0.0.0.0/0 leads to.
+	// Egress is the address of a firewall as the next hop of 0.0.0.0/0.
 	Egress string `json:"egress,omitempty"`
 	// Private keeps the API server off the internet.
 	Private            bool                `json:"private,omitempty"`
 	ApplicationGateway *ApplicationGateway `json:"applicationGateway,omitempty"`
-	// BuiltInRoles takes Network Contributor in place of a custom role.
+	// BuiltInRoles assigns Network Contributor instead of a custom role.
 	BuiltInRoles bool `json:"builtInRoles,omitempty"`
 }
 
@@ -59,11 +59,11 @@ type ClusterSpec struct {
 type Pool struct {
 	Name   string `json:"name"`
 	VMSize string `json:"vmSize,omitempty"`
-	// Count is how many nodes there are, or at first are where the autoscaler has limits.
+	// Count is the number of nodes; the initial number if the autoscaler has limits.
 	Count    int `json:"count,omitempty"`
 	MinCount int `json:"minCount,omitempty"`
 	MaxCount int `json:"maxCount,omitempty"`
-	// MaxPods is the blueprint's default where it is left out.
+	// MaxPods defaults to the blueprint's.
 	MaxPods int      `json:"maxPods,omitempty"`
 	Zones   []string `json:"zones,omitempty"`
 }
@@ -74,7 +74,7 @@ type ApplicationGateway struct {
 	MaxCapacity int  `json:"maxCapacity,omitempty"`
 }
 
-// SetDefaults fills in what the document leaves out.
+// SetDefaults sets fields that the document leaves out.
 func (c *Cluster) SetDefaults() {
 	s := &c.Spec
 	if len(s.Pools) == 0 {
@@ -83,7 +83,7 @@ func (c *Cluster) SetDefaults() {
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		fill(&p.VMSize, DefaultVMSize)
-		fill(&p.Count, p.MinCount) // where the autoscaler begins
+		fill(&p.Count, p.MinCount) // the autoscaler starts there
 		fill(&p.Count, DefaultNodes)
 	}
 	if g := s.ApplicationGateway; g != nil {

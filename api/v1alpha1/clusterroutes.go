@@ -1,17 +1,19 @@
-// Package v1alpha1 is the configuration: one kind, ClusterRoutes, that says for one AKS cluster which associations to
-// guard and into which route tables to copy its pod routes. The same structs are read from a YAML file and, later, from
-// the Kubernetes API.
+// Package v1alpha1 is the configuration API. The kind ClusterRoutes says which associations to
+// guard for one AKS cluster, and which route tables get copies of its pod routes. The kind Cluster
+// describes a cluster to create. The structs are read from YAML files and are suitable for the
+// Kubernetes API.
 //
-// Plain structs, defaults and rules only: it must not read files or know what is in Azure.
+// It has plain structs, defaults and schemas only: it must not read files or know what exists in
+// Azure.
 package v1alpha1
 
-// APIVersion and Kind are what a document must say at its head.
+// APIVersion and Kind identify a ClusterRoutes document.
 const (
 	APIVersion = "routekeeper.dev/v1alpha1"
 	Kind       = "ClusterRoutes"
 )
 
-// ClusterRoutes keeps the pod routes of one cluster true.
+// ClusterRoutes keeps the pod routes of one cluster in sync.
 type ClusterRoutes struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -24,24 +26,25 @@ type Metadata struct {
 	Name string `json:"name"`
 }
 
-// Spec is what is to be true.
+// Spec is the desired state.
 type Spec struct {
 	// ClusterID is the resource ID of the managed cluster.
 	ClusterID string `json:"clusterID"`
 	// Source says where the pod routes are read.
 	Source Source `json:"source,omitempty"`
-	// RouteTableID is the cluster's own route table. Empty: discovered.
+	// RouteTableID is the cluster's route table. Empty: discovered.
 	RouteTableID string `json:"routeTableID,omitempty"`
-	// PodCIDRs narrows the cluster's pod CIDRs: only routes inside both are touched. Empty: what the cluster says.
+	// PodCIDRs narrows the cluster's pod CIDRs: only routes inside both are changed. Empty: the
+	// cluster's pod CIDRs.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
 	Guard    Guard    `json:"guard,omitzero"`
 	Targets  []Target `json:"targets,omitempty"`
-	// OnRemoval says what becomes of the cluster's routes in the targets once the cluster is gone from
-	// Azure, or a person removes this document from the config of a running keeper.
+	// OnRemoval says what happens to the cluster's routes in the targets once the cluster is gone
+	// from Azure, or a person removes this document from the config of a running keeper.
 	OnRemoval OnRemoval `json:"onRemoval,omitempty"`
 }
 
-// OnRemoval is what becomes of routes whose cluster or config is gone.
+// OnRemoval is what happens to routes whose cluster or config is gone.
 type OnRemoval string
 
 // RemovalKeep leaves them, with a finding; RemovalPrune deletes them from targets of policy Sync.
@@ -59,35 +62,35 @@ const (
 	SourceNodes      Source = "Nodes"
 )
 
-// Guard says what to do about the node subnets' association with the cluster's table.
+// Guard says what to do if a node subnet loses the cluster's table.
 type Guard struct {
 	Mode GuardMode `json:"mode,omitempty"`
-	// OnOtherTable says what to do when a subnet has a table that is not the one it should have.
+	// OnOtherTable says what to do if a subnet has another table than it should have.
 	OnOtherTable OnOtherTable `json:"onOtherTable,omitempty"`
-	// Subnets are further associations to keep: the same redeploy strips them too.
+	// Subnets are more associations to guard: the same redeploy removes them too.
 	Subnets []GuardedSubnet `json:"subnets,omitempty"`
 }
 
 // GuardMode is what the guard does.
 type GuardMode string
 
-// Enforce puts a lost association back, Observe reports it, Off does not look.
+// Enforce repairs a lost association, Observe reports it, Off does not check.
 const (
 	GuardEnforce GuardMode = "Enforce"
 	GuardObserve GuardMode = "Observe"
 	GuardOff     GuardMode = "Off"
 )
 
-// OnOtherTable is what the guard does about a foreign table.
+// OnOtherTable is what the guard does about another table on a subnet.
 type OnOtherTable string
 
-// Report makes a finding, Replace puts the right table in its place.
+// Report adds a finding, Replace associates the correct table.
 const (
 	OtherTableReport  OnOtherTable = "Report"
 	OtherTableReplace OnOtherTable = "Replace"
 )
 
-// GuardedSubnet is an association to keep.
+// GuardedSubnet is an association to guard.
 type GuardedSubnet struct {
 	SubnetID     string `json:"subnetID"`
 	RouteTableID string `json:"routeTableID"`
@@ -97,8 +100,8 @@ type GuardedSubnet struct {
 type Target struct {
 	RouteTableID string `json:"routeTableID"`
 	Policy       Policy `json:"policy,omitempty"`
-	// MaxRoutes is how many routes the table may hold, 1 to 1000. 0: 400, Azure's limit where Azure Virtual Network
-	// Manager does not manage the routes.
+	// MaxRoutes is the largest number of routes in the table, 1 to 1000. 0: 400, Azure's limit if
+	// Azure Virtual Network Manager does not manage the routes.
 	MaxRoutes int `json:"maxRoutes,omitempty"`
 }
 
@@ -112,7 +115,7 @@ const (
 	PolicyObserve    Policy = "Observe"
 )
 
-// SetDefaults fills in what the config leaves out.
+// SetDefaults sets fields that the config leaves out.
 func (c *ClusterRoutes) SetDefaults() {
 	s := &c.Spec
 	fill(&s.Source, SourceRouteTable)

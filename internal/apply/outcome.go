@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// sight returns what tells whether a change is in a resource as it was read after a write, and in
-// effect. Of what was never sent nothing is.
+// sight returns a function that reports whether a change is in place in a resource after a write.
+// Without a sent document it reports false for every change.
 func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
 	doc := written.After
 	if written.Sent != nil && doc.ID.Is(arm.TypeSubnet) {
@@ -30,8 +30,8 @@ func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
 	return func(plan.Change) bool { return false }
 }
 
-// sent are the changes in documents that may have taken effect. What was only in others, which were
-// refused, is nothing that this program did, even where it has become true since.
+// sent returns the changes in documents that may have taken effect. Changes that were only in
+// refused documents are not this program's, even if they are in place now.
 func (r *Resource) sent(written azure.Written) map[changeKey]bool {
 	var changes []plan.Change
 	for _, d := range r.drafts {
@@ -43,7 +43,7 @@ func (r *Resource) sent(written azure.Written) map[changeKey]bool {
 	return keysOf(changes)
 }
 
-// failed says what came of changes where the write failed.
+// failed returns the outcomes and findings of a failed write.
 func (r *Resource) failed(
 	ctx context.Context, written azure.Written, err error,
 ) ([]plan.Outcome, []finding.Finding) {
@@ -58,7 +58,7 @@ func (r *Resource) failed(
 		switch {
 		case !seen(change):
 			missed++
-		case sent[keyOf(change)]: // it was made all the same
+		case sent[keyOf(change)]: // it was made anyway
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by another writer
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
@@ -77,7 +77,7 @@ func (r *Resource) failed(
 	case errors.As(err, &fault) && fault.Refused():
 		code = finding.WriteRefused
 		fix = finding.Command("az role assignment list --all, az lock list and " +
-			"az policy assignment list show what says no at the scope named above")
+			"az policy assignment list show what refuses the write at this scope")
 	}
 	f := finding.New(code, cluster, string(id), "%s was not changed: %v", id.Short(), err)
 	return outcomes, []finding.Finding{f.WithFix("%s", fix)}
@@ -90,13 +90,13 @@ func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.
 	}
 	lost, err := arm.Lost(written.Sent, written.After.Raw)
 	if err != nil || len(lost) == 0 {
-		return nil // what was read back was understood before
+		return nil // this document was decoded before
 	}
 	return []finding.Finding{finding.New(finding.WriteDropped, planned[0].Cluster, string(id),
 		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(lost...)}
 }
 
-// ended is when an outcome was seen: now, where it is done.
+// ended is when an outcome was seen: now if it is done.
 func ended(state plan.OutcomeState) time.Time {
 	if state == plan.Done {
 		return time.Now()
@@ -104,7 +104,7 @@ func ended(state plan.OutcomeState) time.Time {
 	return time.Time{}
 }
 
-// changeKey tells the changes of one resource apart.
+// changeKey identifies a change to one resource.
 type changeKey struct {
 	verb  plan.Verb
 	route string

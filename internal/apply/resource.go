@@ -1,8 +1,8 @@
-// Package apply writes one resource, so that a plan is carried out: it reads the resource, plans
-// again on what it reads, edits the document, sends it, and says what it reads afterwards.
+// Package apply writes one resource: it reads the resource, plans again on the fresh document,
+// edits it, sends it, and reports how the resource reads afterwards.
 //
-// It must not decide which resources are written, or when: that is the caller's. What it does not
-// plan for, it leaves in the document, byte for byte.
+// It must not decide which resources are written, or when: that is the caller's job. It leaves
+// everything that is not planned unchanged in the document, byte for byte.
 package apply
 
 import (
@@ -19,24 +19,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it works. The Writer loops: GET, edit, PUT, and again where another writer was faster (412), or
-// where no answer came. Each time the plan is made again, on the document as it is then, so that
-// nothing that happened since is undone. A change is done when it was sent and is seen.
+// How it works. The Writer loops: GET, edit, PUT, and again if another writer was faster (412) or
+// no answer arrived. Each time it plans again on the current document, so that nothing that
+// happened since is undone. A change is done once it was sent and is visible.
 
-// Writer writes a resource: it reads it, sends what edit makes of it, and reads it again.
+// Writer writes a resource: it reads it, sends the document that edit returns, and reads it again.
 type Writer interface {
 	Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error)
 }
 
-// Replan plans again for one resource that was read again. Late is asked where a table is written
-// late: it reads again what the plan rests on.
+// Replan plans again for one resource that was read again. Late is called before a late write of a
+// table: it reads the plan's sources again.
 type Replan struct {
 	Table  func(*inventory.RouteTable) plan.Plan
 	Subnet func(*inventory.Subnet) plan.Plan
 	Late   func(ctx context.Context, table arm.ID) (Replan, error)
 }
 
-// Only plans for chosen changes.
+// Only plans again for chosen changes.
 func (r Replan) Only(chosen func(plan.Change) bool) Replan {
 	return Replan{
 		func(table *inventory.RouteTable) plan.Plan {
@@ -55,33 +55,33 @@ type Resource struct {
 	ID      arm.ID
 	Planned []plan.Change
 	Replan  Replan
-	// Seen is when what the plan rests on was read.
+	// Seen is when the plan's sources were read.
 	Seen time.Time
-	// Refuse says why a subnet is not associated; nil where it may be.
+	// Refuse says why a subnet must not be associated, or returns nil.
 	Refuse func(context.Context, plan.Change, *inventory.Subnet) *finding.Finding
-	// Allow takes out of a table's plan what may not be written now.
+	// Allow removes from a table's plan what must not be written now.
 	Allow func(context.Context, plan.Plan, *inventory.RouteTable) plan.Plan
-	// Intend is told what the next document changes, before it is sent.
+	// Intend receives the changes in the next document before it is sent.
 	Intend func([]plan.Change)
 	Log    *slog.Logger
 
-	findings []finding.Finding // why it was left alone
-	made     []plan.Change     // by the documents that were to be sent, the last word on each
+	findings []finding.Finding // why it was not written
+	made     []plan.Change     // all changes in drafts, each as in the last draft
 	drafts   []draft
-	read     *inventory.RouteTable // as it was read last
+	read     *inventory.RouteTable // as last read
 }
 
-// Result is what came of a write.
+// Result is the result of a write.
 type Result struct {
 	Outcomes []plan.Outcome
 	Findings []finding.Finding
-	// After is the resource as it was read last.
+	// After is the resource as last read.
 	After arm.Document
 	// Err is why it was not written.
 	Err error
 }
 
-// draft is a document that was to be sent, and what it changes.
+// draft is a document to send, and its changes.
 type draft struct {
 	body    []byte
 	changes []plan.Change
@@ -99,7 +99,7 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	}
 	seen, sent := r.sight(written), r.sent(written)
 	for _, change := range r.made {
-		state := plan.Obsolete // it was sent and refused, and is not wanted any more
+		state := plan.Obsolete // it was sent and refused, and is no longer needed
 		if seen(change) && sent[keyOf(change)] {
 			state = plan.Done
 			r.Log.Info("changed", change.Attrs()...)
@@ -118,11 +118,11 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	return result
 }
 
-// believed is how old what a plan rests on may be when a table is written: a slow check, and the
-// wait for other writes, can take a while.
+// believed is how old a plan's sources may be when a table is written: a slow check, and the wait
+// for other writes, can take a while.
 const believed = 30 * time.Second
 
-// edit returns the document that makes the plan true, or nil.
+// edit returns the document that carries out the plan, or nil.
 func (r *Resource) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
 	if doc.ID.Is(arm.TypeSubnet) {
 		return r.editSubnet(ctx, doc)
@@ -143,7 +143,7 @@ func (r *Resource) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
 	}
 	r.note(p.Changes)
 	body, err := inventory.SetRoutes(doc.Raw, p.Desired.Table(table.ID).Routes)
-	return r.draw(p.Changes, body, err)
+	return r.addDraft(p.Changes, body, err)
 }
 
 func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, error) {
@@ -162,10 +162,10 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 	}
 	r.note(p.Changes)
 	body, err := inventory.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
-	return r.draw(p.Changes, body, err)
+	return r.addDraft(p.Changes, body, err)
 }
 
-// note notes what the next document changes.
+// note records what the next document changes.
 func (r *Resource) note(changes []plan.Change) {
 	now := keysOf(changes)
 	r.made = slices.DeleteFunc(r.made, func(c plan.Change) bool { return now[keyOf(c)] })
@@ -173,13 +173,13 @@ func (r *Resource) note(changes []plan.Change) {
 	r.Intend(changes)
 }
 
-// draw notes a document that makes changes.
-func (r *Resource) draw(changes []plan.Change, body []byte, err error) ([]byte, error) {
+// addDraft records a document and its changes.
+func (r *Resource) addDraft(changes []plan.Change, body []byte, err error) ([]byte, error) {
 	r.drafts = append(r.drafts, draft{body, changes})
 	return body, err
 }
 
-// Decode reads the table, or takes it as it was read last, where the document is the same.
+// Decode decodes the table, or returns the last one if the document is the same.
 func (r *Resource) Decode(doc arm.Document) (*inventory.RouteTable, error) {
 	if r.read != nil && bytes.Equal(r.read.Raw, doc.Raw) {
 		return r.read, nil

@@ -11,23 +11,22 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// volatile are the fields Azure sets on its own with every write: a difference there is none.
+// volatile are the fields that Azure changes with every write: their differences do not count.
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
-// kept are the fields that Azure keeps itself: back references and the like.
+// kept are the fields that Azure maintains itself: back references and the like.
 var kept = regexp.MustCompile(`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
-// Differences returns the paths of the fields in which two JSON documents differ, sorted, without the ones
-// that change with every write (etag, provisioningState). Elements of an array that have names are compared
-// by name, as routes[egress]; others in order.
+// Differences returns the paths of the fields in which two JSON documents differ, sorted, except
+// those that change with every write (etag, provisioningState). Array elements with names are
+// compared by name, as routes[egress]; others in order.
 func Differences(a, b []byte) ([]string, error) {
 	found, err := differences(a, b)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Lost returns the paths of what was sent and is not in what was read back, sorted: fields that Azure
-// dropped, or that another writer changed at the same moment. What Azure adds is not lost, nor what it keeps
-// itself.
+// Lost returns the paths of what was sent but not read back, sorted: fields that Azure dropped, or
+// that another writer changed at the same moment. Fields that Azure adds or maintains do not count.
 func Lost(sent, readBack []byte) ([]string, error) {
 	found, err := differences(sent, readBack)
 	maps.DeleteFunc(found, func(path string, inSent bool) bool { return !inSent || kept.MatchString(path) })
@@ -62,8 +61,8 @@ func compare(path, x, y string, found map[string]bool) {
 	}
 }
 
-// fields are an object's fields by name: of a name that comes twice the last one counts, as in
-// encoding/json.
+// fields are an object's fields by name. As in encoding/json, the last one counts if a name
+// repeats.
 func fields(object gjson.Result) map[string]string {
 	out := map[string]string{}
 	object.ForEach(func(name, value gjson.Result) bool {
@@ -73,8 +72,8 @@ func fields(object gjson.Result) map[string]string {
 	return out
 }
 
-// sameID reports whether two texts are the ID of one resource: Azure answers with the spelling that it was
-// created with.
+// sameID reports whether two texts are the ID of the same resource: Azure answers with the original
+// spelling.
 func sameID(x, y string) bool {
 	return strings.HasPrefix(strings.ToLower(x), "/subscriptions/") && strings.EqualFold(x, y)
 }
@@ -126,7 +125,7 @@ func compareLists(path string, x, y []gjson.Result, found map[string]bool) {
 	}
 }
 
-// byName maps the elements of a list by their names, if they all are objects with names of their own.
+// byName maps the elements of a list by name, if all are objects with unique names.
 func byName(list []gjson.Result) (map[string]string, bool) {
 	out := make(map[string]string, len(list))
 	for _, element := range list {

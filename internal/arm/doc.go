@@ -1,6 +1,6 @@
-// Package arm holds what all Azure Resource Manager resources have in common: their IDs, the envelope of
-// their documents, and whether two documents say the same.
+// Package arm has what all Azure Resource Manager resources share: IDs, the envelope of documents,
+// and the comparison of two documents.
 //
-// It must not know any type of resource: those are in inventory. It is pure: no context, clock, logger,
-// network or files.
+// It must not know any resource type: those are in inventory. It is pure: no context, clock,
+// logger, network or files.
 package arm

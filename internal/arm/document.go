@@ -9,15 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Document is an ARM resource as it came over the wire. Raw is never edited in place: a write puts back a changed copy.
+// Document is an ARM resource as received. Raw is never edited in place: a write puts back a
+// changed copy.
 type Document struct {
 	ID   ID
 	ETag string
 	Raw  json.RawMessage
 }
 
-// Head is what every ARM document has. Properties is missing in the flattened shape, in which `az … show` prints the
-// properties beside the name and the ID.
+// Head is what every ARM document has. Properties is missing in the flattened shape, in which `az …
+// show` prints the properties next to the name and the ID.
 type Head struct {
 	ID         ID              `json:"id"`
 	Name       string          `json:"name"`
@@ -26,13 +27,13 @@ type Head struct {
 	Properties json.RawMessage `json:"properties"`
 }
 
-// Decode reads a document of the wanted resource type into its head and its properties. In the flattened shape the
-// properties are the document itself.
+// Decode decodes a document of the given resource type into its head and its properties. In the
+// flattened shape the properties are the document itself.
 func Decode(raw []byte, resourceType string, properties any) (Head, error) {
 	return DecodeAny(raw, properties, resourceType)
 }
 
-// DecodeAny reads a document of one of several resource types; the first is the one that is named when it is of none.
+// DecodeAny decodes a document of one of several resource types. Errors name the first one.
 func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error) {
 	var h Head
 	raw, err := Text(raw)
@@ -63,7 +64,7 @@ func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error
 	return h, nil
 }
 
-// Text returns what a file holds without the byte order mark that some editors put in front of it.
+// Text returns the content of a file without the byte order mark that some editors add.
 func Text(raw []byte) ([]byte, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(raw) {
@@ -94,8 +95,8 @@ func DescribeJSON(raw []byte, err error) error {
 	return err
 }
 
-// ParsePrefix reads an address prefix. ARM also allows service tags there and answers with host bits never set, so
-// anything else is no prefix: the zero value.
+// ParsePrefix parses an address prefix. ARM also allows service tags there, and never answers with
+// host bits set, so anything else is the zero value.
 func ParsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p != p.Masked() {
@@ -104,7 +105,7 @@ func ParsePrefix(s string) netip.Prefix {
 	return p
 }
 
-// ParsePrefixes reads address prefixes, each once. What is no prefix is left out.
+// ParsePrefixes parses address prefixes, each once, and omits what is not a prefix.
 func ParsePrefixes(lists ...[]string) []netip.Prefix {
 	var out []netip.Prefix
 	seen := map[netip.Prefix]bool{}
@@ -124,7 +125,7 @@ type Ref struct {
 	ID ID `json:"id"`
 }
 
-// Target is the ID of the linked resource, "" where there is no link.
+// Target is the ID of the linked resource, or "".
 func (r *Ref) Target() ID {
 	if r == nil {
 		return ""
@@ -132,7 +133,7 @@ func (r *Ref) Target() ID {
 	return Clean(r.ID)
 }
 
-// Clean spells an ID from a document as ParseID does, so that it is found again under its key.
+// Clean spells an ID from a document as ParseID does, so that its key matches.
 func Clean(id ID) ID {
 	if parsed, err := ParseID(string(id)); err == nil {
 		return parsed

@@ -34,13 +34,13 @@ const (
 	TypeResourceGroup = "Microsoft.Resources/resourceGroups"
 )
 
-// ID is the ARM resource ID of a subscription, resource group or resource, spelled as whoever wrote it did. Azure itself
-// spells one ID in several ways (resourcegroups, microsoft.network), so IDs are compared with Equal and used as map
-// keys through Key, never with ==. The zero value is no ID.
+// ID is the ARM resource ID of a subscription, resource group or resource, in its original
+// spelling. Azure itself spells an ID in several ways (resourcegroups, microsoft.network), so
+// compare IDs with Equal and use Key for map keys, never ==. The zero value is no ID.
 type ID string
 
-// ParseID reads an ARM resource ID. A trailing slash and doubled slashes are tolerated and removed, as ARM does. The
-// error says what is wrong in words that fit behind "is not a resource ID: ".
+// ParseID parses an ARM resource ID. Like ARM, it removes a trailing slash and doubled slashes. The
+// error fits after "is not a resource ID: ".
 func ParseID(s string) (ID, error) {
 	if s == "" {
 		return "", fmt.Errorf("it is empty")
@@ -70,7 +70,7 @@ func ParseID(s string) (ID, error) {
 			return "", fmt.Errorf("expected providers, found %q", rest[0])
 		}
 		if len(rest) < 4 || len(rest)%2 != 0 || strings.EqualFold(rest[2], "providers") {
-			return "", fmt.Errorf("a resource type or name is missing behind %q", strings.Join(rest, "/"))
+			return "", fmt.Errorf("a resource type or name is missing after %q", strings.Join(rest, "/"))
 		}
 		for rest = rest[2:]; len(rest) > 0 && !strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
 		}
@@ -81,7 +81,8 @@ func ParseID(s string) (ID, error) {
 	return ID("/" + strings.Join(segments, "/")), nil
 }
 
-// checkSegment refuses what could turn an ID into another URL: an ID from a file or a response becomes a request path.
+// checkSegment refuses what could turn an ID into another URL, because an ID from a file or a
+// response becomes a request path.
 func checkSegment(segment string) error {
 	if segment == "." || segment == ".." || strings.TrimSpace(segment) != segment {
 		return fmt.Errorf("%q cannot be part of it", segment)
@@ -94,11 +95,11 @@ func checkSegment(segment string) error {
 	return nil
 }
 
-// Key returns the form of the ID by which equal IDs are equal strings.
+// Key returns a form of the ID that is the same string for equal IDs.
 func (id ID) Key() string { return strings.ToLower(string(id)) }
 
-// Lookup returns what a map has under an ID's Key. It makes the key in place: every check looks up
-// every ID several times.
+// Lookup returns a map's value for an ID's Key. It computes the key in place, because every check
+// looks up every ID several times.
 func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
 	var place [256]byte
 	key := place[:0]
@@ -131,7 +132,7 @@ func (id ID) Segments() []string {
 	return strings.Split(string(id)[1:], "/")
 }
 
-// after returns the segment behind the first one spelled like word without case, or "".
+// after returns the segment after the first one that equals word, ignoring case, or "".
 func (id ID) after(word string) string {
 	segments := id.Segments()
 	for i := 0; i+1 < len(segments); i += 2 {
@@ -190,8 +191,8 @@ func (id ID) Type() string {
 // Is reports whether the ID names a resource of the given type.
 func (id ID) Is(resourceType string) bool { return strings.EqualFold(id.Type(), resourceType) }
 
-// Parent returns the ID of the resource a child is part of (a subnet's VNet), or the resource group of a top-level one,
-// or the subscription of a resource group, or "".
+// Parent returns the ID of the resource that contains a child (a subnet's VNet), the resource group
+// of a top-level resource, the subscription of a resource group, or "".
 func (id ID) Parent() ID {
 	segments := id.Segments()
 	n := len(segments) - 2
@@ -207,8 +208,8 @@ func (id ID) Parent() ID {
 // Child returns the ID of a child resource.
 func (id ID) Child(childType, name string) ID { return id + ID("/"+childType+"/"+name) }
 
-// Short returns what a person needs to tell the resource from its neighbours: vnet/subnet for a subnet, the name for
-// all others.
+// Short returns what people need to distinguish the resource: vnet/subnet for a subnet, the name
+// for all others.
 func (id ID) Short() string {
 	if id.Is(TypeSubnet) {
 		return id.Parent().Name() + "/" + id.Name()

@@ -15,12 +15,12 @@ import (
 // logReach is how far back the activity log goes: 90 days.
 const logReach = 89 * 24 * time.Hour
 
-// logPages is how much is read of one subscription's log at the most.
+// logPages limits how many pages of one subscription's log are read.
 const logPages = 20
 
-// readWritten finds tables that the cluster's identity wrote, newest first: in the subscriptions of the cluster and of its
-// node subnets, by the activity log. Of each it reads until it has found one more, and goes on from there when it is asked
-// again.
+// readWritten finds tables that the cluster's identity wrote, newest first, in the activity logs of
+// the cluster's subscription and of its node subnets'. It reads each log until it has found one
+// more table, and continues from there the next time.
 func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	links := known.LogNext
@@ -88,7 +88,7 @@ func addWritten(known *inventory.Known, values []json.RawMessage, identities map
 	return len(known.Written) > before
 }
 
-// logRecord is what is read of a record of the activity log.
+// logRecord has the fields of an activity log record that are used.
 type logRecord struct {
 	Caller         string            `json:"caller"`
 	Claims         map[string]string `json:"claims"`
@@ -103,18 +103,19 @@ type logValue struct {
 	Value string `json:"value"`
 }
 
-// tableWrite reads a record of the activity log: which table was written, if it was one, by one of the identities.
+// tableWrite returns the table that an activity log record shows as written by one of the
+// identities.
 func tableWrite(raw []byte, identities map[string]bool) (table arm.ID, ok bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
-		return "", false // a record of another form is of no use here
+		return "", false // an unknown kind of record
 	}
 	operation := strings.ToLower(r.OperationName.Value)
 	if operation != "microsoft.network/routetables/write" && operation != "microsoft.network/routetables/routes/write" {
 		return "", false
 	}
 	if !strings.EqualFold(r.Status.Value, "Succeeded") {
-		return "", false // begun or refused, and perhaps by mistake
+		return "", false // only begun, or refused
 	}
 	by := false
 	for _, name := range []string{r.Caller, r.Claims["appid"], r.Claims["xms_mirid"]} {

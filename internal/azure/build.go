@@ -17,13 +17,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. What clusters are built from is made by one PUT of a whole document, which can be sent
-// again without harm: what is there already is put with the ETag that it was read with. So whatever goes
-// wrong on the way, a lost answer as well, ends in reading the resource and, where it is not settled as
-// it should be, in the same PUT again, until the time is up.
+// How it works. Each resource is created by one PUT of a whole document that is safe to repeat: an
+// existing resource is replaced only under the ETag that it was read with. After any failure, even
+// a lost answer, the resource is read, and the PUT repeated if the resource is not settled, until
+// the time is up.
 
-// buildVersions are the types that are built and removed, and the api-versions of their calls: the
-// newest ones that are no preview. Nothing of another type is made or deleted here.
+// buildVersions are the types that are created and deleted, with the api-versions of their calls:
+// the newest that are not previews. Other types are never created or deleted here.
 var buildVersions = map[string]string{
 	arm.TypeResourceGroup:  "2024-11-01",
 	arm.TypeIdentity:       "2024-11-30",
@@ -38,17 +38,17 @@ var buildVersions = map[string]string{
 	arm.TypeGateway:        networkVersion,
 }
 
-// buildVersion is the api-version of a type that is built.
+// buildVersion is the api-version of a type that can be created.
 func buildVersion(id arm.ID) (string, error) {
 	for resourceType, version := range buildVersions {
 		if id.Is(resourceType) {
 			return version, nil
 		}
 	}
-	return "", fmt.Errorf("%s is a %s, of which nothing is made or deleted", id, id.Type())
+	return "", fmt.Errorf("%s is a %s: resources of this type are never created or deleted", id, id.Type())
 }
 
-// Find reads a resource; nil where there is none.
+// Find reads a resource; nil if there is none.
 func (c *Client) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
 	version, err := buildVersion(id)
 	if err != nil {
@@ -70,8 +70,8 @@ func absent(err error) bool {
 	return errors.As(err, &fault) && fault.Status == http.StatusNotFound
 }
 
-// Resources are the resources of a group that carry a tag, or all where the tag's name is "". A group
-// that is not there has none.
+// Resources returns the resources of a group that have a tag, or all if the tag's name is "". A
+// missing group has none.
 func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID, error) {
 	address := c.address(group, "/resources", buildVersions[arm.TypeResourceGroup])
 	if tag != "" {
@@ -91,9 +91,9 @@ func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string)
 	return found, err
 }
 
-// Make puts a document and waits until its resource is settled. The error is an *Error where Azure
-// refuses it, or where an operation failed. With an ETag the document replaces only what was read under
-// it: where that has changed meanwhile, the error is ErrChanged, and the resource is to be read again.
+// Make puts a document and waits until its resource is settled. The error is an *Error if Azure
+// refuses it, or if an operation failed. With an ETag the document replaces only that version: if
+// the resource has changed since, the error is ErrChanged, and the caller has to read it again.
 func (c *Client) Make(
 	ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration,
 ) (arm.Document, error) {
@@ -105,16 +105,18 @@ func (c *Client) Make(
 	return doc, err
 }
 
-// ErrChanged is a document that was not put, because the resource is not what was read any more.
-var ErrChanged = errors.New("it has changed since it was read")
+// ErrChanged is returned for a document that was not put because the resource has changed since it
+// was read.
+var ErrChanged = errors.New("the resource has changed since it was read")
 
-// Remove deletes a resource and waits until it is gone. One that is not there is no error.
+// Remove deletes a resource and waits until it is gone. A missing resource is not an error.
 func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
 	_, err := c.untilDone(ctx, http.MethodDelete, id, nil, "", within)
 	return err
 }
 
-// Settle waits until an operation on a resource has ended, and returns it; nil where it is gone then.
+// Settle waits until an operation on a resource has ended, and returns the resource; nil if it is
+// gone.
 func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document, error) {
 	deadline := time.Now().Add(within)
 	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
@@ -131,10 +133,11 @@ func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*
 	}
 }
 
-// settleFirst and settleMost are the times between two reads of a resource that is being made or deleted.
+// settleFirst and settleMost are the shortest and longest time between two reads of a resource that
+// is being created or deleted.
 const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
-// untilDone sends a PUT or a DELETE, follows its operation and looks at the resource, until that is
+// untilDone sends a PUT or a DELETE, follows its operation, and reads the resource until it is
 // settled or gone.
 func (c *Client) untilDone(
 	ctx context.Context, method string, id arm.ID, body []byte, etag string, within time.Duration,
@@ -159,7 +162,7 @@ func (c *Client) untilDone(
 		if fault == nil {
 			doc, err := c.Settle(ctx, id, time.Until(deadline))
 			switch {
-			case err != nil && doc == nil && ctx.Err() == nil && transientError(err): // looked at again
+			case err != nil && doc == nil && ctx.Err() == nil && transientError(err): // read again
 				fault = err
 			case err != nil:
 				return arm.Document{}, err
@@ -172,7 +175,7 @@ func (c *Client) untilDone(
 					Code: "Failed", Message: "the operation failed"}
 			default: // not seen yet, or still there
 				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
-					Code: "NotSettled", Message: "the operation ended, and its effect cannot be seen"}
+					Code: "NotSettled", Message: "the operation ended, but its effect is not visible"}
 			}
 		}
 		pause := min(backoff<<min(attempt, 5), backoffMax)
@@ -194,7 +197,7 @@ func transientError(err error) bool {
 	return errors.As(err, &fault) && fault.Transient()
 }
 
-// attempt sends a write once and follows the operation that it begins.
+// attempt sends a write once and follows the operation that it starts.
 func (c *Client) attempt(
 	ctx context.Context, method, address string, body []byte, etag string, deadline time.Time,
 ) error {
@@ -254,7 +257,7 @@ func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error)
 		Kubeconfigs []struct{ Value []byte }
 	}
 	if err := json.Unmarshal(a.body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
-		return nil, fmt.Errorf("the answer for the kubeconfig of %s holds none", cluster.Short())
+		return nil, fmt.Errorf("the answer for the kubeconfig of %s contains no kubeconfig", cluster.Short())
 	}
 	return answer.Kubeconfigs[0].Value, nil
 }

@@ -1,8 +1,9 @@
-// Package azure is the only door to Azure Resource Manager: it reads what a snapshot needs with the fewest calls, and
-// changes one resource at a time by reading it fresh, putting it back whole with one thing changed, and reading it again.
+// Package azure is the only access to Azure Resource Manager. It reads what a snapshot needs with
+// the fewest calls, and changes one resource at a time: it reads the resource, puts the document
+// back whole with one thing changed, and reads it again.
 //
-// It decides nothing about routes. What to change in a document is the caller's, handed in as a function; what comes out
-// is raw bytes and network's types.
+// It must not decide anything about routes. The caller passes in what to change, as a function on a
+// document. The results are raw bytes and types of inventory.
 package azure
 
 import (
@@ -29,8 +30,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The api-versions of all calls. A GET at an older one hides newer fields, and a PUT there drops them, so reads and writes
-// of one resource use the same.
+// The api-versions of all calls. A GET at an older version hides newer fields, and a PUT at it
+// drops them, so reads and writes of one resource use the same version.
 const (
 	networkVersion      = "2025-05-01"
 	clusterVersion      = "2025-10-01"
@@ -41,7 +42,7 @@ const (
 	subscriptionVersion = "2022-12-01"
 )
 
-// apiVersion is the one for a resource type.
+// apiVersion is the api-version for a resource type.
 func apiVersion(id arm.ID) string {
 	if id.Is(arm.TypeCluster) {
 		return clusterVersion
@@ -52,29 +53,30 @@ func apiVersion(id arm.ID) string {
 	return networkVersion
 }
 
-// Options say how to reach ARM.
+// Options configure how to reach ARM.
 type Options struct {
 	// Cloud is the Azure cloud; the zero value is the public one.
 	Cloud cloud.Configuration
 	// Transport sends the requests. Nil: the SDK's own.
 	Transport policy.Transporter
-	// AllowHTTP lets tokens go over plain HTTP, for a local Azure.
+	// AllowHTTP allows tokens over plain HTTP, for a local Azure emulator.
 	AllowHTTP bool
-	// Version is this program's, for the User-Agent.
+	// Version is this program's version, for the User-Agent.
 	Version string
-	// Log tells of waits and retries. Nil: nothing.
+	// Log receives waits and retries. Nil: nothing.
 	Log *slog.Logger
-	// Called is told of each call, retries too. Nil: nobody is. It is called from several goroutines at once.
+	// Called is called for each call, including retries, from several goroutines at once. Nil: not
+	// called.
 	Called func(Call)
 }
 
-// Call is one call and how it was answered.
+// Call is one call and its answer.
 type Call struct {
 	Method       string
 	Status       int // 0: there was no answer
 	Subscription string
-	// Remaining are the tokens that Azure says are left for calls of this Kind (reads, writes, deletes) to the subscription, -1 where it says
-	// nothing.
+	// Remaining is how many tokens Azure says remain for calls of this Kind (reads, writes,
+	// deletes) to the subscription, or -1 if it does not say.
 	Remaining int
 	Kind      string
 }
@@ -84,7 +86,8 @@ type Client struct {
 	endpoint string
 	origin   *url.URL
 	pipeline runtime.Pipeline
-	// credential logs in for audience: beside what the pipeline does, to learn who the caller is.
+	// credential logs in for audience. The pipeline has its own copy; this one shows who the caller
+	// is.
 	credential azcore.TokenCredential
 	audience   string
 	log        *slog.Logger
@@ -93,17 +96,17 @@ type Client struct {
 	own        ownWrites
 	reader     *reader
 
-	// what was read before, subnets by their network
+	// documents read before, subnets by their network
 	tables  seen[*inventory.RouteTable]
 	subnets seen[map[string]*inventory.Subnet]
 
 	mu    sync.Mutex
 	lists map[string]listCost
-	// silentUntil is set after a call got no answer with all its tries.
+	// silentUntil is set after all tries of a call got no answer.
 	silentUntil time.Time
 }
 
-// New makes a client that logs in with the given credential.
+// New returns a client that logs in with the given credential.
 func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Cloud.ActiveDirectoryAuthorityHost == "" {
 		o.Cloud = cloud.AzurePublic
@@ -138,15 +141,15 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	return c, nil
 }
 
-// readRetries are for GETs: 408, 5xx and lost connections are tried again, after the Retry-After
-// where there is one. The throttle tries again after a 429.
+// readRetries are for GETs: 408, 5xx and lost connections are retried, after the Retry-After if
+// there is one. The throttle retries after a 429.
 var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout,
 	StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}
 
-// writeRetries are for writes that can be sent again without harm: after a 429, too.
+// writeRetries are for writes that are safe to repeat: they are also retried after a 429.
 var writeRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
 
-// once is for writes: what to do after a failed one depends on what the resource looks like then.
+// once is for other writes: what to do after a failure depends on how the resource then reads.
 var once = policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout}
 
 // tryTimeout is how long one call may take.
@@ -172,7 +175,7 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 		wait := retryAfter(response)
 		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method", r.Raw().Method, "path", path, "retryAfter", wait.String())
 	case response.StatusCode >= 500:
-		c.log.Warn("Azure answers with an error of its own", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
+		c.log.Warn("Azure answers with a server error", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
 	}
 	return response, err
 }
@@ -189,14 +192,14 @@ func callOf(r *http.Request, response *http.Response, err error) Call {
 	return call
 }
 
-// answer is what ARM said.
+// answer is ARM's answer.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// get reads a URL below the endpoint, when its turn has come.
+// get reads a URL below the endpoint, once the throttle allows it.
 func (c *Client) get(ctx context.Context, address string) (answer, error) {
 	if u, err := url.Parse(address); err == nil {
 		if err := c.throttle.wait(ctx, http.MethodGet, u.Path); err != nil {
@@ -222,8 +225,8 @@ func (c *Client) get(ctx context.Context, address string) (answer, error) {
 	return a, err
 }
 
-// silence is for how long calls are tried only once after one that got no answer with all its tries: the others of a
-// round would wait for the same.
+// silence is how long calls are tried only once after all tries of a call got no answer: the other
+// calls of a check would only wait for the same.
 const silence = 10 * time.Second
 
 func (c *Client) isSilent() bool {
@@ -250,11 +253,11 @@ func (c *Client) getResource(ctx context.Context, id arm.ID) (arm.Document, erro
 	return document(id, a)
 }
 
-// document makes a Document of an answer. The ETag stands in the body; where it does not, the header has it.
+// document makes a Document of an answer. The ETag is in the body or in the header.
 func document(id arm.ID, a answer) (arm.Document, error) {
 	head := gjson.GetManyBytes(a.body, "id", "etag")
 	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
-		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is no resource"}
+		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is not a resource"}
 	}
 	doc := arm.Document{ID: arm.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
 	if doc.ETag == "" {
@@ -263,7 +266,7 @@ func document(id arm.ID, a answer) (arm.Document, error) {
 	return doc, nil
 }
 
-// address makes the URL of a resource or of something below it.
+// address returns the URL of a resource or of something below it.
 func (c *Client) address(id arm.ID, below, version string) string {
 	u := url.URL{Path: string(id) + below}
 	return c.endpoint + u.EscapedPath() + "?api-version=" + version
@@ -272,7 +275,7 @@ func (c *Client) address(id arm.ID, below, version string) string {
 // send makes one call and turns every answer but a success into an *Error.
 func (c *Client) send(ctx context.Context, method, address string, body []byte, ifMatch string) (answer, error) {
 	fault := &Error{Method: method, ID: idOf(address)}
-	// A link that an answer gave us is followed only where our token belongs.
+	// Follow a link from an answer only to the origin that our token is for.
 	if u, err := url.Parse(address); err != nil || !sameOrigin(u, c.origin) {
 		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+address
 		return answer{}, fault
@@ -299,7 +302,7 @@ func (c *Client) send(ctx context.Context, method, address string, body []byte, 
 		fault.Message = gist(err)
 		return answer{}, fault
 	}
-	payload, err := runtime.Payload(response) // the pipeline has it already, and gives it away without a copy
+	payload, err := runtime.Payload(response) // already in memory: no copy
 	if err != nil {
 		fault.Err, fault.Message = err, gist(err)
 		return answer{}, fault
@@ -310,7 +313,7 @@ func (c *Client) send(ctx context.Context, method, address string, body []byte, 
 	return answer{status: response.StatusCode, header: response.Header, body: payload}, nil
 }
 
-// sameOrigin compares scheme, host without case, and port, written out or not.
+// sameOrigin compares scheme, host (ignoring case) and port (explicit or not).
 func sameOrigin(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		switch {
@@ -324,7 +327,7 @@ func sameOrigin(a, b *url.URL) bool {
 	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 
-// idOf returns the resource an address names, for messages.
+// idOf returns the resource that an address names, for messages.
 func idOf(address string) arm.ID {
 	u, err := url.Parse(address)
 	if err != nil {

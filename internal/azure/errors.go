@@ -18,27 +18,27 @@ import (
 // Error is a call to ARM that failed.
 type Error struct {
 	Method string
-	ID     arm.ID // what was called: a resource, or the path of a list
+	ID     arm.ID // of the call: a resource, or the path of a list
 	Status int    // HTTP status, 0 when there was no answer
 	Code   string // ARM's error code
 	// Message is ARM's, on one line.
 	Message    string
-	RetryAfter time.Duration // how long ARM asked to wait, 0 when it did not
-	Err        error         // what went wrong without an answer
+	RetryAfter time.Duration // how long ARM asked to wait, or 0
+	Err        error         // the error, if there was no answer
 
-	cause string // the code in ARM's details, "" where there is none
-	late  bool   // it was not waited for any longer
+	cause string // the code in ARM's details, or ""
+	late  bool   // the caller stopped waiting
 }
 
-// Error returns one line: what was called and what ARM said.
+// Error returns one line: the call and ARM's answer.
 func (e *Error) Error() string {
-	if e.Status == 0 && e.login() { // it is the same for each call
+	if e.Status == 0 && e.login() { // the same for every call
 		return e.Message
 	}
 	return fmt.Sprintf("%s %s: %s", e.Method, e.ID, e.Reason())
 }
 
-// Reason returns what ARM said, without what was called.
+// Reason returns ARM's answer without the call.
 func (e *Error) Reason() string {
 	switch {
 	case e.Status == 0 && e.login(), e.late:
@@ -53,7 +53,7 @@ func (e *Error) Reason() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// read fills in what an error answer says.
+// read sets the fields from an error answer.
 func (e *Error) read(response *http.Response, payload []byte) *Error {
 	e.Status = response.StatusCode
 	e.say(payload)
@@ -64,7 +64,7 @@ func (e *Error) read(response *http.Response, payload []byte) *Error {
 	return e
 }
 
-// say fills in what an error body says.
+// say sets the fields from an error body.
 func (e *Error) say(payload []byte) {
 	said := errorBody(payload)
 	e.Code, e.Message = said.Code, oneLine(said.Message)
@@ -78,21 +78,21 @@ func (e *Error) say(payload []byte) {
 	}
 }
 
-// errorDocument is ARM's error: details name its causes.
+// errorDocument is ARM's error; details name its causes.
 type errorDocument struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
 	Details []errorDocument `json:"details"`
 }
 
-// errorBody reads ARM's error body: {"error":{"code","message","details"}}, of some providers
-// without the outer object.
+// errorBody reads ARM's error body: {"error":{"code","message","details"}}. Some providers omit the
+// outer object.
 func errorBody(payload []byte) errorDocument {
 	var doc struct {
 		Error *errorDocument `json:"error"`
 		errorDocument
 	}
-	var other *json.UnmarshalTypeError // a field of another form: the rest is read
+	var other *json.UnmarshalTypeError // a field of another type: the rest is read
 	switch err := json.Unmarshal(payload, &doc); {
 	case err != nil && !errors.As(err, &other):
 		return errorDocument{}
@@ -102,8 +102,8 @@ func errorBody(payload []byte) errorDocument {
 	return doc.errorDocument
 }
 
-// operationFault is an operation that ended with failed or canceled. Its code alone says what kind
-// of failure it is; the status is one that goes with the code.
+// operationFault is an operation that failed or was canceled. The code alone shows the kind of
+// failure; the status is set to match the code.
 func operationFault(id arm.ID, payload []byte) *Error {
 	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
 	e.say(payload)
@@ -116,7 +116,7 @@ func operationFault(id arm.ID, payload []byte) *Error {
 	return e
 }
 
-// permanent are codes that waiting does not cure, whatever the status ("Resolve errors for common
+// permanent are codes that waiting does not fix, whatever the status ("Resolve errors for common
 // Azure deployments").
 var permanent = map[string]bool{
 	"ScopeLocked":                       true,
@@ -129,7 +129,7 @@ var permanent = map[string]bool{
 	"DenyAssignmentAuthorizationFailed": true,
 }
 
-// serverFaults are the codes of failed operations for which Azure is to blame, and which pass.
+// serverFaults are codes of failed operations that are Azure's fault and pass.
 var serverFaults = map[string]bool{
 	"InternalServerError":    true,
 	"InternalError":          true,
@@ -141,8 +141,8 @@ var serverFaults = map[string]bool{
 }
 
 // busy are codes of a resource that another operation keeps busy, or whose operation another one
-// ended, whatever the status: ReferencedResourceNotProvisioned comes with 400 and 429. RetryableError
-// names its cause in details (recorded traffic of Azure, 2023 to 2025).
+// ended, whatever the status: ReferencedResourceNotProvisioned comes with 400 and 429.
+// RetryableError names its cause in details (recorded traffic of Azure, 2023 to 2025).
 var busy = map[string]bool{
 	"AnotherOperationInProgress":                 true,
 	"RetryableError":                             true,
@@ -153,7 +153,7 @@ var busy = map[string]bool{
 	"CanceledAndSupersededDueToAnotherOperation": true,
 }
 
-// Transient reports whether the same call may succeed later by itself.
+// Transient reports whether the same call may succeed later without any change.
 func (e *Error) Transient() bool {
 	switch {
 	case e.login(), permanent[e.Code], permanent[e.cause]:
@@ -161,13 +161,13 @@ func (e *Error) Transient() bool {
 	case e.Status == 0:
 		return e.Err != nil
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusConflict:
-		// 409 Conflict comes while a virtual network is being updated.
+		// Azure answers 409 Conflict while a virtual network is being updated.
 		return e.aboutResource() || e.Status == http.StatusConflict && e.Code == "Conflict"
 	}
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
 }
 
-// aboutResource reports whether one busy resource refuses the call. Azure says of it when to call
+// aboutResource reports whether one busy resource refuses the call. Azure then says when to call
 // again: after 11 to 14 seconds (recorded traffic of Azure, 2023 to 2025).
 func (e *Error) aboutResource() bool { return busy[e.Code] || busy[e.cause] }
 
@@ -179,8 +179,8 @@ func (e *Error) pause() time.Duration {
 	return e.RetryAfter
 }
 
-// login reports whether the call was never made, because nobody could be logged in: the SDK marks what trying again does
-// not cure.
+// login reports whether the call was never made because the login failed: the SDK marks errors that
+// a retry does not fix.
 func (e *Error) login() bool {
 	var fatal interface {
 		error
@@ -189,7 +189,7 @@ func (e *Error) login() bool {
 	return e.Status == 0 && errors.As(e.Err, &fatal)
 }
 
-// Refused reports whether ARM says no and will go on doing so: permissions, locks, policies.
+// Refused reports whether ARM refuses for a lasting reason: permissions, locks, policies.
 func (e *Error) Refused() bool {
 	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || permanent[e.Code] || permanent[e.cause]
 }
@@ -197,17 +197,17 @@ func (e *Error) Refused() bool {
 // stale reports whether the resource was changed since it was read.
 func (e *Error) stale() bool { return e.Status == http.StatusPreconditionFailed }
 
-// ErrUndone is a write that was accepted, and gone when the resource was read back.
-var ErrUndone = errors.New("written and accepted, but gone when read back: somebody else writes the same resource")
+// ErrUndone is a write that Azure accepted and that was gone when the resource was read back.
+var ErrUndone = errors.New("written and accepted, but gone when read back: another writer changes the same resource")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// notLoggedIn is what to do without a login.
+// notLoggedIn says what to do without a login.
 const notLoggedIn = "not logged in to Azure: run az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and " +
 	"AZURE_CLIENT_SECRET (AZURE_SDK_GO_LOGGING=all shows each way that was tried)"
 
-// refusals are what Entra ID's refusals of a login mean ("Microsoft Entra authentication and authorization
-// error codes").
+// refusals explain Entra ID's refusals of a login ("Microsoft Entra authentication and
+// authorization error codes").
 var refusals = map[string]string{
 	"AADSTS7000215": "the client secret is wrong; check AZURE_CLIENT_SECRET",
 	"AADSTS7000222": "the client secret has expired; make a new one and set AZURE_CLIENT_SECRET",
@@ -219,13 +219,13 @@ var refusals = map[string]string{
 	"AADSTS700213":  "no federated credential of the identity matches the token's subject",
 }
 
-// entraLookup is a failed search for the address of Entra ID.
+// entraLookup matches a failed DNS lookup of Entra ID.
 var entraLookup = regexp.MustCompile(`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
 
 var aadCode = regexp.MustCompile(`AADSTS\d+`)
 
-// gist returns what an error is about, on one line: the cause of a failed connection without the address
-// that was called, and what to do about a login that failed. The log has each way to log in that was tried.
+// gist returns the essence of an error on one line: the cause of a failed connection without the
+// address, or how to fix a failed login. The log has each login method that was tried.
 func gist(err error) string {
 	var call *url.Error
 	if errors.As(err, &call) {
@@ -249,7 +249,8 @@ func gist(err error) string {
 	return text
 }
 
-// asFault tells a call that failed from what makes all further calls pointless: the context ended, or nobody is logged in.
+// asFault separates a failed call from errors that make all further calls pointless: the context
+// ended, or the login failed.
 func asFault(err error) (fault *Error, fatal error) {
 	if err == nil {
 		return nil, nil

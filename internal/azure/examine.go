@@ -11,9 +11,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Examine adds to a surveyed snapshot what a diagnosis looks at beside clusters, networks and tables: peered networks elsewhere,
-// security groups, gateways, locks, and the network interfaces in the given resource groups, or, where none are given, everywhere in
-// the scopes that were surveyed. What cannot be read becomes Unread.
+// Examine adds to a surveyed snapshot what a diagnosis reads apart from clusters, networks and
+// tables: peered networks elsewhere, security groups, gateways, locks, and the network interfaces
+// in the given resource groups or, if none are given, in all surveyed scopes. What cannot be read
+// becomes Unread.
 func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
 	if err := c.readPeers(ctx, s); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 	for _, nic := range s.Interfaces {
 		filters = append(filters, nic.SecurityGroup)
 	}
-	// What was listed is there already; what stands elsewhere is asked for.
+	// What was listed is already there; what is elsewhere is read now.
 	tables = slices.DeleteFunc(tables, func(id arm.ID) bool { return id == "" || s.Table(id) != nil })
 	if err := c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)}, ReadOptions{}); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 	return c.readInto(ctx, s, arm.TypeSecurityGroup, filters)
 }
 
-// readInto reads documents of a type that the snapshot has a place for.
+// readInto reads documents of a type that snapshots store.
 func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string, ids []arm.ID) error {
 	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool { return !id.Is(resourceType) })
 	return c.read(ctx, resourceType, networkVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
@@ -64,7 +65,7 @@ func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceTy
 	})
 }
 
-// readPeers reads the networks that those of the snapshot are peered with, where they stand outside of what was surveyed.
+// readPeers reads the peers of the snapshot's networks that are outside the surveyed scopes.
 func (c *Client) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 	var peers []arm.ID
 	for _, vnet := range s.VNets {
@@ -95,7 +96,8 @@ func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.
 	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
 }
 
-// listSerial is listInto for several lists at once: only who is in the channel touches the snapshot.
+// listSerial is listInto for several concurrent lists: only the holder of the channel's token
+// touches the snapshot.
 func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below, version string, serial chan struct{}) error {
 	var documents []json.RawMessage
 	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
@@ -113,7 +115,8 @@ func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope ar
 	return noted(s, where, err)
 }
 
-// readInterfaces reads all network interfaces in a scope, those of scale sets too. The scope counts as seen only if all of it was.
+// readInterfaces reads all network interfaces in a scope, including those of scale sets. The scope
+// counts as read only if all of it was.
 func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scope arm.ID) error {
 	before := len(s.Unread)
 	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+arm.TypeScaleSet, scaleSetVersion))
@@ -138,7 +141,8 @@ func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scop
 	return nil
 }
 
-// ReadWriters notes who wrote resources last. Where the activity log does not say, that is said: a guess would accuse somebody.
+// ReadWriters notes who wrote resources last. If the activity log does not show it, the note says
+// so: a guess would accuse the wrong person.
 func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
 		if _, known := s.Writers[id.Key()]; known || id == "" {
@@ -146,7 +150,7 @@ func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []a
 		}
 		asked := []arm.ID{id}
 		if id.Is(arm.TypeSubnet) {
-			asked = append(asked, id.Parent()) // written with the whole network
+			asked = append(asked, id.Parent()) // a write of the network writes its subnets
 		}
 		last, found, err := c.LastWrite(ctx, asked...)
 		fault, fatal := asFault(err)

@@ -15,14 +15,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Request is one call as it is sent. Address is a path below the endpoint, or a link of an answer.
+// Request is one call as it is sent. Address is a path below the endpoint, or a link from an
+// answer.
 type Request struct {
 	Method, Address string
 	Body            []byte
 	IfMatch         string
 }
 
-// Reply is what came back, whatever the status.
+// Reply is the answer, whatever its status.
 type Reply struct {
 	Request
 	Sent   time.Time
@@ -32,8 +33,8 @@ type Reply struct {
 	Body   []byte
 }
 
-// Exchange sends one call once, and returns whatever comes back: no status is an error, and nothing
-// is tried again. It waits where Azure throttles, as every call does.
+// Exchange sends one call once and returns any answer: no status is an error, and nothing is
+// retried. Like every call, it waits while Azure throttles.
 func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if strings.HasPrefix(r.Address, "/") {
 		r.Address = c.endpoint + r.Address
@@ -48,7 +49,7 @@ func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if err := c.throttle.wait(ctx, r.Method, u.Path); err != nil {
 		return reply, err
 	}
-	// A limit on the answer keeps a GET that is throttled from being sent again.
+	// A limit on the answer prevents a throttled GET from being sent again.
 	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
 	request, err := runtime.NewRequest(ctx, r.Method, r.Address)
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
 	return reply, nil
 }
 
-// Fault is what an answer that is no success says, nil for a success.
+// Fault is the error in an answer, nil for a success.
 func (r Reply) Fault() *Error {
 	if r.Status < 300 {
 		return nil
@@ -93,7 +94,7 @@ func (r Reply) Fault() *Error {
 // OperationFault is how an operation failed, read from the answer to a poll.
 func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), r.Body) }
 
-// RetryAfter is how long the answer asks to wait, 0 where it does not.
+// RetryAfter is how long the answer asks to wait, or 0.
 func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Header: r.Header}) }
 
 // Document reads an answer as a resource.
@@ -104,7 +105,7 @@ func (r Reply) Document(id arm.ID) (arm.Document, error) {
 // Busy reports whether one busy resource refuses the call.
 func (e *Error) Busy() bool { return e.aboutResource() }
 
-// Who returns the object ID and the client ID of who is logged in, "" where the token does not say.
+// Who returns the object ID and the client ID of the caller, "" if the token does not have them.
 func (c *Client) Who(ctx context.Context) (object, application string, err error) {
 	return c.loggedIn(ctx)
 }

@@ -17,11 +17,11 @@ import (
 
 // Hop is where Azure's network sends packets of a network interface.
 type Hop struct {
-	Type    string     // as a route's next hop type
-	Address netip.Addr // zero where the type has none
+	Type    string     // a next hop type of a route
+	Address netip.Addr // zero if the type has none
 }
 
-// String returns the hop as a route's next hop is named.
+// String returns the hop in the notation of a route's next hop.
 func (h Hop) String() string {
 	if h.Address.IsValid() {
 		return h.Address.String()
@@ -29,8 +29,8 @@ func (h Hop) String() string {
 	return h.Type
 }
 
-// Interface reads a network interface, of a machine or of an instance of a scale set. One of a
-// scale set is looked for in the scale set's list, which takes no further right.
+// Interface reads a network interface of a machine or of a scale set instance. It finds the latter
+// in the scale set's list, which needs no additional right.
 func (c *Client) Interface(ctx context.Context, id arm.ID) (*inventory.Interface, error) {
 	if !id.Is(arm.TypeScaleSetInterface) {
 		doc, err := c.getResource(ctx, id)
@@ -63,13 +63,13 @@ func (c *Client) Interface(ctx context.Context, id arm.ID) (*inventory.Interface
 	return found, nil
 }
 
-// NextHop asks where Azure's network sends packets of a network interface to an address. It takes
-// some seconds, and a running machine.
+// NextHop asks where Azure's network sends packets from a network interface to an address. It takes
+// some seconds and needs a running machine.
 //
-// Of a virtual machine's interface it reads the effective routes ("Network Interfaces - Get
-// Effective Route Table"). Azure's reference has no such call for interfaces of scale sets: of
-// these it asks the Network Watcher of the region ("Network Watchers - Get Next Hop"), with the instance
-// as the machine. The reference speaks of virtual machines only, so a refusal has to be expected.
+// For a virtual machine's interface it reads the effective routes ("Network Interfaces - Get
+// Effective Route Table"). Azure's reference has no such call for interfaces of scale sets: for
+// these it asks the Network Watcher of the region ("Network Watchers - Get Next Hop"), with the
+// instance as the machine. The reference mentions only virtual machines, so expect refusals.
 func (c *Client) NextHop(
 	ctx context.Context, nic *inventory.Interface, region string, to netip.Addr,
 ) (Hop, error) {
@@ -108,7 +108,7 @@ func (c *Client) NextHop(
 	return Hop{said.Type, address}, nil
 }
 
-// sourceOf is an address of the interface, of the family of another one.
+// sourceOf is an address of the interface in the family of another address.
 func sourceOf(nic *inventory.Interface, like netip.Addr) string {
 	for _, config := range nic.Configs {
 		if config.Address.IsValid() && config.Address.Is4() == like.Is4() {
@@ -150,10 +150,10 @@ func effectiveHop(nic arm.ID, body []byte, to netip.Addr) (Hop, error) {
 
 func misunderstood(id arm.ID, action string) *Error {
 	return &Error{Method: http.MethodPost, ID: id + arm.ID(action), Status: http.StatusOK,
-		Message: "the answer is not understood"}
+		Message: "the answer cannot be decoded"}
 }
 
-// watcher finds the Network Watcher of a region: there is one for each region of a subscription.
+// watcher finds the Network Watcher of a region: each region of a subscription has one.
 func (c *Client) watcher(ctx context.Context, subscription, region string) (arm.ID, error) {
 	const watchers = "/providers/Microsoft.Network/networkWatchers"
 	scope := arm.ID("/subscriptions/" + subscription)
@@ -174,12 +174,12 @@ func (c *Client) watcher(ctx context.Context, subscription, region string) (arm.
 	return found, err
 }
 
-// sameRegion compares names of regions, which Azure writes as westeurope and as West Europe.
+// sameRegion compares names of regions, which Azure writes both as westeurope and as West Europe.
 func sameRegion(a, b string) bool {
 	return strings.EqualFold(strings.ReplaceAll(a, " ", ""), strings.ReplaceAll(b, " ", ""))
 }
 
-// ask posts to a resource, and follows the operation to its result. It changes nothing.
+// ask posts to a resource and follows the operation to its result. It changes nothing.
 func (c *Client) ask(
 	ctx context.Context, id arm.ID, action string, body []byte,
 ) ([]byte, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// kindOf names the kind of call, as ARM's headers do.
+// kindOf is the kind of call as ARM's headers name it.
 func kindOf(method string) string {
 	switch method {
 	case http.MethodGet:
@@ -20,9 +20,9 @@ func kindOf(method string) string {
 	return "writes"
 }
 
-// throttles reads a 429: what it says, and whether ARM itself throttles. Where it is not about one
+// throttles reads a 429: its error, and whether ARM itself throttles. If it is not about one
 // resource either, the resource provider throttles ("Troubleshooting API throttling errors": the
-// remaining tokens tell ARM's limit from the provider's).
+// remaining tokens distinguish ARM's limit from the provider's).
 func throttles(response *http.Response) (said *Error, arm bool) {
 	said = &Error{}
 	if payload, err := runtime.Payload(response); err == nil {
@@ -32,8 +32,8 @@ func throttles(response *http.Response) (said *Error, arm bool) {
 	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0
 }
 
-// remaining are the tokens that an answer says are left: the fewest for this identity and, since
-// 2024, for all of the subscription ("Understand how Azure Resource Manager throttles requests").
+// remaining is how many tokens an answer says remain: the fewest for this identity and, since 2024,
+// for the whole subscription ("Understand how Azure Resource Manager throttles requests").
 func remaining(response *http.Response, kind string) (left int, told bool) {
 	for _, of := range []string{"subscription-", "subscription-global-"} {
 		n, err := strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-" + of + kind))
@@ -44,7 +44,7 @@ func remaining(response *http.Response, kind string) (left int, told bool) {
 	return left, told
 }
 
-// retryAfter reads the header in both of its forms, seconds and a date; 0 where it says nothing.
+// retryAfter reads the header in both of its forms, seconds and date; 0 if there is none.
 func retryAfter(response *http.Response) time.Duration {
 	text := response.Header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -56,7 +56,7 @@ func retryAfter(response *http.Response) time.Duration {
 	return 0
 }
 
-// subscriptionOf returns the subscription that a path is in, "" outside of any.
+// subscriptionOf returns the subscription in a path, or "".
 func subscriptionOf(path string) string {
 	rest, ok := strings.CutPrefix(strings.ToLower(path), "/subscriptions/")
 	if !ok {
@@ -66,7 +66,7 @@ func subscriptionOf(path string) string {
 	return subscription
 }
 
-// providerOf returns the resource provider that answers at a path: the last one in it.
+// providerOf returns the resource provider that serves a path: the last one in it.
 func providerOf(path string) string {
 	path = strings.ToLower(path)
 	if i := strings.LastIndex(path, "/providers/"); i >= 0 {

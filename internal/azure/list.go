@@ -16,10 +16,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// wanted is one document to read: by a list, or by GETs.
+// wanted is one document to read, by a list or by GETs.
 type wanted struct {
 	id arm.ID
-	// gets are the resources to GET in its place; empty: the document itself.
+	// gets are the resources to GET instead; empty: the document itself.
 	gets []arm.ID
 }
 
@@ -32,27 +32,28 @@ func (w wanted) ids() []arm.ID {
 	return []arm.ID{w.id}
 }
 
-// listCost is what was learnt of listing a type in a scope.
+// listCost is what earlier lists of a type in a scope have cost.
 type listCost struct {
-	calls int // pages, and GETs of what the list should have shown and did not
+	calls int // pages, and GETs of what the list left out
 	until time.Time
 	took  time.Duration // the slowest page
 }
 
-// listMemory is for how long it is believed: tables come and go, and rights change.
+// listMemory is how long a listCost is used: tables come and go, and rights change.
 const listMemory = time.Hour
 
-// listWithin is how long a page of a list of virtual networks may take before GETs take its place, and
-// hungMemory how long the list is left alone then. A list that is only slow is waited for: it is tried
-// while the GETs run, and from then on may take slack times as long as it took.
+// listWithin is how long a page of a list of virtual networks may take before GETs replace it, and
+// hungMemory how long the list is then avoided. While the GETs run, the list is tried again: if it
+// is only slow, it may from then on take slack times as long as it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
-// never is the cost of a list that is refused.
+// never is the cost of a refused list.
 const never = math.MaxInt32
 
-// read gets documents with the fewest calls: GETs, a list for each resource group, or one for each subscription, by what
-// lists were seen to cost. Whatever a list leaves out is asked for on its own, because a list shows only what the identity
-// may see. each is called for every document found and for every *Error, one at a time.
+// read gets documents with the fewest calls: GETs, a list per resource group, or a list per
+// subscription, by what lists have cost so far. It GETs whatever a list leaves out, because a list
+// shows only what the identity may see. each is called for every document found and for every
+// *Error, one at a time.
 func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted, each report) error {
 	bySubscription := map[string][]wanted{}
 	for _, w := range all {
@@ -72,10 +73,10 @@ func (c *Client) read(ctx context.Context, resourceType, version string, all []w
 	return g.Wait()
 }
 
-// report takes what was read of a document, or why it was not.
+// report receives a document, or why it was not read.
 type report func(w wanted, id arm.ID, body []byte, fault *Error)
 
-// readSubscription reads what is wanted of one subscription in the cheapest way.
+// readSubscription reads documents of one subscription in the cheapest way.
 func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
 	perGroup := 0
 	for _, members := range byGroup(some) {
@@ -91,8 +92,9 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 	return inGroups(ctx, some)
 }
 
-// readGroups reads what is wanted of one subscription by lists of its resource groups, and what is left by GETs, of all groups together: more
-// than parallel at once would be on their way before the first answer said that few tokens are left.
+// readGroups reads documents of one subscription by lists of its resource groups, and what is left
+// by GETs, for all groups together. Otherwise more than parallel calls would be sent before the
+// first answer said that few tokens remain.
 func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
 	var mu sync.Mutex
 	var left []wanted
@@ -127,8 +129,8 @@ func byGroup(some []wanted) map[string][]wanted {
 	return groups
 }
 
-// parallel is how many calls of one kind are under way at once in a subscription. One that takes longer
-// than slotFor does not count any more: those that hang must not hold up the others.
+// parallel is how many calls of one kind run at once in a subscription. A call that takes longer
+// than slotFor no longer counts, so calls that hang do not delay others.
 const parallel, slotFor = 8, 2 * time.Second
 
 func sumCost(all []wanted) int {
@@ -139,8 +141,9 @@ func sumCost(all []wanted) int {
 	return sum
 }
 
-// readScope lists a scope, and asks one by one for what the list does not show. It gives up where the list is refused, and
-// where it turns out dearer than the other way, so that learning the cost of a list costs no more than that once again.
+// readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
+// or turns out to cost more than the alternative, so learning the cost of a list at most doubles
+// the cost.
 func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, version string, some []wanted, otherwise int, tell report, otherWay func(context.Context, []wanted) error) error {
 	missing := map[string]wanted{}
 	for _, w := range some {
@@ -150,7 +153,7 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 	var slowest time.Duration
 	next := c.address(scope, "/providers/"+resourceType, version)
 	within := ctx
-	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for it
+	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for this list
 		within = withCall(ctx, func(m *manner) { m.answer = c.patienceOf(scope) })
 	}
 	for next != "" && len(missing) > 0 && !gaveUp {
@@ -163,13 +166,13 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 		}
 		cost++
 		if fault != nil {
-			// It hangs, or its connection is cut, and GETs may work.
+			// The list hangs, or its connection is broken. GETs may work.
 			if fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0 {
 				c.learnFor(scope, resourceType, never, hungMemory)
 				go c.tryList(context.WithoutCancel(ctx), scope, resourceType, next)
 				return c.readEach(ctx, slices.Collect(maps.Values(missing)), tell)
 			}
-			if fault.Status == 0 || fault.late { // no other way will be answered either
+			if fault.Status == 0 || fault.late { // other calls will get no answer either
 				for _, w := range missing {
 					for _, id := range w.ids() {
 						tell(w, id, nil, fault)
@@ -177,24 +180,26 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 				}
 				return nil
 			}
-			// A refused list says nothing of what it would have shown; one that fails otherwise may work the next time.
+			// A refused list does not show what is missing. A list that failed otherwise may work
+			// next time.
 			gaveUp = true
 			if fault.Refused() || fault.Status == http.StatusNotFound {
 				cost = never
 			}
-			if fault.Refused() { // rights are inherited: what is refused below is refused above
+			if fault.Refused() { // rights are inherited: what is refused here is refused above
 				c.learn(arm.ID("/subscriptions/"+scope.Subscription()), resourceType, never)
 			}
 			break
 		}
 		values, link, fault := readPage(page, next)
 		if fault != nil {
-			c.log.Info("a list cannot be read, asking in another way", "scope", string(scope), "error", fault.Error())
+			c.log.Info("a list cannot be read, trying another call", "scope", string(scope), "error", fault.Error())
 			gaveUp = true
 			break
 		}
 		for _, raw := range values {
-			// Whatever has no ID is not what is wanted. An ID stands in front of all that is long: nothing else is looked at for it.
+			// Skip values without an ID. The ID comes before the long fields, so only the ID is
+			// parsed here.
 			id := arm.ID(gjson.GetBytes(raw, "id").String())
 			if w, ok := missing[id.Key()]; ok {
 				delete(missing, id.Key())
@@ -225,7 +230,8 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 	return err
 }
 
-// tryList finds out whether a list that gave no answer in time hangs, or is slow: then it is used again.
+// tryList finds out whether a list that did not answer in time hangs or is only slow. A slow list
+// is used again.
 func (c *Client) tryList(ctx context.Context, scope arm.ID, resourceType, page string) {
 	asked := time.Now()
 	if _, err := c.get(ctx, page); err == nil {
@@ -241,7 +247,7 @@ func (c *Client) patienceOf(scope arm.ID) time.Duration {
 	return min(max(listWithin, slack*c.lists[scope.Key()+" "+arm.TypeVNet].took), answerWithin)
 }
 
-// learnTime notes how long the slowest page of a list took.
+// learnTime records how long the slowest page of a list took.
 func (c *Client) learnTime(scope arm.ID, resourceType string, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,7 +304,7 @@ func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed
 	c.lists[key] = listCost{calls: calls, until: time.Now().Add(believed), took: c.lists[key].took}
 }
 
-// maxPages bounds a list that never ends.
+// maxPages limits a list that does not end.
 const maxPages = 10_000
 
 // listAll reads every page of a list.
@@ -333,9 +339,9 @@ func readPage(page answer, address string) (values []json.RawMessage, next strin
 	}
 	switch err := json.Unmarshal(page.body, &doc); {
 	case err != nil:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is no list"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is not a list"}
 	case doc.NextLink == address:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list leads to itself"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list links to itself"}
 	}
 	return doc.Value, doc.NextLink, nil
 }

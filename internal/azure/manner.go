@@ -10,18 +10,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// manner is how one call is made. The SDK's policies see a request's context and nothing else, so it
-// travels there, inside this package only: callers say what they want by parameters.
+// manner is how to make one call. The SDK's policies see only a request's context, so a manner
+// travels there, but only inside this package: callers use parameters.
 type manner struct {
-	yield   bool   // it goes behind all others where few tokens are left
+	yield   bool   // goes behind all others when few tokens remain
 	calls   *Calls // counts it
 	polling bool   // it follows an operation
-	// answer is for how long it is waited for, counted from its turn, and turn for how long Azure may
-	// put that off. 0 is no limit beyond the usual ones.
+	// answer is how long to wait for the answer once the call may go out, and turn how long Azure
+	// may delay that. 0 is no limit beyond the usual ones.
 	answer, turn time.Duration
-	until        time.Time     // when it is given up at the latest; zero for no such moment
-	sending      func(arm.ID)  // is called when its turn has come; may be nil
-	status       *atomic.Int64 // how the last try was answered
+	until        time.Time     // when to give up at the latest; zero: no limit
+	sending      func(arm.ID)  // called when the call goes out; may be nil
+	status       *atomic.Int64 // the status of the last try
 }
 
 type mannerKey struct{}
@@ -40,10 +40,10 @@ func withCall(ctx context.Context, change func(*manner)) context.Context {
 
 func yields(ctx context.Context) bool { return mannerOf(ctx).yield }
 
-// within says how long a call waits.
+// within is the manner of a context's calls.
 func within(ctx context.Context) manner { return mannerOf(ctx) }
 
-// Calls counts what was sent to ARM.
+// Calls counts the calls to ARM.
 type Calls struct{ reads, writes, polls atomic.Int64 }
 
 // Counts returns the number of GETs of resources and lists, of PUTs and other writes, and of GETs of running operations.
@@ -51,7 +51,7 @@ func (c *Calls) Counts() (reads, writes, polls int) {
 	return int(c.reads.Load()), int(c.writes.Load()), int(c.polls.Load())
 }
 
-// add counts a call. Nobody counts where c is nil.
+// add counts a call. A nil c counts nothing.
 func (c *Calls) add(r *http.Request, polling bool) {
 	switch {
 	case c == nil:
@@ -64,7 +64,8 @@ func (c *Calls) add(r *http.Request, polling bool) {
 	}
 }
 
-// limit returns a context that ends when a call is not waited for any longer, and what the call ends with then, or nil.
+// limit returns a context that ends when the caller stops waiting for a call, and a function for
+// the resulting error, or nil.
 func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id arm.ID) *Error) {
 	m := mannerOf(ctx)
 	d := m.answer
@@ -82,13 +83,13 @@ func limit(ctx context.Context) (limited context.Context, cancel func(), late fu
 		}
 		fault := &Error{Method: http.MethodGet, ID: id, Status: int(status.Load()), late: true, Message: fmt.Sprintf("no answer within %s", d)}
 		if fault.Status != 0 {
-			fault.Message = fmt.Sprintf("answered with HTTP %d, and not otherwise within %s", fault.Status, d)
+			fault.Message = fmt.Sprintf("only HTTP %d answers within %s", fault.Status, d)
 		}
 		return fault
 	}
 }
 
-// noteTry keeps how a try was answered, for the case that no better one comes.
+// noteTry stores the status of a try, in case no better one comes.
 func noteTry(ctx context.Context, status int) {
 	if last := mannerOf(ctx).status; last != nil {
 		last.Store(int64(status))

@@ -14,13 +14,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// alertType is a type of Azure Monitor, and the api-version of its calls: the newest that is no preview and that azurerm uses as well.
+// alertType is a type of Azure Monitor with the api-version of its calls: the newest that is not a
+// preview and that azurerm uses as well.
 type alertType struct{ name, version string }
 
-// alertTypes are what may be created and deleted. Nothing else is.
+// alertTypes are the types that may be created and deleted.
 var alertTypes = []alertType{{arm.TypeActionGroup, "2023-01-01"}, {arm.TypeAlertRule, "2020-10-01"}}
 
-// alertTypeOf returns the one of a resource.
+// alertTypeOf returns the type of a resource.
 func alertTypeOf(id arm.ID) (alertType, bool) {
 	for _, t := range alertTypes {
 		if id.Is(t.name) {
@@ -43,7 +44,7 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 			})
 			var fault *Error
 			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
-				return nil, fmt.Errorf("resource group %s is not there: %s", group,
+				return nil, fmt.Errorf("resource group %s does not exist: %s", group,
 					finding.Command("az group create --subscription %s -n %s -l <location>", group.Subscription(), group.ResourceGroup()))
 			}
 			if err != nil {
@@ -54,14 +55,15 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 	return all, nil
 }
 
-// CreateAlertResource makes an action group or an alert rule where there is none, and reads it back.
+// CreateAlertResource creates an action group or an alert rule that does not exist yet, and reads
+// it back.
 func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document, error) {
 	if err := alertResource(id); err != nil {
 		return arm.Document{}, err
 	}
 	var fault *Error
 	if _, err := c.getResource(ctx, id); err == nil {
-		return arm.Document{}, fmt.Errorf("%s has come to be in the meantime: look again", id)
+		return arm.Document{}, fmt.Errorf("%s was created in the meantime: run the command again", id)
 	} else if !errors.As(err, &fault) || fault.Status != http.StatusNotFound {
 		return arm.Document{}, err
 	}
@@ -71,7 +73,7 @@ func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte
 	return c.readBack(ctx, id)
 }
 
-// readBack reads what was just made, which may take a moment to be seen.
+// readBack reads a resource that was just created, which may take a moment to appear.
 func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) {
 	for wait := time.Second; ; wait *= 2 {
 		doc, err := c.getResource(ctx, id)
@@ -87,8 +89,8 @@ func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) 
 	}
 }
 
-// DeleteAlertResource deletes an action group or an alert rule, if what is there now is the one that is meant. One that is gone already is
-// no error.
+// DeleteAlertResource deletes an action group or an alert rule, if the current one passes meant. A
+// missing resource is not an error.
 func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID, meant func(arm.Document) error) error {
 	err := alertResource(id)
 	var doc arm.Document
@@ -108,7 +110,7 @@ func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID, meant func(
 	return err
 }
 
-// change sends a write that can be sent again without harm.
+// change sends a write that is safe to repeat.
 func (c *Client) change(ctx context.Context, method string, id arm.ID, body []byte) error {
 	if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 		return err
@@ -119,7 +121,7 @@ func (c *Client) change(ctx context.Context, method string, id arm.ID, body []by
 
 func alertResource(id arm.ID) error {
 	if _, ok := alertTypeOf(id); !ok {
-		return fmt.Errorf("%s is neither an action group nor an alert rule: nothing else is created or deleted", id)
+		return fmt.Errorf("%s is neither an action group nor an alert rule: only these are created or deleted", id)
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of any others in the node
-// resource group (pools of single machines). One part that fails fails all: the answer proves what is not there.
+// readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of others
+// in the node resource group (pools of single machines). If one part fails, all fails, because the
+// answer proves absence.
 func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
@@ -50,7 +51,7 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *invento
 				return true
 			})
 			if err == nil && garbled {
-				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK, Message: "a network interface is not understood"}
+				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK, Message: "a network interface cannot be decoded"}
 			}
 			return err
 		})
@@ -58,7 +59,7 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *invento
 	return g.Wait()
 }
 
-// addNIC notes a NIC's addresses, and reports whether it was understood.
+// addNIC notes a NIC's addresses, and reports whether it could be decoded.
 func addNIC(nics *inventory.NICs, raw []byte) bool {
 	nic, err := inventory.DecodeInterface(raw)
 	if err != nil || nic.Unreadable {

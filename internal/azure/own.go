@@ -10,11 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// ownWrites are the writes that this client has made, by the correlation ID that Azure answered them with: the activity log and events have
-// it, too. Another program with the same identity has others.
+// ownWrites are the writes that this client has made, by the correlation ID of Azure's answer,
+// which the activity log and events have too. Other programs with the same identity have other
+// correlation IDs.
 type ownWrites struct {
 	mu         sync.Mutex
-	identities []string // object ID and client ID of who is logged in
+	identities []string // the caller's object ID and client ID
 	writes     map[string]ownWrite
 }
 
@@ -23,10 +24,10 @@ type ownWrite struct {
 	at time.Time
 }
 
-// eventsUntil is how long after a write there can be events of it: alerts come minutes late.
+// eventsUntil is how long after a write its events can arrive: alerts come minutes late.
 const eventsUntil = time.Hour
 
-// note keeps a write that Azure has accepted.
+// note stores a write that Azure has accepted.
 func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id arm.ID) {
 	object, application, err := c.loggedIn(ctx)
 	if err != nil || correlation == "" {
@@ -46,8 +47,9 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 	o.writes[strings.ToLower(correlation)] = ownWrite{id, time.Now()}
 }
 
-// Own reports whether a change is one that this client has made: of the same resource, by the same identity (object or client ID) and in
-// the same call. Every write of its own was read back, so that nothing is to be learnt from hearing of it. In doubt it is somebody else's.
+// Own reports whether this client made a change: to the same resource, by the same identity (object
+// or client ID) and in the same call. Every own write was read back, so its events bring no news.
+// In doubt the change counts as another writer's.
 func (c *Client) Own(correlation string, identities []string, id arm.ID) bool {
 	c.own.mu.Lock()
 	defer c.own.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadOptions say how Read reads.
+// ReadOptions configure Read.
 type ReadOptions struct {
-	// Wait is for how long answers are waited for. What has not come by then is Unread, and Late.
-	// Zero: as long as it takes, with the retries that that needs, and not shared.
+	// Wait is how long to wait for answers. What has not arrived by then is Unread, and Late. Zero:
+	// as long as it takes, with all retries, and not shared.
 	Wait time.Duration
-	// NotBefore is when the oldest call may have been made whose answer is used. Zero: this moment.
+	// NotBefore is the earliest time of a call whose answer may be used. Zero: now.
 	NotBefore time.Time
-	// Poll lets reads go behind all others where few tokens are left. A poll takes what other polls
-	// have read since NotBefore, and what is under way.
+	// Poll puts reads behind all others when few tokens remain. A poll uses what other polls have
+	// read since NotBefore, and what is under way.
 	Poll bool
 	// Calls counts the calls. Nil: not counted.
 	Calls *Calls
@@ -26,8 +26,8 @@ type ReadOptions struct {
 	Life context.Context
 }
 
-// Read reads what is wanted into the snapshot. What cannot be read becomes Unread there; an error comes
-// back only when nothing can be said at all, because the context ended or nobody can be logged in.
+// Read reads what is wanted into the snapshot. What cannot be read becomes Unread there. It returns
+// an error only if nothing can be read at all, because the context ended or the login failed.
 func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	if o.Wait > 0 {
 		return c.reader.read(ctx, s, w, o)
@@ -41,7 +41,7 @@ func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	if err := c.readAround(ctx, s, w); err != nil {
 		return err
 	}
-	// Whatever was asked for is in the snapshot, or said to be missing from it.
+	// The snapshot has everything that was asked for, or its Unread does.
 	for _, k := range documentKinds {
 		for _, id := range *k.wanted(&w) {
 			if _, said := s.Unread[id.Key()]; !said && !k.in(s, id) {
@@ -52,8 +52,8 @@ func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	return nil
 }
 
-// readAround reads what few want: whole virtual networks, and what is found by way of a cluster, by lists
-// of its node resource group and the activity log.
+// readAround reads what is rarely needed: whole virtual networks, and what lists of a cluster's
+// node resource group and the activity log show.
 func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
 	if err := c.readVNets(ctx, s, w.VNets); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w invent
 	return nil
 }
 
-// kind is a type of documents that a snapshot is made of.
+// kind is a type of document in a snapshot.
 type kind int
 
 const (
@@ -90,7 +90,7 @@ func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil}[k]
 }
 
-// sink takes a document as it was decoded, or why there is none. It is called by one at a time.
+// sink receives a decoded document, or why there is none. Calls to it do not overlap.
 type sink func(id arm.ID, doc any, miss *inventory.Unread)
 
 func intoSnapshot(s *inventory.Snapshot) sink {
@@ -123,14 +123,14 @@ func otherResource(id arm.ID) *inventory.Unread {
 	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
 }
 
-// unreadFor says why a resource is not in a snapshot.
+// unreadFor says why a resource is missing from a snapshot.
 func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
 	return &inventory.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
 // notUnderstood is for a document that cannot be decoded.
 func notUnderstood(id arm.ID, err error) *inventory.Unread {
-	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document is not understood: " + err.Error()}
+	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document cannot be decoded: " + err.Error()}
 }
 
 func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {
@@ -188,11 +188,12 @@ func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm
 	})
 }
 
-// itself stands for the GET of a virtual network in what is learnt of costs: it may be refused where its subnets are not.
+// itself stands for the GET of a virtual network in list costs: it may be refused when its subnets
+// are not.
 const itself = "itself"
 
-// readSubnets reads subnets by way of their virtual networks: one GET for all of one's subnets, unless only one is wanted,
-// or the network itself may not be read.
+// readSubnets reads subnets through their virtual networks: one GET for all subnets of a network,
+// unless only one is wanted or the network itself may not be read.
 func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
 	of := map[string][]arm.ID{}
 	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
@@ -234,7 +235,7 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 	})
 }
 
-// addVNet adds the subnets of a network that are wanted, and returns the ones it does not show.
+// addVNet passes on the wanted subnets of a network, and returns those that it does not show.
 func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
 	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet, error) {
 		_, subnets, err := inventory.DecodeVNet(raw)
@@ -245,7 +246,7 @@ func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.
 		return shown, err
 	})
 	if err != nil {
-		return want // each on its own: one that is not understood is no reason to miss the others
+		return want // one by one: a subnet that cannot be decoded must not hide the others
 	}
 	var missing []arm.ID
 	for _, id := range want {
@@ -258,7 +259,8 @@ func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.
 	return missing
 }
 
-// readOwnSubnets finds the node subnet of a virtual network that AKS made in the node resource group.
+// readOwnSubnets finds the node subnet of a virtual network that AKS created in the node resource
+// group.
 func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet, networkVersion), func(raw json.RawMessage) bool {
@@ -281,7 +283,7 @@ func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot, clus
 	return noted(s, cluster.NodeGroup(), err)
 }
 
-// noted turns a failed list into something unread; the end of the context stays an error.
+// noted turns a failed list into an Unread; the end of the context stays an error.
 func noted(s *inventory.Snapshot, scope arm.ID, err error) error {
 	fault, fatal := asFault(err)
 	if fault != nil {
@@ -290,7 +292,7 @@ func noted(s *inventory.Snapshot, scope arm.ID, err error) error {
 	return fatal
 }
 
-// readManaged finds the managed tables of the node resource group, and reads them by the way.
+// readManaged finds the managed tables of the node resource group, and reads them as well.
 func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	known.ManagedRead = true

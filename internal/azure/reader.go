@@ -15,13 +15,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// reader reads documents for many callers at once, and lets none of them wait for another.
+// reader reads documents for many callers at once. No caller waits for another.
 //
-// How it works. What callers want of one subscription within collectFor goes into one batch, which is
+// How it works. What callers want from one subscription within collectFor goes into one batch, which is
 // read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago, because they
-// will want it again: so one list serves all, however their wishes are spread. Each document has a
-// call of its own in the batch. A caller waits for its calls until its own deadline, and takes what
-// has come by then; the rest goes on, and the next poll finds it.
+// will want it again, so one list serves all of them. Each document has its
+// own call in the batch. A caller waits for its calls until its own deadline, and takes what
+// has arrived by then; the rest goes on, and the next poll finds it.
 //
 //	                    no call under way     one is under way, or     one hangs
 //	                                          waits for its turn
@@ -32,9 +32,9 @@ import (
 //	person              NotBefore, or a       that was sent since      are under way
 //	                    new call              NotBefore
 //
-// A call that is not answered within answerWithin is given up, so that the next one is made over a
-// connection that works. A read that fails is tried again by the next poll; what fails again and
-// again, subnets aside, is asked for ever less often.
+// A call without an answer within answerWithin is given up, so that the next one is made over a
+// working connection. The next poll repeats a read that failed. What fails again and
+// again, except subnets, is read less and less often.
 type reader struct {
 	c       *Client
 	mu      sync.Mutex
@@ -44,21 +44,23 @@ type reader struct {
 }
 
 const (
-	// collectFor is how long wishes are collected. It is short beside a call, and long beside the
-	// time in which workers that tick together say what they want.
+	// collectFor is how long requests are collected. It is short compared to a call, and longer
+	// than workers that tick together take to say what they want.
 	collectFor = 20 * time.Millisecond
-	// answerWithin is how long a call may take, and turnWithin how long it waits where Azure has put
-	// calls off.
+	// answerWithin is how long a call may take, and turnWithin how long it may wait while Azure
+	// throttles.
 	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
-	// queuedFor is how long a call waits for its turn where tokens are few, and still is waited for.
+	// queuedFor is how long a caller waits for a call that is queued because few tokens remain.
 	queuedFor = 30 * time.Second
-	// knownLate is how long a poll waits for a call that others have waited for in vain.
+	// knownLate is how long a poll waits for a call that has already exceeded another caller's
+	// deadline.
 	knownLate = 250 * time.Millisecond
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
-	// mostOpen calls for one document are under way at once.
+	// mostOpen is how many calls for one document can be under way at once.
 	mostOpen = 12
-	// retryFirst and retryMost are how long a poll waits before it asks again for what failed.
+	// retryFirst and retryMost are the shortest and longest wait before a poll repeats a failed
+	// read.
 	retryFirst, retryMost = 5 * time.Second, time.Minute
 )
 
@@ -67,32 +69,32 @@ type docKey struct {
 	id   string // ID.Key()
 }
 
-// doc is what is known of one document.
+// doc is the state of one document.
 type doc struct {
 	id       arm.ID
-	answered *call   // the newest call that was
+	answered *call   // the newest answered call
 	open     []*call // under way, the oldest first
 	polled   time.Time
 	failures int       // in a row
 	retry    time.Time // when polls ask again
 }
 
-// call asks for one document.
+// call reads one document.
 type call struct {
 	key   docKey
 	doc   *doc
 	poll  bool
 	asked time.Time     // when the batch began
-	sent  chan struct{} // is closed when its turn has come,
-	left  time.Time     // and when that was
-	late  bool          // a caller has waited for it in vain
-	slow  time.Duration // how long it takes where that is known to be long
+	sent  chan struct{} // closed when it goes out
+	left  time.Time     // when that was
+	late  bool          // it has exceeded a caller's deadline
+	slow  time.Duration // how long it takes, if known to be long
 	done  chan struct{}
 
 	// set before done is closed
 	found any
 	miss  *inventory.Unread
-	err   error // nobody can be logged in
+	err   error // the login failed
 }
 
 type batchKey struct {
@@ -104,7 +106,7 @@ type batchKey struct {
 type batch struct {
 	key       batchKey
 	calls     map[string]*call // by ID.Key()
-	life      context.Context  // of who began it, and counted
+	life      context.Context  // of the caller that began it, like counted
 	counted   *Calls
 	notBefore time.Time
 }
@@ -113,7 +115,7 @@ func newReader(c *Client) *reader {
 	return &reader{c: c, docs: map[docKey]*doc{}, batches: map[batchKey]*batch{}}
 }
 
-// read is Client.Read where others read as well.
+// read is Client.Read for shared reads.
 func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	if o.Life == nil {
 		o.Life = context.Background()
@@ -156,15 +158,15 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	return around
 }
 
-// around reads what few want. It is not shared.
+// around reads what is rarely needed, without sharing.
 func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
 	end := time.Now().Add(o.Wait)
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
-// await waits for a call, until some time after a caller began to read, or briefly once the call's turn
-// has come later than that. Late is set where it was not answered in time.
+// await waits for a call until some time after a caller began to read, or briefly if the call went
+// out later than that. late is set if it was not answered in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.Duration) (late bool, err error) {
 	queued := time.NewTimer(queuedFor)
 	defer queued.Stop()
@@ -189,7 +191,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-c.done: // before all else: what has come is taken
+	case <-c.done: // first: an answer that has arrived is used
 		return false, c.err
 	default:
 	}
@@ -206,7 +208,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.
 	}
 }
 
-// want returns a call for a document: one that was answered, one that is under way, or a new one.
+// want returns a call for a document: an answered one, one under way, or a new one.
 func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,12 +237,12 @@ func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	return r.add(key, d, o)
 }
 
-// shares reports whether a call under way will do.
+// shares reports whether a call under way can be used.
 func (o ReadOptions) shares(c *call) bool {
 	if o.Poll {
 		return !c.late || c.key.kind != subnetDocuments
 	}
-	if c.asked.IsZero() { // it is collected still
+	if c.asked.IsZero() { // still being collected
 		return !c.poll
 	}
 	return !c.asked.Before(o.NotBefore) && (!c.poll || c.isSent())
@@ -255,8 +257,8 @@ func (c *call) isSent() bool {
 	}
 }
 
-// sending notes that the turn of calls has come: of one document, of those of a network, or of all that
-// a list shows.
+// sending notes that calls go out: for one document, for those of a network, or for all that a list
+// shows.
 func (r *reader) sending(b *batch, id arm.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +280,7 @@ func (r *reader) sending(b *batch, id arm.ID) {
 	}
 }
 
-// add puts a call for a document into the batch that is collected.
+// add adds a call for a document to the current batch.
 func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 	bk := batchKey{key.kind, d.id.Subscription(), o.Poll}
 	b := r.batches[bk]
@@ -331,7 +333,7 @@ func (r *reader) send(b *batch) {
 	}
 }
 
-// expect adds to a batch what other polls will want in a moment.
+// expect adds to a batch what other polls will want soon.
 func (r *reader) expect(b *batch, now time.Time) {
 	for key, d := range r.docs {
 		if key.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 || now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
@@ -370,12 +372,12 @@ func (r *reader) answer(b *batch, id arm.ID, found any, miss *inventory.Unread, 
 	close(c.done)
 }
 
-// transient reports whether the same read may succeed by itself in a moment.
+// transient reports whether the same read may succeed soon without any change.
 func transient(u *inventory.Unread) bool {
 	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
-// sweep forgets documents that nobody wants any more.
+// sweep forgets documents that are no longer wanted.
 func (r *reader) sweep(now time.Time) {
 	if now.Sub(r.swept) < expectedFor {
 		return

@@ -17,9 +17,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals with the given object IDs may
-// (s.Rights), both with what deny assignments take away. What cannot be read, or not in full, is in the Rights' own Failed; an
-// error comes back only when nothing can be said at all.
+// ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals
+// with the given object IDs may do (s.Rights), both without what deny assignments take away. Rights
+// that cannot be read, or only in part, say so in Failed. It returns an error only if nothing can
+// be read at all.
 func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID, principals []string) error {
 	caller, err := c.caller(ctx)
 	if err != nil {
@@ -67,8 +68,9 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 	return nil
 }
 
-// ownRights adds the caller's rights at scopes to those above them. Rights are inherited downwards: where the caller's roles are known
-// and none is assigned below the resource group, those of the group are all there are.
+// ownRights adds the caller's rights at scopes to those above them. Rights are inherited: if the
+// caller's roles are known and none is assigned below the resource group, the rights at the group
+// are complete.
 func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]inventory.Rights, caller string) error {
 	above := areas[:len(areas)-1]
 	if caller == "" {
@@ -98,7 +100,8 @@ func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]
 	return err
 }
 
-// role is a role definition, with its ID as the scope shows it where it was found first: to read it there takes no rights elsewhere.
+// role is a role definition. Its ID is the one at the scope where it was first found, so reading it
+// needs no rights elsewhere.
 type role struct {
 	id          arm.ID
 	name        string
@@ -131,11 +134,12 @@ type principal struct {
 	Type string `json:"type"`
 }
 
-// everyone is the principal that stands for all of them (its type is SystemDefined; Azure RBAC: List Azure deny assignments).
+// everyone is the principal that stands for all principals (its type is SystemDefined; Azure RBAC:
+// List Azure deny assignments).
 const everyone = "00000000-0000-0000-0000-000000000000"
 
-// concerns reports whether somebody is denied. Who is in which group is not known here: that a group is denied, or all but a
-// group, is not held against anybody.
+// concerns reports whether a principal is denied. Group membership is unknown here, so a denial of
+// a group, or of everyone except a group, does not count.
 func (d denial) concerns(who string) bool {
 	listed := func(list []principal, id string) bool {
 		return slices.ContainsFunc(list, func(p principal) bool { return strings.EqualFold(p.ID, id) })
@@ -150,18 +154,19 @@ func (d denial) concerns(who string) bool {
 	return listed(d.Properties.Principals, everyone) || who != "" && listed(d.Properties.Principals, who)
 }
 
-// counts reports whether it holds at a scope.
+// counts reports whether the denial applies at a scope.
 func (d denial) counts(at arm.ID) bool {
 	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
 }
 
-// covers reports whether what is said at a scope counts for another: at it, or above. Of management groups a list shows only those above.
+// covers reports whether an assignment at a scope applies at another: at the same scope or below. A
+// list shows only management groups above its scope.
 func covers(scope, at arm.ID) bool {
 	const managementGroup = "/providers/microsoft.management/managementgroups/"
 	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") || strings.HasPrefix(scope.Key(), managementGroup)
 }
 
-// rolesOf collects the roles that are assigned anywhere, each once, by their GUIDs.
+// rolesOf collects all assigned roles, each once, by their GUIDs.
 func rolesOf(scopes []arm.ID, assigned []map[string]*listed[assignment]) map[string]*role {
 	roles := map[string]*role{}
 	for _, scope := range scopes {
@@ -193,18 +198,20 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 		} `json:"properties"`
 	}
 	if json.Unmarshal(a.body, &doc) != nil || doc.Properties.Permissions == nil {
-		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status, Message: "the answer is no role definition"}).Error()
+		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status, Message: "the answer is not a role definition"}).Error()
 	}
 	r.name, r.permissions = doc.Properties.Name, doc.Properties.Permissions
 	return nil
 }
 
-// rightsOf are what the roles of a principal allow together at a scope, as far as the caller may see them.
+// rightsOf returns what the roles of a principal allow together at a scope, as far as the caller
+// may see them.
 func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, roles map[string]*role) inventory.Rights {
 	rights := inventory.Rights{Failed: assigned.failed}
-	// A list shows what the caller may see. That a role is not in it counts only where the caller may see them all.
+	// A list shows only what the caller may see, so a missing role counts only if the caller may
+	// see all of them.
 	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) && !own.May(read) {
-		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so there may be roles that are not seen"
+		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so some roles may be missing here"
 	}
 	for _, a := range assigned.items {
 		if !covers(a.Properties.Scope, scope) {
@@ -223,7 +230,7 @@ func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, 
 	return rights
 }
 
-// less takes away what somebody is denied at a scope.
+// less removes what a principal is denied at a scope.
 func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who string) inventory.Rights {
 	rights.Undenied = denials.failed
 	for _, d := range denials.items {
@@ -253,13 +260,14 @@ func (c *Client) Assignments(
 	return found, err
 }
 
-// caller is the object ID of who is logged in, "" where the token does not say.
+// caller is the caller's object ID, "" if the token does not have it.
 func (c *Client) caller(ctx context.Context) (string, error) {
 	object, _, err := c.loggedIn(ctx)
 	return object, err
 }
 
-// loggedIn are the object ID and the client ID of who is logged in, "" where the token does not say. Nothing else of the token is kept.
+// loggedIn returns the caller's object ID and client ID, "" if the token does not have them. It
+// retains nothing else of the token.
 func (c *Client) loggedIn(ctx context.Context) (object, application string, err error) {
 	token, err := c.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {

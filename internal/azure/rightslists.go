@@ -17,26 +17,29 @@ import (
 
 const authorizationVersion = "2022-04-01"
 
-// areas are those that a list of Microsoft.Authorization can be asked of for a scope, the largest first. One without a filter, or with
-// assignedTo, has what is said at the area, above and below it (deny-assignments-rest, role-assignments-list-rest).
+// areas are the scopes at which a list of Microsoft.Authorization can be read for a scope, the
+// largest first. A list without a filter, or with assignedTo, has the assignments at the area,
+// above and below it (deny-assignments-rest, role-assignments-list-rest).
 var areas = []func(arm.ID) arm.ID{wholeOf, groupOf, func(scope arm.ID) arm.ID { return scope }}
 
-// wholeOf is the subscription of a scope, and groupOf its resource group, or the subscription of what is in none.
+// wholeOf is the subscription of a scope. groupOf is its resource group, or the subscription if it
+// is in none.
 func wholeOf(scope arm.ID) arm.ID {
 	return arm.ID("/subscriptions/" + scope.Subscription())
 }
 func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
 
-// listed is what a list showed of an area. Failed says why it is not all.
+// listed is the result of a list in an area. Failed says why it is incomplete.
 type listed[T any] struct {
 	area    arm.ID
 	items   []T
 	failed  string
-	smaller bool // where that may not hold for a smaller area
+	smaller bool // if a smaller area may be complete
 }
 
-// listOver reads a list for many scopes, once for each filter: of the largest areas that the caller may read it in, by its own rights
-// there. Where that is refused, smaller ones are asked. The answers are by the scopes' keys; without the smallest area some lack.
+// listOver reads a list for many scopes, once per filter, in the largest areas in which the
+// caller's rights allow it. If that is refused, it tries smaller areas. The answers are by the
+// scopes' keys; scopes whose smallest area failed are missing.
 func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) ([]map[string]*listed[T], error) {
 	found := make([]map[string]*listed[T], len(filters))
 	for i := range found {
@@ -69,11 +72,11 @@ func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[st
 	return found, nil
 }
 
-// mayList is the action of reading a list.
+// mayList is the action that allows reading a list.
 func mayList(list string) string { return "Microsoft.Authorization/" + list + "/read" }
 
-// assignedTo filters role assignments by who has them: also by groups that the principal is in, directly or not
-// (role-assignments-list-rest).
+// assignedTo filters role assignments by principal, including groups that the principal is in,
+// directly or not (role-assignments-list-rest).
 func assignedTo(who string) string { return "assignedTo('" + strings.ReplaceAll(who, "'", "''") + "')" }
 
 // listRights reads a list in its area.
@@ -113,7 +116,7 @@ func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string
 	return all, err
 }
 
-// atOnce does something to all items, several at a time.
+// atOnce runs a function on all items, several at a time.
 func atOnce[T any](items []T, do func(T) error) error {
 	var g errgroup.Group
 	g.SetLimit(parallel)

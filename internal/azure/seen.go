@@ -9,25 +9,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// seen keeps what documents were decoded to, by their IDs, so that one that reads the same the next time is not decoded again: at rest
-// nearly all do. Snapshots share what comes out, which nobody changes.
+// seen caches decoded documents by their IDs, so that an unchanged document is not decoded again:
+// usually nearly all are unchanged. Snapshots share the result, which must not be changed.
 type seen[T any] struct {
 	mu    sync.Mutex
 	docs  map[string]sight[T]
 	swept time.Time
 }
 
-// sight is a document as it was decoded, with the sum of its bytes, and when it was last read.
+// sight is a decoded document with the hash of its bytes and the time of its last read.
 type sight[T any] struct {
 	doc T
 	sum [sha256.Size]byte
 	at  time.Time
 }
 
-// seenFor is for how long a document is kept that is not read any more.
+// seenFor is how long a document is cached after its last read.
 const seenFor = 15 * time.Minute
 
-// decode returns what a document says.
+// decode returns the decoded document.
 func (k *seen[T]) decode(id arm.ID, raw []byte, decode func([]byte) (T, error)) (T, error) {
 	now, sum := time.Now(), sha256.Sum256(raw)
 	k.mu.Lock()

@@ -38,7 +38,7 @@ func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snaps
 	return s, nil
 }
 
-// Subscriptions lists those that the identity sees.
+// Subscriptions lists the subscriptions that the identity sees.
 func (c *Client) Subscriptions(ctx context.Context) ([]arm.ID, error) {
 	return c.listIDs(ctx, c.endpoint+"/subscriptions?api-version="+subscriptionVersion)
 }

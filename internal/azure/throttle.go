@@ -28,23 +28,23 @@ import (
 //	any answer: the buckets that let the call through | are held no longer
 //	few tokens remain                                 | calls go no faster than ARM refills
 //
-// A held bucket lets no call out before its Retry-After ends; of that, maxHold counts. Every
-// probeEvery one call goes out all the same, to find out whether Azure still throttles. Pressing
-// calls go first: they never queue behind calls that yield. Those slow down earlier and take half of
+// A held bucket lets no call out before its Retry-After ends, or maxHold has passed. Every
+// probeEvery one call goes out anyway, to find out whether Azure still throttles. Pressing
+// calls go first: they never queue behind calls that yield, which slow down earlier and take half of
 // the refill.
 type throttle struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
 }
 
-// bucket is a limit of Azure's.
+// bucket is one of Azure's limits.
 type bucket struct {
 	name  string
 	since time.Time     // the 429 that holds it
 	until time.Time     // the end of its Retry-After
-	probe time.Time     // when a call may go all the same
+	probe time.Time     // when one call may go out anyway
 	code  string        // what the 429 said
-	ended chan struct{} // is closed when an answer ends the hold
+	ended chan struct{} // closed when an answer ends the hold
 
 	waiting            int // pressing calls
 	pressing, yielding *rate.Limiter
@@ -52,19 +52,19 @@ type bucket struct {
 
 const (
 	reserve      = 20 // the tokens that stay for others with the same identity
-	yieldReserve = 60 // and those that stay for pressing calls
+	yieldReserve = 60 // the tokens that stay for pressing calls
 
 	maxHold    = 5 * time.Minute
 	probeEvery = 30 * time.Second
-	rereads    = 3 // of a GET that is answered with 429
+	rereads    = 3 // of a GET that gets a 429
 )
 
 // refill is how many tokens ARM adds in a second ("Understand how Azure Resource Manager throttles
 // requests").
 var refill = map[string]rate.Limit{"reads": 25, "writes": 10, "deletes": 10}
 
-// patience is how long a call waits for its turn, and how long a write with all its attempts may
-// take. What takes longer is left to the next round, so that one resource does not hold up others.
+// patience is how long a call waits until it may go out, and how long a write may take with all its
+// attempts. Longer writes are left to the next check, so that one resource does not delay others.
 const patience = 2 * time.Minute
 
 func newThrottle() *throttle { return &throttle{buckets: map[string]*bucket{}} }
@@ -85,7 +85,7 @@ func (t *throttle) bucket(name string) *bucket {
 	return b
 }
 
-// wait waits until a call may go out. Where Azure throttles for longer, it says so instead.
+// wait waits until a call may go out. If Azure throttles for longer, it returns an error.
 func (t *throttle) wait(ctx context.Context, method, path string) error {
 	most := patience
 	if turn := within(ctx).turn; turn > 0 {
@@ -110,7 +110,7 @@ func (t *throttle) waitAtMost(ctx context.Context, most time.Duration, method, p
 				turn.Cancel()
 				return err
 			}
-			_, err = t.waitForHolds(ctx, deadline, arm, provider) // a 429 can have come meanwhile
+			_, err = t.waitForHolds(ctx, deadline, arm, provider) // a 429 may have arrived meanwhile
 		}
 	}
 	if throttled, ok := err.(*Error); ok {
@@ -119,7 +119,7 @@ func (t *throttle) waitAtMost(ctx context.Context, most time.Duration, method, p
 	return err
 }
 
-// waitForHolds waits until no bucket is held, or until the call may probe those that are.
+// waitForHolds waits until no bucket is held, or until the call may probe the held ones.
 func (t *throttle) waitForHolds(
 	ctx context.Context, deadline time.Time, buckets ...*bucket,
 ) (probes bool, err error) {
@@ -170,7 +170,7 @@ func (b *bucket) free(now time.Time, yields bool) time.Time {
 	return b.until
 }
 
-// err says that a call was not waited for any longer.
+// err is the error of a call that stopped waiting.
 func (b *bucket) err(now time.Time) *Error {
 	left := b.until.Sub(now)
 	return &Error{
@@ -179,7 +179,7 @@ func (b *bucket) err(now time.Time) *Error {
 	}
 }
 
-// sleep gives the lock back for some time, or until something has ended.
+// sleep releases the lock for some time, or until ended is closed.
 func (t *throttle) sleep(ctx context.Context, d time.Duration, ended <-chan struct{}) error {
 	t.mu.Unlock()
 	defer t.mu.Lock()
@@ -192,8 +192,8 @@ func (t *throttle) sleep(ctx context.Context, d time.Duration, ended <-chan stru
 	return nil
 }
 
-// Do sends a call and notes what the answer says of the next ones. A GET that is answered with 429
-// is sent again when its turn has come: the SDK would sleep through a hold that a probe ends.
+// Do sends a call and learns from its answer. It repeats a GET after a 429 once it may go out: the
+// SDK would sleep through a hold that a probe ends.
 func (t *throttle) Do(r *policy.Request) (*http.Response, error) {
 	for try := 0; ; try++ {
 		sent := time.Now()
@@ -214,7 +214,7 @@ func (t *throttle) Do(r *policy.Request) (*http.Response, error) {
 	}
 }
 
-// waitAgain waits until a call that was answered with 429 may be sent again, where that is soon.
+// waitAgain waits until a call may be repeated after a 429, if that is soon.
 func (t *throttle) waitAgain(r *http.Request, held bool, asked time.Duration) error {
 	switch ctx := r.Context(); {
 	case held:

@@ -15,34 +15,32 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Edit looks at a resource as it was just read and returns the document to put back, or nil when there is nothing to
-// change. It may be called several times, each time on newer state.
+// Edit receives a resource as just read and returns the document to put back, or nil if there is
+// nothing to change. It may be called several times, each time with newer state.
 type Edit func(arm.Document) ([]byte, error)
 
-// Written is what became of a write.
+// Written is the result of a write.
 type Written struct {
-	// Sent is the document that was put last and may have taken effect: its answer can get lost, so look at After. Nil when
-	// there is none. All are those of which that is true, in their order.
+	// Sent is the last document put that may have taken effect: its answer can get lost, so compare
+	// After. Nil if there is none. All are all such documents, in order.
 	Sent []byte
 	All  [][]byte
-	// After is the resource as it was read last.
+	// After is the resource as last read.
 	After arm.Document
 }
 
 const (
-	attempts    = 8                // of reading, changing and putting back
+	attempts    = 8                // to read, edit and put back
 	backoff     = time.Second      // between attempts, doubled each time
-	backoffMax  = 30 * time.Second // and no longer than this
+	backoffMax  = 30 * time.Second // at most
 	undoneLimit = 3                // accepted writes that were gone when read back
-	// busyAttempt is the attempt whose wait is the longest while another operation holds a resource
-	// up, 4 seconds: longer waits would leave the moments between operations to others, time and
-	// again.
+	// busyAttempt limits the wait while another operation keeps a resource busy to 4 seconds:
+	// longer waits would leave the gaps between operations to other writers.
 	busyAttempt = 2
 )
 
-// A call of a write that hangs is given up soon, and made again: its connection may be dead, and nothing is
-// gained by waiting for it. putWithin is how long the answer to a PUT is waited for; the
-// operation that it begins has longer.
+// putWithin is how long to wait for the answer to a PUT. The operation that it starts has longer. A
+// call that hangs is given up soon and made again, because its connection may be dead.
 const putWithin = 20 * time.Second
 
 var (
@@ -51,10 +49,11 @@ var (
 		TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
 )
 
-// Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's polls, and a GET that
-// shows it. On a 412, and after a wait on anything transient, it starts again from fresh state; a PUT whose answer was lost
-// is found done by that, or sent again. What does not end within patience is left to the next round. A context that
-// ends keeps a write from being sent, and lets one that was sent be finished and read back. Calls counts them; it may be nil.
+// Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's
+// polls, and a GET that shows the result. After a 412, or a wait for anything transient, it starts
+// over with fresh state; so it finds a PUT whose answer was lost done, or sends it again. It leaves
+// what does not end within patience to the next check. The end of the context prevents an unsent
+// write; a write that was sent is finished and read back. calls counts the calls; it may be nil.
 func (c *Client) Write(ctx context.Context, id arm.ID, edit Edit, calls *Calls) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
 	err := w.run(withCall(ctx, func(m *manner) { *m = manner{calls: calls} }))
@@ -68,7 +67,7 @@ type writing struct {
 	id       arm.ID
 	edit     Edit
 	deadline time.Time
-	last     error // what the last attempt ran into
+	last     error // the error of the last attempt
 	undone   int   // accepted writes
 }
 
@@ -77,7 +76,7 @@ func (w *writing) run(ctx context.Context) error {
 		if w.busy() {
 			attempt = min(attempt, busyAttempt)
 		}
-		// Once something was sent, it has to be known how it went.
+		// Once something was sent, its result must be read, even if the context has ended.
 		finish := policy.WithRetryOptions(ctx, firstRead)
 		if w.Sent != nil {
 			var cancel context.CancelFunc
@@ -95,7 +94,7 @@ func (w *writing) run(ctx context.Context) error {
 		}
 		settled := inventory.Settled(doc.Raw)
 		if body == nil && w.Sent != nil && inventory.ProvisioningState(doc.Raw) == "Failed" {
-			// It reads as it should, but the operation that made it so has failed: it is written again.
+			// It reads as intended, but the operation has failed: write it again.
 			if w.last == nil {
 				w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}
 			}
@@ -108,7 +107,7 @@ func (w *writing) run(ctx context.Context) error {
 		case body == nil && (settled || w.Sent == nil):
 			return nil
 		case body == nil || !settled:
-			// Somebody's operation is running, ours or another's; a PUT would be refused.
+			// An operation is running, ours or another writer's: a PUT would be refused.
 			w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict, Code: "AnotherOperationInProgress", Message: "another operation is running on it"}
 			if err := w.sleep(finish, attempt, 0); err != nil {
 				return err
@@ -130,7 +129,7 @@ func (w *writing) run(ctx context.Context) error {
 	return w.last
 }
 
-// busy reports whether the last attempt ran into an operation that is running.
+// busy reports whether another operation stopped the last attempt.
 func (w *writing) busy() bool {
 	var fault *Error
 	return errors.As(w.last, &fault) && fault.Code == "AnotherOperationInProgress"
@@ -139,7 +138,7 @@ func (w *writing) busy() bool {
 // sent notes a document that may have taken effect.
 func (w *writing) sent(body []byte) { w.Sent, w.All = body, append(w.All, body) }
 
-// put sends a document, follows its operation, and tells whether to look again.
+// put sends a document, follows its operation, and reports whether to read the resource again.
 func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool, err error) {
 	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), putWithin)
 	defer cancel()
@@ -154,18 +153,18 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 		if operation := a.header.Get("Azure-AsyncOperation"); operation != "" {
 			return w.follow(ctx, attempt, operation, retryAfter(&http.Response{Header: a.header}))
 		}
-		return true, nil // done, or to be followed on the resource itself
+		return true, nil // done, or the resource itself will show it
 	case !errors.As(err, &fault):
 		return false, err
 	}
 	w.last = err
 	switch {
 	case fault.stale():
-		w.c.log.Debug("changed since it was read, planning again", "id", string(w.id))
+		w.c.log.Debug("the resource changed since it was read, planning again", "id", string(w.id))
 		if attempt == 0 {
 			return true, nil
 		}
-		return true, w.sleep(ctx, attempt, 0) // whoever writes it so often is given time
+		return true, w.sleep(ctx, attempt, 0) // give the other writer time
 	case !fault.Transient():
 		return false, err
 	case fault.Status == 0 || fault.Status == http.StatusRequestTimeout || fault.Status >= 500: // it may have taken effect
@@ -178,11 +177,11 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	return true, nil
 }
 
-// pollInterval is the time between polls where ARM names none.
+// pollInterval is the time between polls if ARM names none.
 const pollInterval = 2 * time.Second
 
-// follow waits for an accepted write's operation to end. Whatever keeps it from being followed, the resource itself
-// says in the end how it went.
+// follow waits for the operation of an accepted write to end. If the operation cannot be followed,
+// the resource itself shows the result.
 func (w *writing) follow(ctx context.Context, attempt int, operation string, wait time.Duration) (again bool, err error) {
 	ctx = policy.WithRetryOptions(withCall(context.WithoutCancel(ctx), func(m *manner) { m.polling = true }), readRetries)
 	for {
@@ -195,7 +194,7 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 		time.Sleep(wait)
 		a, err := w.c.get(ctx, operation)
 		if err != nil {
-			w.c.log.Info("an operation cannot be followed, looking at the resource", "id", string(w.id), "error", err.Error())
+			w.c.log.Info("an operation cannot be polled, reading the resource instead", "id", string(w.id), "error", err.Error())
 			return true, nil
 		}
 		wait = retryAfter(&http.Response{Header: a.header})
@@ -223,7 +222,7 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 	}
 }
 
-// waitLevel is the log level of a wait: one that a person notices needs an explanation.
+// waitLevel is the log level of a wait: a wait that people notice needs an explanation.
 func waitLevel(wait time.Duration) slog.Level {
 	if wait >= 2*time.Second {
 		return slog.LevelWarn
@@ -231,8 +230,8 @@ func waitLevel(wait time.Duration) slog.Level {
 	return slog.LevelInfo
 }
 
-// sleep waits before the next attempt: as long as ARM asked, or longer each time. Where that is more than is left, the
-// write ends with what it ran into.
+// sleep waits before the next attempt, as long as ARM asked, or longer each time. If that exceeds
+// the time left, the write ends with its last error.
 func (w *writing) sleep(ctx context.Context, attempt int, asked time.Duration) error {
 	wait := asked
 	if wait == 0 {

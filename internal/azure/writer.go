@@ -19,16 +19,16 @@ type LastWrite struct {
 	Operation   string // Microsoft.Network/virtualNetworks/subnets/write
 	At          time.Time
 	Caller      string // user principal name, or object ID of a service principal
-	Name        string // of a user, where the log has it
+	Name        string // of a user, if the log has it
 	Application string // client ID
-	// Identity is the resource whose managed identity it was, "" for anybody else.
+	// Identity is the resource whose managed identity made the change, or "".
 	Identity    arm.ID
 	Correlation string
 
-	object string // object ID of who it was, "" where the log has it not
+	object string // the caller's object ID, "" if the log does not have it
 }
 
-// String says who it was, and when.
+// String says who made the change, and when.
 func (w LastWrite) String() string {
 	who := cmp.Or(w.Name, w.Caller)
 	switch {
@@ -49,27 +49,29 @@ func (w LastWrite) String() string {
 	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, who, w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
 }
 
-// inParts are types that are also written part by part: a route, a security rule.
+// inParts are types whose parts can be written separately: a route, a security rule.
 var inParts = []string{arm.TypeRouteTable, arm.TypeSecurityGroup}
 
-// ByPolicy reports whether it was an assignment of Azure Policy: its identity writes what the policy's
-// modify or deployIfNotExists effect wants.
+// ByPolicy reports whether an assignment of Azure Policy made the change: its identity writes what
+// the policy's modify or deployIfNotExists effect requires.
 func (w LastWrite) ByPolicy() bool { return w.Identity.Is("Microsoft.Authorization/policyAssignments") }
 
-// LastWrite finds who changed a resource last, or one of the resources it is part of: a subnet can be written with its whole
-// network; a route table, route by route. False where the log does not know: it is minutes late, and goes 90 days back.
+// LastWrite finds the last change to a resource, or to one of the resources that contain it: a
+// subnet can be written with its whole network, a route table route by route. False if the log does
+// not show it: the log is minutes late and goes back 90 days.
 func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool, error) {
 	now := time.Now()
 	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
 	return last, last.Operation != "" && err == nil, err
 }
 
-// OthersWrite is LastWrite in a span of time, where it was not the caller's own: what was before a write of one's own was changed since.
-// Nothing waits for it, so it goes behind all other calls.
+// OthersWrite is LastWrite in a span of time, unless the caller itself made the last change: what
+// others wrote before that was changed since. Nothing waits for it, so it goes behind all other
+// calls.
 func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite, bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	caller, err := c.caller(ctx)
-	if err != nil || caller == "" { // then no write can be told to be somebody else's
+	if err != nil || caller == "" { // then no write is known to be another identity's
 		return LastWrite{}, false, err
 	}
 	if reach := time.Now().Add(-logReach); from.Before(reach) {
@@ -105,7 +107,7 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 	return last, nil
 }
 
-// newest is the newest write of a resource, or of a part of it, in what a filter leaves of the log.
+// newest is the newest write of a resource, or of a part of it, in the filtered log.
 func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time, filter string) (LastWrite, error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
 	next := c.address(arm.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
@@ -128,12 +130,12 @@ func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time, 
 	return LastWrite{}, nil
 }
 
-// writeRecord reads a record of the activity log: whether it is a write of the resource that was accepted, or has ended well, or a write or
-// delete of a part of it. Of a part itself, such as a route, it is a write or delete as well.
+// writeRecord reads a record of the activity log: an accepted or completed write of the resource,
+// or a write or delete of a part of it. For a part itself, such as a route, deletes count as well.
 func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
-		return LastWrite{}, false // a record of another form is of no use here
+		return LastWrite{}, false // an unknown kind of record
 	}
 	operation := strings.ToLower(r.OperationName.Value)
 	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) || slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)

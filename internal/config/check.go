@@ -14,14 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The widest pod CIDRs that can be meant. AKS's documents use /16 and /64 by default; anything as wide as a whole private
-// range would claim other people's routes.
+// The widest accepted pod CIDRs. AKS uses /16 and /64 by default. A prefix as wide as a whole
+// private range would claim unmanaged routes.
 const (
 	widestPodCIDR4 = 8
 	widestPodCIDR6 = 32
 )
 
-// objectName is what Kubernetes takes for a name (RFC 1123 label), so that a file can become an object later.
+// objectName is a valid Kubernetes name (RFC 1123 label), so that a document can become an object
+// later.
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckName says why a text cannot be the metadata.name of a config.
@@ -32,7 +33,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// check holds one config against the rules that need no other.
+// check checks one config by the rules that need no other config.
 func (d *routes) check() error {
 	s := &d.spec.Spec
 	checks := []func() error{
@@ -125,7 +126,8 @@ func (d *routes) checkPodCIDRs() error {
 	return nil
 }
 
-// PodCIDR reads a pod CIDR and refuses one so wide that it would claim other people's routes, or too small for one node.
+// PodCIDR parses a pod CIDR. It refuses one that is so wide that it would claim unmanaged routes,
+// or too small for one node.
 func PodCIDR(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -134,10 +136,10 @@ func PodCIDR(text string) (netip.Prefix, error) {
 	return p, CheckPodCIDR(p)
 }
 
-// CheckPodCIDR reports why a prefix cannot be meant as a pod CIDR; nil where it can.
+// CheckPodCIDR says why a prefix cannot be a pod CIDR, or returns nil.
 func CheckPodCIDR(p netip.Prefix) error {
 	if p != p.Masked() {
-		return fmt.Errorf("%s has bits set behind its mask, expected %s", p, p.Masked())
+		return fmt.Errorf("%s has host bits set, expected %s", p, p.Masked())
 	}
 	widest := widestPodCIDR4
 	if p.Addr().Is6() {
@@ -200,8 +202,8 @@ func (d *routes) checkOwnTargets() error {
 	return nil
 }
 
-// checkBeside holds a document against the ones before it.
-func (d *routes) checkBeside(before []*routes) error {
+// checkAgainst checks a document against the ones before it.
+func (d *routes) checkAgainst(before []*routes) error {
 	for _, other := range before {
 		if other.spec.Metadata.Name == d.spec.Metadata.Name {
 			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own", d.spec.Metadata.Name, other.where("metadata.name"))
@@ -212,7 +214,7 @@ func (d *routes) checkBeside(before []*routes) error {
 		for i, s := range d.spec.Spec.Guard.Subnets {
 			for j, o := range other.spec.Spec.Guard.Subnets {
 				if equalIDs(s.SubnetID, o.SubnetID) && !equalIDs(s.RouteTableID, o.RouteTableID) {
-					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s says another table for the same subnet, expected the same one",
+					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s names another table for the same subnet, expected the same one",
 						other.where(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", j)))
 				}
 			}
@@ -221,8 +223,8 @@ func (d *routes) checkBeside(before []*routes) error {
 	return nil
 }
 
-// checkTargets refuses a target that is some cluster's own table: its cloud provider owns it, and one foreign write makes
-// it fail for a while (cloud-provider-azure#11003).
+// checkTargets refuses a target that is a cluster's route table: its cloud provider owns it, and a
+// single write by another program makes it fail for a while (cloud-provider-azure#11003).
 func checkTargets(docs []*routes) error {
 	for _, d := range docs {
 		for i, t := range d.spec.Spec.Targets {
@@ -242,7 +244,7 @@ func checkTargets(docs []*routes) error {
 	return nil
 }
 
-// quoted quotes a value from the file, cut where it is too long to help.
+// quoted quotes a value from the file, shortened if necessary.
 func quoted(value string) string {
 	const longest = 300
 	if runes := []rune(value); len(runes) > longest {

@@ -8,17 +8,17 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// MostClusterBytes is how long the text of a Cluster can be: some 500 pools.
+// MostClusterBytes limits the text of a Cluster: about 500 pools.
 const MostClusterBytes = 64 << 10
 
-// Cluster is a Cluster as it was read, with the places of its fields.
+// Cluster is a Cluster that was read, with the positions of its fields.
 type Cluster struct {
 	v1alpha1.Cluster
 	in *document
 }
 
-// ReadCluster reads the one Cluster of a file and fills in the defaults. What it holds is checked
-// by package build. The error is an *Error.
+// ReadCluster reads the only Cluster in a file and sets the defaults. Package build checks its
+// values. The error is an *Error.
 func ReadCluster(f File) (*Cluster, error) {
 	if len(f.Data) > MostClusterBytes {
 		return nil, &Error{File: f.Name, Problem: fmt.Sprintf("longer than %d bytes, expected one %s",
@@ -36,7 +36,7 @@ func ReadCluster(f File) (*Cluster, error) {
 		return nil, err
 	}
 	if c.in == nil {
-		return nil, &Error{File: f.Name, Problem: "no document in it, expected a " + v1alpha1.KindCluster}
+		return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.KindCluster}
 	}
 	if err := oneOf(c.in, "apiVersion", c.APIVersion, v1alpha1.APIVersion); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func ReadCluster(f File) (*Cluster, error) {
 // Fault is the error for a field by its path, such as spec.pools[0].count.
 func (c *Cluster) Fault(field, problem string) *Error { return c.in.errorf(field, "%s", problem) }
 
-// first is where a document begins: a mapping's own place is behind its first key.
+// first is where a document begins: a mapping's own position is after its first key.
 func first(body ast.Node) ast.Node {
 	if m, is := body.(*ast.MappingNode); is && len(m.Values) > 0 {
 		return m.Values[0].Key

@@ -1,8 +1,9 @@
-// Package config reads ClusterRoutes and Clusters from YAML text and refuses what cannot be meant,
-// each time with one line that names the file, the line, the field and what was expected.
+// Package config reads ClusterRoutes and Clusters from YAML text. It reports each mistake in one
+// line with the file, the line, the field and what was expected.
 //
-// It is pure: the text comes from the caller, and nothing is looked up in Azure. What only Azure can tell (a target that
-// turns out to be the cluster's own table) is plan's to find.
+// It is pure: the text comes from the caller, and nothing is looked up in Azure. It must not check
+// what only Azure can tell, such as a target that turns out to be the cluster's route table; that
+// is plan's job.
 package config
 
 import (
@@ -30,7 +31,7 @@ type File struct {
 type Error struct {
 	File         string
 	Line, Column int
-	Field        string // such as spec.targets[0].routeTableID, "" when it is no field's fault
+	Field        string // such as spec.targets[0].routeTableID, or ""
 	Problem      string // what is wrong and what was expected
 }
 
@@ -46,7 +47,7 @@ func (e *Error) Error() string {
 		b.WriteString(e.Field + ": ")
 	}
 	b.WriteString(e.Problem)
-	// Part of it is quoted from the file, or is what the YAML library says.
+	// Parts are quoted from the file or come from the YAML library.
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(b.String())
 }
 
@@ -57,14 +58,14 @@ type document struct {
 	body ast.Node
 }
 
-// routes is a document that says ClusterRoutes.
+// routes is a ClusterRoutes document.
 type routes struct {
 	*document
 	spec v1alpha1.ClusterRoutes
 }
 
-// Read reads all documents of all files, fills in the defaults and checks them, each alone and all together. The error
-// is the first mistake, an *Error.
+// Read reads all documents of all files, sets the defaults and checks the documents, alone and
+// together. The error is the first mistake, an *Error.
 func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 	var docs []*routes
 	for _, f := range files {
@@ -73,7 +74,7 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &Error{File: f.Name, Problem: "no document in it, expected a " + v1alpha1.Kind}
+			return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.Kind}
 		}
 		docs = append(docs, found...)
 	}
@@ -83,7 +84,7 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		if err := d.checkBeside(docs[:i]); err != nil {
+		if err := d.checkAgainst(docs[:i]); err != nil {
 			return nil, err
 		}
 		configs[i] = d.spec
@@ -104,9 +105,9 @@ func readRoutes(f File) (docs []*routes, err error) {
 	return docs, err
 }
 
-// parse splits a file into its documents and hands over each, up to the first error. The YAML
-// library stops at an empty document and would drop what follows without a word, so the split is
-// made here.
+// parse splits a file into its documents and passes each to take, up to the first error. The YAML
+// library stops at an empty document and silently drops what follows, so parse splits the text
+// itself.
 func parse(f File, take func(*document) error) error {
 	if !utf8.Valid(f.Data) {
 		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}
@@ -129,7 +130,7 @@ func parse(f File, take func(*document) error) error {
 			if err := flush(n); err != nil {
 				return err
 			}
-			line = "   " + rest // keeps the columns of what stands behind the marker
+			line = "   " + rest // keeps the columns of what follows the marker
 		}
 		lines = append(lines, line)
 		n++
@@ -140,7 +141,7 @@ func parse(f File, take func(*document) error) error {
 // parseOne parses one document; an empty one is nil.
 func parseOne(file string, line int, text string) (*document, error) {
 	d := &document{file: file, line: line}
-	text = strings.ReplaceAll(text, "\r\n", "\n") // the library counts the lines of others wrongly
+	text = strings.ReplaceAll(text, "\r\n", "\n") // the library miscounts lines with CRLF
 	tokens := lexer.Tokenize(text)
 	if err := d.checkDepth(tokens); err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func parseOne(file string, line int, text string) (*document, error) {
 		if part.Body == nil {
 			continue
 		}
-		if d.body != nil { // behind a document end marker, ...
+		if d.body != nil { // after a document end marker, ...
 			return nil, d.errorAt(part.Body, "", "a second document, expected --- before it")
 		}
 		d.body = part.Body
@@ -166,7 +167,7 @@ func parseOne(file string, line int, text string) (*document, error) {
 
 var placeInMessage = regexp.MustCompile(`\[\d+:\d+\]`)
 
-// yamlError turns an error of the YAML library, which draws a picture of the source, into one line with a field.
+// yamlError turns an error of the YAML library, which draws the source, into one line with a field.
 func (d *document) yamlError(err error) error {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil || e.GetToken().Position == nil {
@@ -174,7 +175,7 @@ func (d *document) yamlError(err error) error {
 		return &Error{File: d.file, Problem: line}
 	}
 	position := e.GetToken().Position
-	// The library counts lines from the document's first; so do the places in its messages.
+	// The library counts lines from the start of the document, also in its messages.
 	problem := placeInMessage.ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
 		var line, column int
 		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched
@@ -183,7 +184,7 @@ func (d *document) yamlError(err error) error {
 	return &Error{File: d.file, Line: d.line + position.Line, Column: position.Column, Problem: problem}
 }
 
-// errorAt makes the error for a field whose value stands at node.
+// errorAt returns the error for a field with its value at node.
 func (d *document) errorAt(node ast.Node, field, problem string) *Error {
 	e := &Error{File: d.file, Field: field, Problem: problem}
 	if node != nil && node.GetToken() != nil && node.GetToken().Position != nil {
@@ -192,13 +193,13 @@ func (d *document) errorAt(node ast.Node, field, problem string) *Error {
 	return e
 }
 
-// errorf makes the error for a field by its path, such as spec.targets[0].routeTableID. Where the field is left out, it
-// points at what should contain it.
+// errorf returns the error for a field by its path, such as spec.targets[0].routeTableID. If the
+// field is missing, the error points at its parent.
 func (d *document) errorf(field, format string, args ...any) *Error {
 	return d.errorAt(d.find(field), field, fmt.Sprintf(format, args...))
 }
 
-// find returns the node of a field's value, or of the nearest thing around it.
+// find returns the node of a field's value, or of its nearest parent.
 func (d *document) find(field string) ast.Node {
 	for path := field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		p, err := yaml.PathString("$." + path)

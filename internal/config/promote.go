@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Edit is one value of a file that is replaced by another, at a line and column counted from 1.
+// Edit replaces one value in a file, at a line and column counted from 1.
 type Edit struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
@@ -22,19 +22,18 @@ type Edit struct {
 	To     string `json:"to"`
 }
 
-// observe is what guard.mode and policy say alike.
+// observe is the value that guard.mode and policy share.
 const observe = string(v1alpha1.GuardObserve)
 
-// Parts says what of a document is promoted: its guard, and the targets with these route tables.
+// Parts selects what to promote in a document: its guard, and the targets with these route tables.
 type Parts struct {
 	Guard  bool
 	Target func(table arm.ID) bool
 }
 
-// Promote turns Observe into Enforce and Sync in the document of one name, and returns the new
-// text of its file with what was replaced. Everything else stays, byte for byte. The text is nil
-// where the file has no such document. A text that would read otherwise than it was meant is an
-// error.
+// Promote changes Observe to Enforce and Sync in the named document, and returns the new text of
+// its file with the edits. Everything else stays, byte for byte. The text is nil if the file has no
+// such document. It is an error if the new text would read differently from what was intended.
 func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err error) {
 	docs, err := readRoutes(f)
 	if err != nil {
@@ -74,7 +73,7 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	return text, t.edits, nil
 }
 
-// editedText is a file on its way to another text.
+// editedText is a text with the edits to make.
 type editedText struct {
 	f     File
 	text  []byte
@@ -82,7 +81,7 @@ type editedText struct {
 	err   error
 }
 
-// replace notes that Observe, the value of a field, is replaced, where it is written as it is.
+// replace adds the edit of a field with the value Observe, if the file has the field.
 func (t *editedText) replace(d *routes, field, to string) {
 	node := d.find(field)
 	for {
@@ -100,7 +99,8 @@ func (t *editedText) replace(d *routes, field, to string) {
 	t.edits = append(t.edits, e)
 }
 
-// offset is where the value of an edit begins in the text, -1 where something else stands there.
+// offset is where the value of an edit begins in the text, or -1 if the text has another value
+// there.
 func (t *editedText) offset(e Edit) int {
 	at := 0
 	for n := 1; n < e.Line; n++ {
@@ -111,7 +111,7 @@ func (t *editedText) offset(e Edit) int {
 		at += end + 1
 	}
 	line, _, _ := strings.Cut(string(t.text[at:]), "\n")
-	if e.Line == 1 && strings.HasPrefix(line, "\ufeff") { // it has no column
+	if e.Line == 1 && strings.HasPrefix(line, "\ufeff") { // a byte order mark has no column
 		at, line = at+len("\ufeff"), strings.TrimPrefix(line, "\ufeff")
 	}
 	column := 1
@@ -130,7 +130,7 @@ func (t *editedText) offset(e Edit) int {
 	return -1
 }
 
-// done makes the edits, from the end to the beginning.
+// done applies the edits, from the last to the first.
 func (t *editedText) done() []byte {
 	edits := slices.Clone(t.edits)
 	slices.SortFunc(edits, func(a, b Edit) int { return t.offset(b) - t.offset(a) })

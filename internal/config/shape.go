@@ -11,10 +11,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// decode reads the document into a struct. It refuses another kind first, so that the mistake is
-// not told as an unknown field. Then it holds the document against the struct: every key must be a
-// field, every value of the field's type. The YAML library checks this too, but does not say which
-// fields there are, and takes 1.5 for an int.
+// decode decodes the document into a struct. It refuses another kind first, so that this mistake
+// does not show as an unknown field. Then it compares the document with the struct: every key must
+// be a field, every value must have the field's type. The YAML library checks this too, but does
+// not name the known fields, and accepts 1.5 for an int.
 func (d *document) decode(kind string, into any) error {
 	if node := d.find("kind"); node != d.body && node.Type() == ast.StringType {
 		if err := oneOf(d, "kind", node.(*ast.StringNode).Value, kind); err != nil {
@@ -30,12 +30,12 @@ func (d *document) decode(kind string, into any) error {
 	return nil
 }
 
-// deepest is how deep values can be nested; documents need six. The time that the YAML library takes
-// grows with the square of it: a minute for a small file of brackets.
+// deepest is how deep values can be nested; documents need six. The YAML library's time grows with
+// the square of the depth: a minute for a small file of brackets.
 const deepest = 32
 
 func (d *document) checkDepth(tokens token.Tokens) error {
-	brackets, dashes, line := 0, 0, 0 // dashes of one line
+	brackets, dashes, line := 0, 0, 0 // dashes in one line
 	for _, t := range tokens {
 		if t.Position.Line != line {
 			dashes, line = 0, t.Position.Line
@@ -56,9 +56,9 @@ func (d *document) checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
-const noAliases = "aliases and merge keys are not read here: write the value out"
+const noAliases = "aliases and merge keys are not supported: write out the value"
 
-// decimal is a number that means the same to every reader of YAML: 010 is 8 to some.
+// decimal is a number that every YAML reader understands in the same way: 010 is 8 for some.
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
@@ -82,7 +82,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		if field == "" {
 			return wrong()
 		}
-		return nil // a key without a value is a field left out
+		return nil // a key without a value is a missing field
 	case *ast.MappingNode:
 		if t.Kind() != reflect.Struct {
 			return wrong()
@@ -124,7 +124,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 			return wrong()
 		case !decimal.MatchString(written):
 			return d.errorAt(node, field, written+" is not written in decimal digits, expected a whole number such as 10")
-		case written == "0" && !optional: // the struct could not tell it from a field left out
+		case written == "0" && !optional: // the struct cannot distinguish it from a missing field
 			return d.errorAt(node, field, "0 is out of range, expected 1 or more")
 		}
 		return nil
@@ -154,7 +154,7 @@ func (d *document) shapeOfField(value *ast.MappingValueNode, field string, t ref
 	return d.errorAt(value.Key, join(field, key), "unknown field, expected one of "+strings.Join(names, ", "))
 }
 
-// removed are fields that there were once, and what to do about them.
+// removed are former fields, and what to do about them.
 var removed = map[string]string{
 	"spec.maxDeletePercent": "maxDeletePercent was removed: every delete is proven now; delete this line",
 }

@@ -205,11 +205,11 @@ func TestNotOurs(t *testing.T) {
 	if err := os.WriteFile(notes, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	degraded(t, "it is not a history, and is left alone", func() []finding.Finding { return open1(t, notes).change(create(1)) })
+	degraded(t, "it is not a routekeeper history; it stays unchanged", func() []finding.Finding { return open1(t, notes).change(create(1)) })
 	if now, err := os.ReadFile(notes); err != nil || string(now) != string(text) {
 		t.Errorf("%q, %v", now, err)
 	}
-	for name, query := range map[string]string{"it is a database of another program": "PRAGMA application_id = 7", "a newer routekeeper wrote it": "PRAGMA user_version = 99"} {
+	for name, query := range map[string]string{"it is another program's database": "PRAGMA application_id = 7", "a newer routekeeper wrote it": "PRAGMA user_version = 99"} {
 		p := newPast(t)
 		p.change(create(1))
 		if _, err := p.j.db.Exec(query); err != nil {

@@ -17,15 +17,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// patience is how long a write waits for another program's lock. A keeper waits behind it, so it is short: what cannot be written
-// now waits in memory.
+// patience is how long a write waits for another program's lock. It is short, because a keeper
+// waits for the write: what cannot be written now stays in memory.
 const patience = time.Second
 
-var errForeign = errors.New("it is a database of another program")
+var errForeign = errors.New("it is another program's database")
 
-// address is the file's name for the driver. WAL lets people read while a keeper writes, and a commit is one write to one file.
-// synchronous FULL syncs that write: an intent must be on the disk before Azure is told, also where the machine goes down, and a
-// repair costs a few milliseconds by it, beside seconds for Azure.
+// address is the file's data source name. WAL lets people read while a keeper writes, and makes a
+// commit one write to one file. synchronous FULL syncs that write: an intent must be on disk before
+// Azure gets the change, even if the machine loses power. That costs a repair a few milliseconds,
+// compared to seconds for Azure.
 func address(path string, parameters string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -42,19 +43,20 @@ func address(path string, parameters string) (string, error) {
 // file is an open history.
 type file struct {
 	*sql.DB
-	// raw is the same file, to look at its beginning. It is open for as long as the database is: POSIX takes all locks of a program on
-	// a file away when it closes one descriptor of it (https://sqlite.org/howtocorrupt.html, 2.2).
+	// raw is the same file, to read its header. It stays open as long as the database: closing one
+	// descriptor of a file releases all POSIX locks of the process on it
+	// (https://sqlite.org/howtocorrupt.html, 2.2).
 	raw *os.File
 }
 
 // Close closes the file.
 func (f *file) Close() error { return cmp.Or(f.DB.Close(), f.raw.Close()) }
 
-// open opens a history for writing, makes it where there is none, and brings it to the newest schema.
+// open opens a history for writing, creates it if necessary, and upgrades its schema.
 func open(path string) (_ *file, err error) {
 	raw, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err // the driver would say that it cannot open it, and not why
+		return nil, err // the driver's error would not say why
 	}
 	f := &file{raw: raw}
 	defer func() {
@@ -88,7 +90,7 @@ func open(path string) (_ *file, err error) {
 	return f, nil
 }
 
-// usable reports why a file that is there cannot be the history, without changing anything in it.
+// usable returns why an existing file cannot be the history. It changes nothing in it.
 func usable(path string) error {
 	name, err := address(path, "mode=ro")
 	if err != nil {
@@ -105,7 +107,7 @@ func usable(path string) error {
 	return nil
 }
 
-// inPlace reports whether the path still leads to this file.
+// inPlace reports whether the path still names this file.
 func (f *file) inPlace(path string) bool {
 	now, err := os.Stat(path)
 	if err != nil {
@@ -115,14 +117,15 @@ func (f *file) inPlace(path string) bool {
 	return err == nil && os.SameFile(now, opened)
 }
 
-// whole looks at what a program with the file open does not notice soon: that its beginning is another one, or its end is missing
-// (https://sqlite.org/fileformat2.html, the database header). It only raises a doubt: another program may be bringing over its log.
+// whole checks for damage that an open database does not notice soon: another header, or a missing
+// end (https://sqlite.org/fileformat2.html, the database header). A failure is only a suspicion:
+// another program may be checkpointing its log.
 func (f *file) whole() bool {
 	head := make([]byte, 32)
 	n, err := f.raw.ReadAt(head, 0)
 	info, statErr := f.raw.Stat()
 	if statErr != nil || n == 0 && errors.Is(err, io.EOF) {
-		return true // nothing was brought over from the log yet
+		return true // nothing has been checkpointed from the log yet
 	}
 	size := int64(binary.BigEndian.Uint16(head[16:]))
 	if size == 1 {
@@ -131,10 +134,10 @@ func (f *file) whole() bool {
 	return err == nil && string(head[:len(magic)]) == magic && info.Size() >= size*int64(binary.BigEndian.Uint32(head[28:]))
 }
 
-// magic is how every database of SQLite 3 begins.
+// magic is the beginning of every SQLite 3 database.
 const magic = "SQLite format 3\x00"
 
-// intact looks for damage: a file that was cut off, or written over in the middle.
+// intact checks for damage: a file that was truncated, or overwritten in the middle.
 func intact(db *sql.DB) error {
 	var found string
 	if err := db.QueryRow("PRAGMA quick_check(1)").Scan(&found); err != nil {
@@ -146,12 +149,13 @@ func intact(db *sql.DB) error {
 	return nil
 }
 
-// damage is what a check found in the file.
+// damage is what the check found.
 type damage struct{ found string }
 
 func (d *damage) Error() string { return "it is damaged: " + strings.ReplaceAll(d.found, "\n", " ") }
 
-// damaged reports whether an error says that the file's content is no good, and not only that it cannot be reached.
+// damaged reports whether an error means that the file's content is damaged, and not only that it
+// cannot be accessed.
 func damaged(err error) bool {
 	var d *damage
 	if errors.As(err, &d) {
@@ -161,7 +165,7 @@ func damaged(err error) bool {
 	return code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT
 }
 
-// resultCode is SQLite's primary result code of an error, 0 for any other.
+// resultCode is SQLite's primary result code of an error, or 0.
 func resultCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -170,7 +174,7 @@ func resultCode(err error) int {
 	return 0
 }
 
-// reason says in a few words why the file cannot be used.
+// reason says briefly why the file cannot be used.
 func reason(err error) string {
 	var path *os.PathError
 	switch resultCode(err) {
@@ -187,7 +191,7 @@ func reason(err error) string {
 	case sqlite3.SQLITE_CORRUPT:
 		return "it is damaged"
 	case sqlite3.SQLITE_IOERR:
-		return "the disk fails: " + err.Error()
+		return "disk error: " + err.Error()
 	}
 	if errors.As(err, &path) {
 		return path.Err.Error()
@@ -195,17 +199,18 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// setAside renames a damaged history, so that a new one can begin and nothing of the old one is lost. What may be anybody's file
-// stays where it is: only one that begins as a database does, or is named as one, can have been a history.
+// setAside renames a damaged history, so that a new one can start and nothing of the old one is
+// lost. It leaves other files alone: only a file that starts like a database, or is named like a
+// history, can have been one.
 func setAside(path string, now time.Time) (string, error) {
 	if !strings.HasSuffix(path, Extension) && !beginsAsDatabase(path) {
-		return "", errors.New("it is not a history, and is left alone")
+		return "", errors.New("it is not a routekeeper history; it stays unchanged")
 	}
 	aside := path + ".damaged-" + now.UTC().Format("20060102-150405")
 	if err := os.Rename(path, aside); err != nil {
 		return "", err
 	}
-	for _, part := range []string{"-wal", "-shm"} { // they belong to the file, and would be taken for the new one's
+	for _, part := range []string{"-wal", "-shm"} { // they belong to the old file, but SQLite would use them for the new one
 		if err := os.Rename(path+part, aside+part); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}

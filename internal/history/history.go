@@ -1,7 +1,9 @@
-// Package history remembers what was done: every round that changed or refused something, with what woke it, what it saw, each change
-// before and after, and what became of it. It is a file of SQLite, which people can read with other programs as well.
+// Package history remembers what was done: every check that changed or refused something, with its
+// trigger, what it read, each change before and after, and the outcome. It is an SQLite file, which
+// other programs can read as well.
 //
-// It decides nothing and holds nothing up. What cannot be written waits in memory, and a Finding says so.
+// It must not decide or delay anything. What cannot be written waits in memory, and a finding says
+// so.
 package history
 
 import (
@@ -20,33 +22,34 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Extension is how the names of histories end.
+// Extension is the file extension of histories.
 const Extension = ".history.db"
 
-// Options say how a history is kept.
+// Options configure a history.
 type Options struct {
-	// Age is for how long rounds are kept, and Size is how many bytes they may take: the oldest go first. 0: without limit.
+	// Age is how long checks are kept, and Size how many bytes they may take: the oldest are
+	// removed first. 0: no limit.
 	Age  time.Duration
 	Size int64
 	// Log receives what happens to the file. Nil: nothing.
 	Log *slog.Logger
 }
 
-// Log is a history that is written. It is what a keeper records in.
+// Log is a history that is being written. It implements keeper.Recorder.
 type Log struct {
 	mu   sync.Mutex
 	j    journal
 	opts Options
 
-	rounds map[identity]*round        // those under way that have changed something: of different clusters
-	open   map[string]*change         // changes that were intended and not settled, by key
-	known  map[string]finding.Finding // as of the last round
-	unmade map[string]unmade          // changes that were not made when they were last to be, by key
-	looked map[string]time.Time       // clusters, and when the last round of them began, if it saw everything
+	rounds map[identity]*round        // running checks that have changed something, of different clusters
+	open   map[string]*change         // changes that were intended but not settled, by key
+	known  map[string]finding.Finding // as of the last check
+	unmade map[string]unmade          // changes that were planned last but not made, by key
+	looked map[string]time.Time       // when the last complete check of each cluster began
 	pruned time.Time
 }
 
-// identity tells rounds apart.
+// identity identifies a check.
 type identity struct {
 	serial  int64
 	started int64 // nanoseconds since 1970
@@ -54,15 +57,18 @@ type identity struct {
 
 func identify(r keeper.Round) identity { return identity{r.Serial, r.Started.UnixNano()} }
 
-// The states of a change that only a history knows, beside those of plan.Outcome.
+// States of a change in addition to those of plan.Outcome.
 const (
-	// Intended: it was about to be sent, and nothing was heard of it since. Its program is at it, or was ended.
+	// Intended: the change was about to be sent, and its outcome is unknown. Its program is still
+	// running, or was killed.
 	Intended plan.OutcomeState = "intended"
-	// Interrupted: its program was ended, or gave up, before it saw the outcome, and the next look did not find it made.
+	// Interrupted: its program was killed, or gave up, before it saw the outcome, and the next
+	// check did not find the change made.
 	Interrupted plan.OutcomeState = "interrupted"
 )
 
-// Open makes a history of a file, once in a program. It never fails: a file that cannot be used is a finding of the next round.
+// Open opens a history, once per program. It never fails: a file that cannot be used is a finding
+// of the next check.
 func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -79,7 +85,7 @@ func Open(path string, opts Options) *Log {
 	return l
 }
 
-// With adds the history, if there is one, to what a keeper works with.
+// With adds the history, if there is one, to a keeper's options.
 func (l *Log) With(o keeper.Options) keeper.Options {
 	if l != nil { // a nil Log in an interface would not be nil
 		o.Recorder, o.Shelf = l, l
@@ -87,7 +93,7 @@ func (l *Log) With(o keeper.Options) keeper.Options {
 	return o
 }
 
-// Close writes what waits, and closes the file. A nil Log has none.
+// Close writes what waits in memory, and closes the file. A nil Log does nothing.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -99,14 +105,14 @@ func (l *Log) Close() error {
 	return cmp.Or(l.j.close(), l.j.trouble)
 }
 
-// Intend writes down changes that are about to be sent.
+// Intend records changes that are about to be sent.
 func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.begin(r)
 	for _, c := range changes {
 		if l.open[keyOf(c)] == nil {
-			// It was planned on a fresh look at the resource: one that was left open is not there.
+			// The change was planned on a fresh read of the resource, so an open one was not made.
 			l.j.add(&disproof{keyOf(c)})
 			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.trueAt(c))
 		}
@@ -115,7 +121,7 @@ func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
 	l.write()
 }
 
-// Settle writes down what became of changes.
+// Settle records the outcomes of changes.
 func (l *Log) Settle(outcomes []plan.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +135,7 @@ func (l *Log) Settle(outcomes []plan.Outcome) {
 	l.write()
 }
 
-// Note adds a note to changes that were done: what Azure's network said of it afterwards.
+// Note adds a note to changes that were done: the later answer of Azure's network.
 func (l *Log) Note(changes []plan.Change, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,15 +145,16 @@ func (l *Log) Note(changes []plan.Change, text string) {
 	l.write()
 }
 
-// write flushes, but for a file that was in trouble before: that is tried again once a round only, because it takes time.
+// write flushes, except to a file that failed before: that is retried only once per check, because
+// it takes time.
 func (l *Log) write() {
 	if l.j.trouble == nil {
 		l.j.flush()
 	}
 }
 
-// Record writes down a round that changed or refused something, or found something new, and settles by what it saw what earlier
-// programs left open.
+// Record records a check that changed, refused or newly found something. What the check read also
+// settles changes that earlier programs left open.
 func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,11 +162,11 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	found := l.settleOthers(r, s)
 	left := map[string]unmade{}
 	for key, c := range l.unmade {
-		if r.Of != nil && !slices.Contains(r.Of, c.cluster) { // it was not looked at this time
+		if r.Of != nil && !slices.Contains(r.Of, c.cluster) { // it was not checked this time
 			left[key] = c
 		}
 	}
-	var news []plan.Outcome // of changes that were not intended
+	var news []plan.Outcome // changes that were not intended
 	for _, o := range slices.Concat(r.Changes, r.OnlyObserved) {
 		was := l.unmade[keyOf(o.Change)]
 		switch {
@@ -179,7 +186,7 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	if kept {
 		appeared, gone, hidden = finding.News(l.known, r.Findings)
 		l.known = finding.ByKey(r.Findings)
-	} else if len(r.Changes) > 0 { // it was about no cluster that is kept: what stands there is none of its business
+	} else if len(r.Changes) > 0 { // a check of no managed cluster: keep their state
 		appeared, _, _ = finding.News(l.known, r.Findings)
 	}
 	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
@@ -196,7 +203,7 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 		of.ended = &r
 		l.j.add(of.now())
 		delete(l.rounds, identify(r))
-		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // what is left in it is looked for in the next round
+		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // the next check settles what is left
 	}
 	l.unmade = left
 	looked := r.Of
@@ -213,7 +220,7 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 	return l.j.findings()
 }
 
-// begin returns a round under way.
+// begin returns a running check.
 func (l *Log) begin(r keeper.Round) *round {
 	of := l.rounds[identify(r)]
 	if of == nil {
@@ -224,12 +231,12 @@ func (l *Log) begin(r keeper.Round) *round {
 	return of
 }
 
-// keyOf identifies a change: the same one that has to be made again has the same key.
+// keyOf identifies a change: the same change has the same key when it is made again.
 func keyOf(c plan.Change) string {
 	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route), strings.ToLower(c.New.String())}, " ")
 }
 
-// unmade is a change that was to be made, and was not.
+// unmade is a change that was planned but not made.
 type unmade struct {
 	cluster string
 	state   plan.OutcomeState
@@ -237,7 +244,7 @@ type unmade struct {
 	change  plan.Change
 }
 
-// trueAt is when what a change puts right was last seen as it should be; zero where that is not known.
+// trueAt is when the resource of a change was last seen correct, or zero if unknown.
 func (l *Log) trueAt(c plan.Change) time.Time {
 	if waiting, known := l.unmade[keyOf(c)]; known {
 		return waiting.trueAt
@@ -245,7 +252,7 @@ func (l *Log) trueAt(c plan.Change) time.Time {
 	return l.looked[c.Cluster]
 }
 
-// document writes a value as the file holds it.
+// document encodes a value for the file.
 func document(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// waiting is how many steps are kept in memory at most while the file cannot be written.
+// waiting limits the steps in memory while the file cannot be written.
 const waiting = 10_000
 
-// step is one thing to write. It can be taken again when its transaction was rolled back, or its file replaced.
+// step is one thing to write. It can be repeated after its transaction was rolled back, or its file
+// replaced.
 type step interface{ write(*batch) error }
 
-// batch is one transaction. The numbers it gave to rows are taken back when it fails: somebody else may get them.
+// batch is one transaction. If it fails, the row numbers that it assigned are reset, because other
+// rows may get them.
 type batch struct {
 	*sql.Tx
 	numbered []*int64
@@ -25,7 +27,7 @@ type batch struct {
 	present  map[*int64]bool      // rounds that are in the file
 }
 
-// insert puts a row into the file, or over the one that has its number, and notes the number it got.
+// insert inserts a row, or replaces the row with its number, and stores the number.
 func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 	names := strings.Split(columns, ", ")
 	sets := make([]string, len(names))
@@ -47,7 +49,7 @@ func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 	return err
 }
 
-// exec runs a statement that is run often in a batch.
+// exec runs a statement that runs often in a batch.
 func (b *batch) exec(query string, values ...any) (sql.Result, error) {
 	statement := b.prepared[query]
 	if statement == nil {
@@ -60,24 +62,24 @@ func (b *batch) exec(query string, values ...any) (sql.Result, error) {
 	return statement.Exec(values...)
 }
 
-// journal writes steps to the file, in their order, and keeps them while it cannot.
+// journal writes steps to the file, in order, and buffers them while it cannot.
 type journal struct {
 	path string
 	log  *slog.Logger
 
 	db      *file
 	pending []step
-	lost    int       // steps that found no room in memory
-	trouble error     // why the file cannot be written, nil when it can
+	lost    int       // steps that did not fit in memory
+	trouble error     // why the file cannot be written, or nil
 	since   time.Time // when that began
-	aside   string    // where a damaged file was put
+	aside   string    // where a damaged file was moved
 	asideAt time.Time
 	closed  bool
 }
 
 func (j *journal) add(s step) { j.pending = append(j.pending, s) }
 
-// flush writes what waits, all or nothing.
+// flush writes all waiting steps or none.
 func (j *journal) flush() {
 	if j.closed {
 		return
@@ -88,7 +90,7 @@ func (j *journal) flush() {
 	}
 	switch {
 	case err == nil && j.trouble != nil:
-		j.log.Info("the history is written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
+		j.log.Info("the history can be written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
 		j.trouble = nil
 	case err != nil && j.trouble == nil:
 		j.since = time.Now()
@@ -107,7 +109,7 @@ func (j *journal) try() error {
 	if len(j.pending) == 0 && j.trouble == nil {
 		return nil
 	}
-	tx, err := j.db.Begin() // it takes the lock: this shows whether the file can be written, also where nothing waits
+	tx, err := j.db.Begin() // takes the lock, so it shows whether the file can be written, even if nothing waits
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (j *journal) try() error {
 		err = tx.Commit()
 	}
 	if err != nil {
-		_ = tx.Rollback() // what matters is why it failed
+		_ = tx.Rollback() // the earlier error matters
 		for _, id := range b.numbered {
 			*id = 0
 		}
@@ -131,7 +133,8 @@ func (j *journal) try() error {
 	return nil
 }
 
-// connect opens the file; again where it was removed, another one was put in its place, or it has to be looked at for damage.
+// connect opens the file. It opens it again if it was removed or replaced, or has to be checked for
+// damage.
 func (j *journal) connect() error {
 	if j.db != nil {
 		if j.db.inPlace(j.path) && j.db.whole() {
@@ -147,7 +150,7 @@ func (j *journal) connect() error {
 	return nil
 }
 
-// replace puts a damaged file aside and begins a new one.
+// replace moves a damaged file aside and starts a new one.
 func (j *journal) replace(why error) error {
 	j.close()
 	aside, err := setAside(j.path, time.Now())
@@ -155,7 +158,7 @@ func (j *journal) replace(why error) error {
 		return fmt.Errorf("%s: %w", reason(why), err)
 	}
 	j.aside, j.asideAt = aside, time.Now()
-	j.log.Error("the history is damaged: a new one is begun", "file", j.path, "aside", aside, "error", reason(why))
+	j.log.Error("the history is damaged: starting a new one", "file", j.path, "aside", aside, "error", reason(why))
 	return j.try()
 }
 
@@ -172,10 +175,10 @@ func (j *journal) close() error {
 func (j *journal) findings() []finding.Finding {
 	switch {
 	case j.trouble != nil:
-		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; what happens is kept in memory until it can, and is lost if the program ends before", j.path, reason(j.trouble)).About(j.path)
+		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; new records stay in memory until it can, and are lost if the program ends first", j.path, reason(j.trouble)).About(j.path)
 		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
 		if j.lost > 0 {
-			f = f.With(fmt.Sprintf("%d records found no room and are lost", j.lost))
+			f = f.With(fmt.Sprintf("%d records did not fit in memory and are lost", j.lost))
 		}
 		fix := finding.Command("start with --history PATH where this user can write, or with --history off")
 		if errors.Is(j.trouble, errForeign) {
@@ -183,8 +186,8 @@ func (j *journal) findings() []finding.Finding {
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
-		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: what it held is in %s, and a new one was begun", j.path, j.aside).
-			About(j.path).WithFix("sqlite3 %s .recover shows what can be saved", j.aside)}
+		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: its content is in %s, and a new history was started", j.path, j.aside).
+			About(j.path).WithFix("sqlite3 %s .recover shows what can be recovered", j.aside)}
 	}
 	return nil
 }

@@ -10,16 +10,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Now is what a history knows of the present.
+// Now is the current state, as far as a history has it.
 type Now struct {
-	// Findings are those that stood when a check last found something else, sorted by key.
+	// Findings are the current findings as of the last check with news, sorted by key.
 	Findings []finding.Finding
-	// Recorded is when the newest check in the history began; checks that find and change nothing are not in
-	// it. Zero: there is none.
+	// Recorded is when the newest recorded check began; checks without news are not recorded. Zero:
+	// there is none.
 	Recorded time.Time
 }
 
-// Now reads what stands.
+// Now reads the current state.
 func (r *Reader) Now() (Now, error) {
 	known, err := readStanding(r.db)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Changes that a config only observes stand until someone makes them, or the config says
-// otherwise. They are recorded twice: when they are new, and when they are not needed any more.
+// Changes that a config only observes stand until they are made or the config changes. They are
+// recorded twice: when they are new, and when they are no longer needed.
 
-// unneeded are the changes that were only observed before a round, and that it found not to be
-// needed any more. The others stay: one that merely lacks its proof
-// this time is no news.
+// unneeded returns the observed changes that a check found to be no longer needed. The others stay:
+// a change that only lacks its proof this time is not news.
 func (l *Log) unneeded(r keeper.Round, s *inventory.Snapshot, left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}
 	for _, o := range r.Changes { // the config enforces it now
@@ -40,8 +39,8 @@ func (l *Log) unneeded(r keeper.Round, s *inventory.Snapshot, left map[string]un
 	return gone
 }
 
-// readObserved reads the changes that are observed and still stand, so that a new program does not
-// tell of them as new.
+// readObserved reads the observed changes that still stand, so that a new program does not report
+// them as new.
 func readObserved(q querier) (map[string]unmade, error) {
 	rows, err := q.Query("SELECT key, cluster, change, true_at FROM changes" +
 		" WHERE state = 'observed' AND id IN (SELECT max(id) FROM changes GROUP BY key)")

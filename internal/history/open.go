@@ -11,13 +11,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it is told what became of a change whose program was ended, or gave up, before it saw the outcome.
+// Notes on a change whose program was killed, or gave up, before it saw the outcome.
 const (
-	notThere = "interrupted: the outcome was not seen, and the next look did not find it made"
-	seenMade = "interrupted: the outcome was not seen, but the next look found it made"
+	notThere = "interrupted: the outcome is unknown, and the next check did not find the change made"
+	seenMade = "interrupted: the outcome is unknown, but the next check found the change made"
 )
 
-// left is a change that was intended and not settled.
+// left is a change that was intended but not settled.
 type left struct {
 	number int64
 	change plan.Change
@@ -28,7 +28,7 @@ type querier interface {
 	Query(string, ...any) (*sql.Rows, error)
 }
 
-// leftOpen reads the changes from before a time that are not settled.
+// leftOpen reads the unsettled changes from before a time.
 func leftOpen(q querier, before time.Time) ([]left, error) {
 	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?", before.UnixMilli())
 	if err != nil {
@@ -50,7 +50,7 @@ func leftOpen(q querier, before time.Time) ([]left, error) {
 	return all, rows.Err()
 }
 
-// settlement is the step that settles a change which was left open.
+// settlement is the step that settles a change that was left open.
 type settlement struct {
 	left
 	state plan.OutcomeState
@@ -62,8 +62,9 @@ func (s *settlement) write(b *batch) error {
 	return err
 }
 
-// settleOthers settles changes that were left open, as far as a round has seen what became of them. It returns the keys of those that
-// the round found made when it was about to make them: they are told of once.
+// settleOthers settles changes that were left open, as far as a check has read their outcome. It
+// returns the keys of those that the check found made when it was about to make them, so that they
+// are reported only once.
 func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]bool {
 	found := map[string]bool{}
 	if l.j.trouble != nil {
@@ -71,14 +72,14 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 	}
 	open, err := leftOpen(l.j.db, r.Started)
 	if err != nil {
-		return found // the next write runs into the same, and tells of it
+		return found // the next write fails for the same reason and reports it
 	}
 	tried := map[string]plan.OutcomeState{}
 	for _, o := range r.Changes {
 		tried[keyOf(o.Change)] = o.State
 	}
 	for _, o := range open {
-		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number { // another round of this program is at it
+		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number { // another check of this program is writing it
 			continue
 		}
 		made, looked := seen(o.change, s)
@@ -96,13 +97,13 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		if made {
 			settled = settlement{o, plan.Done, seenMade}
 		}
-		l.opts.Log.Warn("a change was left open", append(o.change.Attrs(), "made", made)...)
+		l.opts.Log.Warn("an interrupted run left a change without an outcome", append(o.change.Attrs(), "made", made)...)
 		l.j.add(&settled)
 	}
 	return found
 }
 
-// seen reports whether a change is true of what was looked at, and whether that was looked at.
+// seen reports whether a change is in place in a snapshot, and whether its resource was read.
 func seen(c plan.Change, s *inventory.Snapshot) (made, looked bool) {
 	if c.Verb == plan.Associate {
 		subnet := s.Subnet(c.Resource)

@@ -16,14 +16,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Entry is one round of a history.
+// Entry is one check in a history.
 type Entry struct {
 	ID      int64        `json:"id"`
 	Started time.Time    `json:"started"`
 	Woke    keeper.Cause `json:"woke"`
-	// ElapsedMs is how long the round took; nil for one that did not come to its end.
+	// ElapsedMs is how long the check took; nil if it did not end.
 	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
-	// Complete is set when everything that was asked for was seen.
+	// Complete is set if everything was read.
 	Complete bool                 `json:"complete"`
 	Observed []keeper.Observation `json:"observed"`
 	Changes  []Change             `json:"changes"`
@@ -33,35 +33,37 @@ type Entry struct {
 	Polls    int                  `json:"polls"`
 }
 
-// Change is a change, and what became of it.
+// Change is a change and its outcome.
 type Change struct {
 	plan.Outcome
-	// Intended is when it was about to be sent, or found not to be needed; Settled when its outcome was seen.
+	// Intended is when it was about to be sent, or found unnecessary. Settled is when its outcome
+	// was seen.
 	Intended time.Time  `json:"intended"`
 	Settled  *time.Time `json:"settled,omitempty"`
-	// Note says what became of it where its own program did not see that; and, of a change that is
-	// done, what Azure's network said of it.
+	// Note is the outcome that another program found later and, for a change that was done, the
+	// answer of Azure's network.
 	Note string `json:"note,omitempty"`
-	// ChangedBy is who made the change that this one repaired; nil where that is not asked, or not yet known.
+	// ChangedBy is who made the change that this one repaired; nil if that does not apply or is not
+	// yet known.
 	ChangedBy *Writer `json:"changedBy,omitempty"`
 }
 
-// News is a finding that came or went.
+// News is a finding that appeared or disappeared.
 type News struct {
 	News string `json:"news"`
 	finding.Finding
 }
 
-// The kinds of rounds that can be asked for.
+// Kinds of checks for a Query.
 const (
 	KindChange      = "change"      // something was changed
-	KindRefusal     = "refusal"     // something was to be changed, and was not
-	KindFinding     = "finding"     // a finding came or went
-	KindInterrupted = "interrupted" // the program was ended on its way
+	KindRefusal     = "refusal"     // a planned change was not made
+	KindFinding     = "finding"     // a finding appeared or disappeared
+	KindInterrupted = "interrupted" // the program was killed during a check
 	KindObserved    = "observed"    // something would have been changed, but the config says Observe
 )
 
-// Kinds are all of them.
+// Kinds are all kinds.
 var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted, KindObserved}
 
 var kinds = map[string]string{
@@ -72,19 +74,19 @@ var kinds = map[string]string{
 	KindObserved:    "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'observed' AND (?1 = '' OR c.cluster = ?1))",
 }
 
-// Query says which rounds are asked for. The zero value asks for all.
+// Query selects checks. The zero value selects all.
 type Query struct {
-	Cluster string    // that had something to do with this one
-	Since   time.Time // that began since
+	Cluster string    // only checks about this cluster
+	Since   time.Time // only checks that began since
 	Kind    string
 	Limit   int // the newest; 0: all
 	ID      int64
 }
 
-// Reader reads a history, also while a keeper writes it.
+// Reader reads a history, even while a keeper writes it.
 type Reader struct{ db *sql.DB }
 
-// Read opens a history for reading. One of an older schema is brought to the newest first.
+// Read opens a history for reading. It upgrades an older schema first.
 func Read(path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
@@ -93,7 +95,7 @@ func Read(path string) (*Reader, error) {
 	if errors.Is(err, errOlder) {
 		newer, failed := open(path)
 		if failed != nil {
-			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be brought up to date: %s", path, reason(failed))
+			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be upgraded: %s", path, reason(failed))
 		}
 		newer.Close()
 		r, err = readOnly(path)
@@ -106,7 +108,7 @@ func Read(path string) (*Reader, error) {
 
 func readOnly(path string) (*Reader, error) {
 	var last error
-	// A file in a folder that takes no new ones can only be read as if nobody wrote it.
+	// In a read-only folder the file can only be read as immutable.
 	for _, parameters := range []string{"mode=ro", "mode=ro&immutable=1"} {
 		name, err := address(path, parameters)
 		if err != nil {
@@ -130,7 +132,7 @@ func readOnly(path string) (*Reader, error) {
 // Close closes the file.
 func (r *Reader) Close() error { return r.db.Close() }
 
-// Each calls use with the rounds that are asked for, the newest first, until it fails.
+// Each calls use with the selected checks, the newest first, until use fails.
 func (r *Reader) Each(q Query, use func(Entry) error) error {
 	where := []string{"r.started >= ?2", "(?3 = 0 OR r.id = ?3)"}
 	if q.Cluster != "" {
@@ -147,7 +149,7 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 	if !q.Since.IsZero() {
 		since = q.Since.UnixMilli()
 	}
-	tx, err := r.db.Begin() // one state of the file, while a keeper goes on
+	tx, err := r.db.Begin() // a consistent state while a keeper writes
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,11 @@ package history
 
 import "time"
 
-// pruneEvery is how often old rounds are looked for.
+// pruneEvery is the time between removals of old checks.
 const pruneEvery = 10 * time.Minute
 
-// prune removes the rounds that are too old, and the oldest while the file is too large. It is no matter when that fails: it is tried
-// again, and a file that cannot be written is told of anyway.
+// prune removes checks that are too old, and the oldest ones while the file is too large. A failure
+// does no harm: it is retried, and other writes report a file that cannot be written.
 func (l *Log) prune() {
 	if l.j.trouble != nil || time.Since(l.pruned) < pruneEvery {
 		return
@@ -32,7 +32,7 @@ func (l *Log) removeOld(now time.Time) error {
 		if used <= l.opts.Size {
 			break
 		}
-		// A tenth at a time, so that few steps are taken, and not much more goes than has to.
+		// Remove a tenth at a time: that takes few steps and removes not much more than necessary.
 		result, err := db.Exec("DELETE FROM rounds WHERE id IN (SELECT id FROM rounds ORDER BY id LIMIT (SELECT (count(*) + 9) / 10 FROM rounds))")
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (l *Log) removeOld(now time.Time) error {
 			return err
 		}
 	}
-	// What was freed goes back to the disk.
+	// Return the freed pages to the disk.
 	rows, err := db.Query("PRAGMA incremental_vacuum")
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (l *Log) removeOld(now time.Time) error {
 	return rows.Close()
 }
 
-// usedBytes is how large the file is without its free pages.
+// usedBytes is the size of the file without its free pages.
 func usedBytes(db rower) (int64, error) {
 	var pages, free, size int64
 	for pragma, into := range map[string]*int64{"page_count": &pages, "freelist_count": &free, "page_size": &size} {

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// round is a row of a round, as far as it has come.
+// round is the row of a check, as far as it has progressed.
 type round struct {
 	number  *int64
 	started time.Time
@@ -17,7 +17,7 @@ type round struct {
 	changes map[string]*change // by key
 }
 
-// change adds a change to the round.
+// change adds a change to the check.
 func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
 	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), trueAt: trueAt}
 	if o.State != Intended {
@@ -27,7 +27,7 @@ func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
 	return c
 }
 
-// now is the step that writes the row as it is now.
+// now is the step that writes the row in its current state.
 func (r *round) now() step { c := *r; return &c }
 
 func (r *round) write(b *batch) error {
@@ -43,13 +43,13 @@ func (r *round) write(b *batch) error {
 		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete, document(end.Observed), end.Reads, end.Writes, end.Polls)
 }
 
-// change is a row of a change.
+// change is the row of a change.
 type change struct {
 	number         *int64
 	of             *round
 	outcome        plan.Outcome
 	begun, settled time.Time
-	trueAt         time.Time // when the resource was last seen as it should be; zero where it was not
+	trueAt         time.Time // when the resource was last seen correct, or zero
 }
 
 func (c *change) now() step { copied := *c; return &copied }
@@ -73,7 +73,7 @@ func orNull(t time.Time) any {
 	return t.UnixMilli()
 }
 
-// ensure makes sure that a round is in the file: it can be a new file, in the place of one that was damaged or removed.
+// ensure makes sure that a check is in the file, which may be a new one after damage or removal.
 func (b *batch) ensure(r *round) error {
 	if b.present[r.number] {
 		return nil
@@ -93,14 +93,15 @@ func (b *batch) ensure(r *round) error {
 	return nil
 }
 
-// What a finding is to the round before: it was not there, it is gone, or it is not looked at any more.
+// News about a finding compared to the last check: it is new, it is resolved, or it is no longer
+// checked.
 const (
 	New      = "new"
 	Resolved = "resolved"
 	Hidden   = "out of sight"
 )
 
-// told is a row of a finding that came or went.
+// told is the row of a finding that appeared or disappeared.
 type told struct {
 	of      *round
 	news    string
@@ -114,14 +115,14 @@ func (t *told) write(b *batch) error {
 	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news, t.finding.Cluster, document(t.finding))
 }
 
-// tell adds findings that came or went.
+// tell adds findings that appeared or disappeared.
 func (r *round) tell(j *journal, news string, findings []finding.Finding) {
 	for _, f := range findings {
 		j.add(&told{r, news, f})
 	}
 }
 
-// disproof settles changes that were left open and are planned again: they are not there.
+// disproof settles open changes that are planned again: they were not made.
 type disproof struct{ key string }
 
 func (d *disproof) write(b *batch) error {
@@ -129,11 +130,11 @@ func (d *disproof) write(b *batch) error {
 	return err
 }
 
-// note is said of a change after it was done.
+// note is added to a change after it was done.
 type note struct{ key, text string }
 
-// lastDone finds the last change of a key that was made, by an index: a fleet has thousands of changes,
-// and as many notes.
+// lastDone finds the last change with a key that was made. It uses an index, because a fleet has
+// thousands of changes and notes.
 const lastDone = "SELECT max(id) FROM changes WHERE key = ? AND state = 'done'"
 
 func (n *note) write(b *batch) error {

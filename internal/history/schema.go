@@ -10,13 +10,13 @@ import (
 // application marks the file as a history (PRAGMA application_id): "rkhi".
 const application = 0x726b6869
 
-// upgrades lead from one version of the schema to the next; user_version counts those that were made. One that was released is never
-// changed again: files made by it are out there.
+// upgrades lead from one schema version to the next; user_version counts the applied ones. A
+// released upgrade never changes, because files made by it exist.
 //
 // Times are milliseconds since 1970, UTC. Documents are the JSON of docs/json.md.
 var upgrades = []string{
-	// A round has no elapsed_ms while it is under way, or when it was interrupted. A change in state "intended" was about to be sent when
-	// it was last heard of.
+	// A round has no elapsed_ms while it is running or if it was interrupted. A change in state
+	// "intended" was about to be sent, and its outcome is unknown.
 	`CREATE TABLE rounds (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	started INTEGER NOT NULL,
@@ -52,8 +52,9 @@ CREATE TABLE findings (
 	finding TEXT NOT NULL
 );
 CREATE INDEX findings_round ON findings(round);`,
-	// Who made a change necessary is asked for later: the activity log is late. true_at is when the resource was last seen as it should
-	// be. standing are the findings of the last round, memory what keepers must not forget.
+	// Who made a change necessary is filled in later, because the activity log lags. true_at is
+	// when the resource was last seen correct. standing has the findings of the last check, memory
+	// what keepers must not forget.
 	`ALTER TABLE changes ADD COLUMN true_at INTEGER;
 ALTER TABLE changes ADD COLUMN writer TEXT NOT NULL DEFAULT '';
 ALTER TABLE changes ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
@@ -66,12 +67,12 @@ CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 }
 
 func errNewer(version int) error {
-	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this one knows %d)", version, len(upgrades))
+	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this version supports %d)", version, len(upgrades))
 }
 
 var errOlder = errors.New("it has an older schema")
 
-// newest reports why a file cannot be used as it is: it is no history, or one of another schema.
+// newest returns why a file cannot be used as it is: it is not a history, or it has another schema.
 func newest(q rower) error {
 	var owner, version, tables int
 	for query, into := range map[string]*int{"PRAGMA application_id": &owner, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
@@ -95,7 +96,8 @@ type rower interface {
 	QueryRow(string, ...any) *sql.Row
 }
 
-// upgrade brings a file to the newest schema, all or nothing. It refuses files that are not a history, or one of a newer program.
+// upgrade upgrades a file to the newest schema, all or nothing. It refuses files that are not a
+// history or that a newer program wrote.
 func upgrade(db *sql.DB) error {
 	tx, err := db.Begin()
 	if err != nil {

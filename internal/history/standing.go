@@ -7,7 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// standing is the step that writes the findings of the last round, so that a new program does not tell of them as new.
+// standing is the step that writes the findings of the last check, so that a new program does not
+// report them as new.
 type standing struct{ known map[string]finding.Finding }
 
 func (s *standing) write(b *batch) error {
@@ -26,7 +27,7 @@ func readStanding(q querier) (map[string]finding.Finding, error) {
 	return readAll[finding.Finding](q, "SELECT key, finding FROM standing")
 }
 
-// readAll reads rows of a key and a document.
+// readAll reads rows with a key and a document.
 func readAll[V any](q querier, query string) (map[string]V, error) {
 	rows, err := q.Query(query)
 	if err != nil {
@@ -68,7 +69,7 @@ func (l *Log) Keep(clusters map[string]keeper.Lasting) {
 	l.write()
 }
 
-// Recall reads what earlier keepers wrote; nothing where the file cannot be read.
+// Recall reads what earlier keepers wrote, or nothing if the file cannot be read.
 func (l *Log) Recall() map[string]keeper.Lasting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	}
 	all, err := readAll[keeper.Lasting](l.j.db, "SELECT cluster, document FROM memory")
 	if err != nil {
-		l.opts.Log.Warn("what was remembered cannot be read", "file", l.j.path, "error", reason(err))
+		l.opts.Log.Warn("the remembered state cannot be read", "file", l.j.path, "error", reason(err))
 	}
 	return all
 }

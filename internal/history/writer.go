@@ -11,14 +11,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Writers knows who changed things: the activity log.
+// Writers knows who changed resources: the activity log.
 type Writers interface {
 	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
 }
 
-// Writer is who changed a resource before it was put right.
+// Writer is who changed a resource before it was repaired.
 type Writer struct {
-	// Line says it in words: who, when, by which operation.
+	// Line says who, when and by which operation.
 	Line        string    `json:"line"`
 	Caller      string    `json:"caller,omitempty"`
 	At          time.Time `json:"at,omitzero"`
@@ -26,26 +26,28 @@ type Writer struct {
 	Correlation string    `json:"correlation,omitempty"`
 }
 
-// unknown is for a change that nobody is found for. Nobody is guessed.
-var unknown = Writer{Line: "unknown: the activity log shows no write of anybody else"}
+// unknown is the writer of a change for which the log shows none. The program never guesses.
+var unknown = Writer{Line: "unknown: the activity log shows no write by another identity"}
 
-// delays are how long after a repair the activity log is asked: it is minutes late, up to twenty, and then knows all it will know.
+// delays are the times after a repair at which the activity log is queried: it lags by up to twenty
+// minutes, and is complete then.
 var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 
 const (
-	// settledAsking is the count of questions of a change about which no more is asked.
+	// settledAsking is the query count of a change that needs no more queries.
 	settledAsking = 1000
-	// earlier is how long before the last good look a write may have begun that showed only after it.
+	// earlier is how long before the last good check a write may have begun that was visible only
+	// after it.
 	earlier = time.Minute
-	// atOnce is how many resources are asked for in one go.
+	// atOnce is how many resources one call queries.
 	atOnce = 10
 )
 
-// repairs reports whether a change puts something back that somebody changed: a lost association surely, a route where that is known.
-// Routes come and go with nodes, which is nobody's doing.
+// repairs reports whether a change repairs another writer's change: always for a lost association,
+// for a route only if that is known. Routes also come and go with nodes.
 func repairs(c plan.Change) bool { return c.Verb == plan.Associate || c.Repair }
 
-// repair is what a round put back, and what is asked about it.
+// repair is a repair and the state of its queries.
 type repair struct {
 	round    int64
 	resource arm.ID
@@ -54,8 +56,8 @@ type repair struct {
 	at, good time.Time
 }
 
-// Ask fills in who made the changes that were repaired, as far as it is known now. It is to be called every minute or so, beside the
-// rounds.
+// Ask fills in who made the changes that were repaired, as far as the log shows it now. Call it
+// about every minute, concurrently with checks.
 func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	for _, r := range l.due(now) {
 		who, last := unknown, r.asked == len(delays)-1
@@ -64,10 +66,11 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 		case !r.good.IsZero():
 			from = r.good.Add(-earlier)
 		case r.route != "":
-			l.answer(r, &unknown) // other routes of the table are written all the time
+			l.answer(r, &unknown) // other routes in the table are written all the time
 			continue
 		case !last:
-			// When it was last as it should be is not known. Until the log is complete, its newest write may not be the one.
+			// It is unknown when the resource was last correct. Until the log is complete, its
+			// newest write may not be the right one.
 			l.answer(r, nil)
 			continue
 		}
@@ -87,8 +90,9 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	}
 }
 
-// find asks who wrote what was repaired. A route can be written by itself, or with the whole table; the latter says less, because the table is
-// written for other routes, too, and it counts only when the log has had the time to show the former.
+// find returns who wrote what was repaired. A route can be written alone or with the whole table. A
+// write of the table is weaker evidence, because tables are also written for other routes: it
+// counts only once the log has had time to show a write of the route.
 func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite, bool, error) {
 	switch {
 	case r.route != "":
@@ -98,13 +102,13 @@ func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) 
 		}
 		found, known, err = w.OthersWrite(ctx, from, r.at, r.resource)
 		return found, known && found.Resource.Equal(r.resource), err
-	case r.resource.Is(arm.TypeSubnet): // written with the whole network, too
+	case r.resource.Is(arm.TypeSubnet): // a write of the network writes its subnets
 		return w.OthersWrite(ctx, from, r.at, r.resource, r.resource.Parent())
 	}
 	return w.OthersWrite(ctx, from, r.at, r.resource)
 }
 
-// due lists what is to be asked now.
+// due returns the repairs to query now.
 func (l *Log) due(now time.Time) []repair {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +117,7 @@ func (l *Log) due(now time.Time) []repair {
 	}
 	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE asked < 1000 AND state IN ('done', 'obsolete', 'observed') AND intended < ? ORDER BY id DESC", now.Add(-delays[0]).UnixMilli())
 	if err != nil {
-		return nil // the next write runs into the same, and tells of it
+		return nil // the next write fails for the same reason and reports it
 	}
 	defer rows.Close()
 	var all []repair
@@ -138,7 +142,7 @@ func (l *Log) due(now time.Time) []repair {
 	return all
 }
 
-// answer notes what was found, or, with nil, that it was asked for.
+// answer records the writer or, with nil, that the log was queried.
 func (l *Log) answer(r repair, who *Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

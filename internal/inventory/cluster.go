@@ -24,15 +24,16 @@ type Cluster struct {
 	// internet: loadBalancer, userDefinedRouting, managedNATGateway, userAssignedNATGateway, none; each "" where the document
 	// does not say.
 	Policy, Dataplane, Outbound string
-	// Locked is set where the node resource group is locked down (nodeResourceGroupProfile.restrictionLevel ReadOnly).
+	// Locked is set if the node resource group is locked down
+	// (nodeResourceGroupProfile.restrictionLevel ReadOnly).
 	Locked bool
-	// Stopped is set where the cluster is stopped: it has no nodes then, whatever its pools count.
+	// Stopped is set if the cluster is stopped. It then has no nodes, whatever its pools say.
 	Stopped bool
-	// Deleting is set where the cluster is being deleted.
+	// Deleting is set if the cluster is being deleted.
 	Deleting bool
-	// IngressAddon is set where the ingress add-on (AGIC) is on. Ingress is the Application Gateway
-	// that it drives, "" where it names none, and IngressAsked the one that it was told to drive.
-	// IngressPrincipal is the object ID of its identity, in lower case.
+	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
+	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
+	// is the object ID of its identity, in lower case.
 	IngressAddon          bool
 	Ingress, IngressAsked arm.ID
 	IngressPrincipal      string
@@ -55,20 +56,22 @@ type Pool struct {
 	Name   string
 	Subnet arm.ID // "" when AKS made the virtual network itself
 	Count  int
-	// MaxPods is how many pods a node holds, 0 where the document does not say. MaxCount is how far its autoscaler goes, 0 without one.
+	// MaxPods is how many pods a node can have, 0 if the document does not say. MaxCount is the
+	// autoscaler's limit, 0 without one.
 	MaxPods, MaxCount int
-	// PodSubnet is the pods' own subnet, or ""; with StaticBlocks nodes get whole blocks of it.
+	// PodSubnet is the pods' subnet, or "". With StaticBlocks, nodes get whole blocks of it.
 	PodSubnet    arm.ID
 	StaticBlocks bool
 	Windows      bool
 	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document does not say.
 	Kind string
-	// MaxSurge is how many nodes more an upgrade makes: 1, or 10%; "" where the document does not say.
+	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
+	// does not say.
 	MaxSurge string
 }
 
-// Holds reports whether a machine is one of the pool's, by its name or its NIC's: AKS names scale sets, machines and NICs
-// aks-<pool>-…, and those of Windows pools aks<pool>….
+// Holds reports whether a machine belongs to the pool, by the machine's name or its NIC's: AKS
+// names scale sets, machines and NICs aks-<pool>-…, and for Windows pools aks<pool>….
 func (p Pool) Holds(machine string) bool {
 	if _, linux := cutPrefixFold(machine, "aks-"+p.Name+"-"); linux {
 		return true
@@ -78,7 +81,7 @@ func (p Pool) Holds(machine string) bool {
 	return windows && !letter
 }
 
-// cutPrefixFold is strings.CutPrefix without regard to case.
+// cutPrefixFold is strings.CutPrefix, ignoring case.
 func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
@@ -86,8 +89,7 @@ func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	return s[len(prefix):], true
 }
 
-// PoolOf is the name of the pool that a machine is of, or "". Names of Windows pools can be the
-// beginning of others'.
+// PoolOf is the name of a machine's pool, or "". Names of Windows pools can be prefixes of others.
 func (c *Cluster) PoolOf(machine string) string {
 	name := ""
 	for _, pool := range c.Pools {
@@ -106,14 +108,14 @@ func (c *Cluster) Overlay() bool {
 	return strings.EqualFold(c.Plugin, "azure") && strings.EqualFold(c.PluginMode, "overlay")
 }
 
-// PodsInSubnets reports whether the cluster's pods have addresses of subnets: of the nodes', or of
-// their own. It is Azure CNI without the overlay.
+// PodsInSubnets reports whether pods have subnet addresses, of the node subnets or of pod subnets:
+// Azure CNI without overlay.
 func (c *Cluster) PodsInSubnets() bool {
 	return strings.EqualFold(c.Plugin, "azure") && !c.Overlay()
 }
 
-// PluginName returns the network plugin by the name that the command line uses. With Azure CNI it is
-// each pool that has a pod subnet or none; where the pools differ, all names are there.
+// PluginName returns the network plugin as the command line names it. With Azure CNI, pools with
+// and without a pod subnet have different names; if pools differ, it returns all names.
 func (c *Cluster) PluginName() string {
 	if len(c.Pools) == 0 {
 		return c.PluginOf(Pool{})
@@ -126,8 +128,7 @@ func (c *Cluster) PluginName() string {
 	return strings.Join(slices.Compact(names), " and ")
 }
 
-// PluginOf returns the network plugin of one of the cluster's pools, by the name that the command
-// line uses.
+// PluginOf returns the network plugin of a pool as the command line names it.
 func (c *Cluster) PluginOf(pool Pool) string {
 	switch {
 	case c.Overlay():
@@ -147,8 +148,9 @@ func (c *Cluster) PluginOf(pool Pool) string {
 // Serves reports whether a host is the cluster's API server.
 func (c *Cluster) Serves(host string) bool { return slices.Contains(c.Hosts, strings.ToLower(host)) }
 
-// Holds looks for the cluster's machines among nodes: told is set where any of them names its machine, ours where one does that
-// lies in the cluster's node resource group. So another cluster's nodes are known, wherever they were read.
+// Holds looks for the cluster's machines among nodes. told is set if any node names its machine,
+// ours if such a machine is in the cluster's node resource group. So nodes of another cluster are
+// recognized, wherever they were read.
 func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	for _, n := range nodes {
 		group := n.Machine().Group()
@@ -160,7 +162,7 @@ func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	return false, told
 }
 
-// Nodes is how many nodes the pools count.
+// Nodes is the number of nodes in the pools.
 func (c *Cluster) Nodes() int {
 	n := 0
 	for _, p := range c.Pools {
@@ -178,7 +180,8 @@ func (c *Cluster) IsNodeGroup(group arm.ID) bool {
 		strings.EqualFold(group.Subscription(), c.ID.Subscription())
 }
 
-// MakesOwnVNet reports whether a pool sits in the virtual network that AKS makes in the node resource group.
+// MakesOwnVNet reports whether a pool is in the virtual network that AKS creates in the node
+// resource group.
 func (c *Cluster) MakesOwnVNet() bool {
 	for _, p := range c.Pools {
 		if p.Subnet == "" {
@@ -188,7 +191,7 @@ func (c *Cluster) MakesOwnVNet() bool {
 	return false
 }
 
-// BroughtSubnets returns the subnets the pools name, each once, sorted.
+// BroughtSubnets returns the bring-your-own subnets that the pools name, each once, sorted.
 func (c *Cluster) BroughtSubnets() []arm.ID {
 	var out []arm.ID
 	for _, p := range c.Pools {
@@ -227,14 +230,15 @@ var (
 	managedSubnet = "aks-subnet"
 )
 
-// IsManagedTable reports whether a table has the name AKS gives the table it makes for a kubenet cluster
+// IsManagedTable reports whether a table has the name that AKS gives the table of a kubenet cluster
 // (aks-agentpool-<8 digits>-routetable).
 func IsManagedTable(id arm.ID) bool {
 	return id.Is(arm.TypeRouteTable) && managedTable.MatchString(id.Name())
 }
 
-// IsManagedSubnet reports whether a subnet is the node subnet of the virtual network AKS makes in the node resource
-// group (aks-vnet-<8 digits>/aks-subnet). Add-ons put further subnets beside it, which are not the nodes'.
+// IsManagedSubnet reports whether a subnet is the node subnet in the virtual network that AKS
+// creates in the node resource group (aks-vnet-<8 digits>/aks-subnet). Add-ons create more subnets
+// there, which are not the nodes'.
 func (c *Cluster) IsManagedSubnet(id arm.ID) bool {
 	return id.Is(arm.TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
 		managedVNet.MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
@@ -338,8 +342,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)
 }
 
-// decodeIdentity collects the names under which the cluster's identity appears in the activity log: caller is the client
-// or object ID, the claim xms_mirid is the cluster's own ID (system-assigned) or the identity's (user-assigned).
+// decodeIdentity collects the names of the cluster's identity in the activity log: caller is the
+// client or object ID, and the claim xms_mirid is the cluster's ID (system-assigned) or the
+// identity's (user-assigned).
 func (c *Cluster) decodeIdentity(clientID string) error {
 	type identity struct {
 		PrincipalID string `json:"principalId"`

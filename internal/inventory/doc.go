@@ -1,8 +1,8 @@
-// Package inventory holds what the rest of the program reasons about: route tables, subnets, networks,
-// clusters and the addresses of their nodes, decoded from the documents that ARM returns; a Snapshot of
-// them; and the edits that can be made to those documents.
+// Package inventory has the data that the program reasons about: route tables, subnets, networks,
+// clusters and the addresses of their nodes, decoded from ARM documents; a Snapshot of them; and
+// edits of those documents.
 //
-// It is pure: no context, clock, logger, network or files. It decides nothing (that is plan) and reads
-// nothing (that is azure). Every decoded value keeps the bytes it came from, because a resource is only
-// ever written back as those bytes with one thing changed.
+// It is pure: no context, clock, logger, network or files. It must not decide anything (plan does)
+// or read anything (azure does). Every decoded value keeps its original bytes, because a resource
+// is only ever written back as those bytes with one thing changed.
 package inventory

@@ -98,7 +98,7 @@ func TestDecodeRouteTableMistakes(t *testing.T) {
 		`{"id":"/subscriptions/s"}`:  "is a Microsoft.Resources/subscriptions, expected a Microsoft.Network/routeTables",
 		`{` + id + `,"routes":{}}`:   "routes: found object where",
 		`{` + id + `,"routes":[{}]}`: "routes[0]: a route needs a name and an addressPrefix",
-		`{` + id + `,"routes":[{"name":"a","addressPrefix":"10.0.0.0/8"},{"name":"A","addressPrefix":"11.0.0.0/8"}]}`: "routes[1]: a second route named A",
+		`{` + id + `,"routes":[{"name":"a","addressPrefix":"10.0.0.0/8"},{"name":"A","addressPrefix":"11.0.0.0/8"}]}`: "routes[1]: another route is also named A",
 	} {
 		_, err := DecodeRouteTable([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

@@ -14,10 +14,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// SetRouteTable returns a copy of a subnet's document with its association changed to the given table and every other
-// byte as it was: a subnet has no PATCH, and what a PUT leaves out is dropped.
+// SetRouteTable returns a copy of a subnet's document that is associated with the given table.
+// Every other byte is unchanged, because a subnet has no PATCH, and a PUT drops what it omits.
 //
-// A document without properties is not what Azure answers: what it does not show would be dropped.
+// It refuses a document without properties, which Azure never returns: a PUT would drop what it
+// does not show.
 func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 	if !gjson.GetBytes(subnet, "properties").IsObject() {
 		return nil, errors.New("the document of the subnet cannot be edited safely: it has no properties")
@@ -26,7 +27,7 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting properties.routeTable: %w", err)
 	}
-	// A document with a doubled or oddly spelled key would be edited in one place and read in another.
+	// A duplicate or unusually spelled key would be edited in one place and read in another.
 	s, err := DecodeSubnet(out)
 	if err != nil {
 		return nil, err
@@ -37,11 +38,11 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 	return out, nil
 }
 
-// SetRoutes returns a copy of a route table's document with its routes replaced by the given ones, each as its own Raw
-// says it, and every other byte as it was.
+// SetRoutes returns a copy of a route table's document with the given routes, each as its Raw.
+// Every other byte is unchanged.
 //
-// A document without a list of routes is not what Azure answers, also for an empty table: the
-// routes that it does not show would be deleted.
+// It refuses a document without a list of routes, which Azure never returns, even for an empty
+// table: a PUT would delete the routes that it does not show.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if !gjson.GetBytes(table, "properties.routes").IsArray() {
 		return nil, errors.New("the document of the table cannot be edited safely: it lists no routes")
@@ -69,12 +70,12 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	return out, nil
 }
 
-// same reports whether two routes say the same in all the fields this program reads.
+// same reports whether two routes agree in all fields that this program reads.
 func (r Route) same(other Route) bool {
 	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag && r.SameHop(other)
 }
 
-// NewRoute makes a route to an appliance address, as the cloud provider makes them.
+// NewRoute returns a route to an appliance address, in the form of the cloud provider.
 func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
 	var doc struct {
 		Name       string `json:"name"`
@@ -95,7 +96,8 @@ func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
 	return Route{Name: name, Prefix: prefix, HopType: HopAppliance, Hop: hop, Raw: raw}
 }
 
-// With returns a copy of the route with another prefix and next hop address and every other byte as it was.
+// With returns a copy of the route with another prefix and next hop address. Every other byte is
+// unchanged.
 func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	at := ""
 	if gjson.GetBytes(r.Raw, "properties").IsObject() {

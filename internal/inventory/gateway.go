@@ -12,12 +12,12 @@ type Gateway struct {
 	arm.Document
 	Location string
 	Subnets  []arm.ID
-	// Isolated is set where the gateway itself says that it is deployed with network isolation. Its subnet says it too: it is
-	// delegated to Application Gateways then (application-gateway-private-deployment).
+	// Isolated is set if the gateway says that it is deployed with network isolation. Its subnet is
+	// then delegated to Application Gateways as well (application-gateway-private-deployment).
 	Isolated bool
-	// Operational is what it says of itself: Running, Stopped.
+	// Operational is the gateway's state: Running, Stopped.
 	Operational string
-	// Tier is its SKU's, such as Standard_v2 or WAF_v2; "" where the document does not say.
+	// Tier is the SKU's tier, such as Standard_v2 or WAF_v2; "" if the document does not say.
 	Tier string
 }
 
@@ -49,7 +49,7 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 // Lock is a management lock.
 type Lock struct {
 	arm.Document
-	// Scope is what is locked, with everything in it.
+	// Scope is what is locked, including everything in it.
 	Scope    arm.ID
 	ReadOnly bool // else it only forbids deletes
 	Notes    string
@@ -68,7 +68,7 @@ func DecodeLock(raw []byte) (*Lock, error) {
 	return &Lock{Document: arm.Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(), ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
 }
 
-// Holds reports whether what happens to a resource is subject to a lock: it is at the resource's own scope, or above it.
+// Holds reports whether a lock applies to a resource: it is at the resource's scope or above it.
 func (l *Lock) Holds(id arm.ID) bool {
 	return l.Scope.Equal(id) || strings.HasPrefix(id.Key(), l.Scope.Key()+"/")
 }

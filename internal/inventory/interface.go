@@ -11,12 +11,13 @@ import (
 // Interface is a network interface (NIC), of a machine or of an instance of a scale set.
 type Interface struct {
 	arm.Document
-	// Forwarding is enableIPForwarding: without it Azure drops what the machine forwards for others, such as its pods.
+	// Forwarding is enableIPForwarding: without it, Azure drops what the machine forwards for
+	// others, such as its pods.
 	Forwarding    bool
 	SecurityGroup arm.ID // its own, or ""
 	Machine       arm.ID // the virtual machine or instance it belongs to, or "" where its document does not say
 	Configs       []IPConfig
-	// Unreadable is set where an address is there and is none: what the NIC holds is not known in full.
+	// Unreadable is set if an address cannot be parsed: the NIC's addresses are not fully known.
 	Unreadable bool
 }
 

@@ -12,14 +12,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Kubernetes is what a cluster's own API says. The structs hold what a diagnosis needs, and nothing else of nodes and pods: their
-// environment and annotations can hold secrets. Nodes and pods can be known apart: Nil means not read.
+// Kubernetes is what a cluster's API returned. The structs have only what a diagnosis needs,
+// because environment and annotations of pods and nodes can contain secrets. Nodes and Pods are
+// independent: nil means not read.
 type Kubernetes struct {
 	Nodes []Node `json:"nodes"`
 	Pods  []Pod  `json:"pods"`
-	// Failed says why it could not be read, "" where it was, or was not tried.
+	// Failed says why it could not be read, or "".
 	Failed string `json:"failed,omitempty"`
-	// Note says what could not be read while the rest was: the pods where the API shows only nodes.
+	// Note says what could not be read while the rest was, such as the pods if the API shows only
+	// nodes.
 	Note string `json:"note,omitempty"`
 }
 
@@ -34,10 +36,11 @@ type Node struct {
 	// ProviderID names the machine: azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
 	ProviderID string `json:"providerID,omitempty"`
 	Ready      bool   `json:"ready"`
-	// Unready is the condition Ready where it is there and is not True.
+	// Unready is the condition Ready if it exists and is not True.
 	Unready *Condition `json:"unready,omitempty"`
 	Created time.Time  `json:"created,omitzero"`
-	// NetworkUnavailable is the condition the cloud provider sets while a node has no route; nil where it is not there.
+	// NetworkUnavailable is the condition that the cloud provider sets while a node has no route,
+	// or nil.
 	NetworkUnavailable *Condition `json:"networkUnavailable,omitempty"`
 }
 
@@ -71,7 +74,7 @@ type Pod struct {
 	Addresses   []netip.Addr `json:"addresses,omitempty"`
 }
 
-// Ended reports whether a pod has no address any more: it has run to its end.
+// Ended reports whether a pod has run to its end and has no address any more.
 func (p Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // Compare orders pods by namespace and name.
@@ -113,7 +116,7 @@ func (o kubeObject) check(kind string) error {
 	case o.Kind != "" && o.Kind != kind:
 		return fmt.Errorf("found a %s, expected only objects of kind %s", o.Kind, kind)
 	case o.Metadata.Name == "":
-		return fmt.Errorf("metadata.name: it is missing")
+		return fmt.Errorf("metadata.name is missing")
 	}
 	return nil
 }
@@ -216,8 +219,9 @@ func addAddress(to []netip.Addr, text string) []netip.Addr {
 	return append(to, addr.Unmap())
 }
 
-// decodeItems decodes each object of a list (kind List, or NodeList and PodList), or the one object, and sorts them. One that cannot
-// be read is an error: with a part of the nodes, the others would seem to be gone.
+// decodeItems decodes each object in a list (kind List, or NodeList and PodList), or a single
+// object, and sorts them. One object that cannot be decoded is an error: with only some of the
+// nodes, the others would seem to be gone.
 func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error), compare func(T, T) int) ([]T, error) {
 	raw, err := arm.Text(raw)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Permission is what a role, or several, allow at a scope: all actions, less the others.
+// Permission is what one or more roles allow at a scope: actions without the notActions.
 type Permission struct {
 	Actions    []string `json:"actions"`
 	NotActions []string `json:"notActions,omitempty"`
@@ -14,7 +14,7 @@ type Permission struct {
 // Rights are what a principal may do at a scope.
 type Rights struct {
 	Permissions []Permission `json:"permissions"`
-	// Denied are what deny assignments take away, whatever is allowed.
+	// Denied are what deny assignments remove, whatever is allowed.
 	Denied []Permission `json:"denied,omitempty"`
 	// DeniedBy names the deny assignments; Undenied says why they could not be read, "" where they were: something may be
 	// denied that looks allowed.
@@ -22,12 +22,14 @@ type Rights struct {
 	Undenied string   `json:"undenied,omitempty"`
 	// Roles names the roles the permissions come from, where that is known.
 	Roles []string `json:"roles,omitempty"`
-	// Failed says why the rights could not be read in full, "" where they were: what is not allowed by them may be allowed then.
+	// Failed says why the rights could not be read in full, or "". If it is set, actions that seem
+	// forbidden may be allowed.
 	Failed string `json:"failed,omitempty"`
 }
 
-// May reports whether an action is allowed. A NotAction only takes away from the permission it stands in: another may give it back;
-// a deny assignment takes it away for good (Microsoft.Authorization: understand deny assignments).
+// May reports whether an action is allowed. A NotAction limits only its own permission: another one
+// may still allow the action. A deny assignment always forbids it (Microsoft.Authorization:
+// understand deny assignments).
 func (r Rights) May(action string) bool {
 	for _, p := range r.Denied {
 		if p.covers(action) {

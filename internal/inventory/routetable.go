@@ -21,8 +21,8 @@ const (
 	HopNone      = "None"
 )
 
-// hopType returns a next hop type as it is written: where Azure's spelling is used, in the one copy
-// that all routes share.
+// hopType returns a next hop type as written. For Azure's spelling it returns the one string that
+// all routes share.
 func hopType(written string) string {
 	for _, known := range []string{HopAppliance, HopGateway, HopVNet, HopInternet, HopNone} {
 		if written == known {
@@ -36,10 +36,11 @@ func hopType(written string) string {
 // AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
 var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
-// IsManagerTable reports whether a route table is one of Azure Virtual Network Manager's own.
+// IsManagerTable reports whether a route table belongs to Azure Virtual Network Manager.
 func IsManagerTable(id arm.ID) bool { return managerTable.MatchString(string(id)) }
 
-// DefaultRouteLimit is how many routes a table holds unless Azure Virtual Network Manager manages them.
+// DefaultRouteLimit is how many routes a table can have unless Azure Virtual Network Manager
+// manages them.
 const DefaultRouteLimit = 400
 
 // RouteTable is an Azure route table.
@@ -48,7 +49,8 @@ type RouteTable struct {
 	Location string
 	Routes   []Route
 	Subnets  []arm.ID // the subnets it is associated with
-	// NoLearned is set where the routes that gateways learn do not reach its subnets (disableBgpRoutePropagation).
+	// NoLearned is set if routes that gateways learn do not reach its subnets
+	// (disableBgpRoutePropagation).
 	NoLearned bool
 	// Failed is set when the last operation on it failed: what it says may not be in effect.
 	Failed bool
@@ -56,8 +58,9 @@ type RouteTable struct {
 	byPrefix []int // of ByPrefix
 }
 
-// ByPrefix returns where the routes with prefixes are in Routes, in the order of their prefixes. That
-// is worked out once, when the table is decoded: tables are read again and again, and rarely change.
+// ByPrefix returns the indexes in Routes of the routes with prefixes, in the order of their
+// prefixes. They are computed once, when the table is decoded, because tables are read often and
+// rarely change.
 func (t *RouteTable) ByPrefix() []int {
 	if t.byPrefix == nil {
 		return sortRoutes(t.Routes)
@@ -78,7 +81,7 @@ func sortRoutes(routes []Route) []int {
 	return order
 }
 
-// Route is one user-defined route. Raw holds all of it, also what the other fields do not say.
+// Route is one user-defined route. Raw has the whole route, including fields that are not decoded.
 type Route struct {
 	Name    string
 	Prefix  netip.Prefix // zero for a service tag or anything else that is not a prefix
@@ -96,7 +99,7 @@ func (r Route) Destination() string {
 	return r.Tag
 }
 
-// NextHop returns the next hop as a person names it: the address, or the type where there is none.
+// NextHop returns the next hop as people name it: the address or else the type.
 func (r Route) NextHop() string {
 	if r.Hop.IsValid() {
 		return r.Hop.String()
@@ -109,8 +112,8 @@ func (r Route) SameHop(other Route) bool {
 	return r.Hop == other.Hop && strings.EqualFold(r.HopType, other.HopType)
 }
 
-// DecodeRouteTable reads a route table in the shape ARM returns, or in the flattened one of `az network route-table
-// show`.
+// DecodeRouteTable reads a route table as ARM returns it, or in the flattened shape of `az network
+// route-table show`.
 func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	var p struct {
 		Routes  []json.RawMessage `json:"routes"`
@@ -138,7 +141,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		}
 		name := strings.ToLower(t.Routes[i].Name)
 		if names[name] {
-			return nil, fmt.Errorf("routes[%d]: a second route named %s", i, t.Routes[i].Name)
+			return nil, fmt.Errorf("routes[%d]: another route is also named %s", i, t.Routes[i].Name)
 		}
 		names[name] = true
 	}
@@ -160,8 +163,9 @@ func within(document, part []byte) (same, rest []byte) {
 	return document[at:end:end], document[end:]
 }
 
-// DecodeRoute reads one route in either shape. A route without a name or a destination is an error; a next hop that
-// is not an address is none, because a route of somebody else must never stop the work on ours.
+// DecodeRoute reads one route in either shape. A route without a name or a destination is an error.
+// A next hop that is not an address counts as none, because an unmanaged route must never stop the
+// program.
 func DecodeRoute(raw []byte) (Route, error) {
 	type properties struct {
 		AddressPrefix    string `json:"addressPrefix"`
@@ -193,9 +197,9 @@ func DecodeRoute(raw []byte) (Route, error) {
 	return r, nil
 }
 
-// NodeMask returns the length of the prefix that one node's pods get out of a pod CIDR: 24 for IPv4 (AKS kubenet and
-// overlay concepts) and 16 more than the pod CIDR's own for IPv6 (/80 out of the default fd12:3456:789a::/64:
-// configure-kubenet-dual-stack; Kubernetes allows 16 bits at the most between the two).
+// NodeMask returns the prefix length of one node's pod CIDR: 24 for IPv4 (AKS kubenet and overlay
+// concepts), and 16 more than the pod CIDR's for IPv6 (/80 in the default fd12:3456:789a::/64:
+// configure-kubenet-dual-stack; Kubernetes allows a difference of at most 16 bits).
 func NodeMask(podCIDR netip.Prefix) int {
 	if podCIDR.Addr().Is4() {
 		return max(24, podCIDR.Bits())
@@ -203,15 +207,16 @@ func NodeMask(podCIDR netip.Prefix) int {
 	return min(128, podCIDR.Bits()+16)
 }
 
-// PodRouteName returns the name the cloud provider gives a route: the node, four underscores, and the prefix without
-// its punctuation (cloud-provider-azure, mapNodeNameToRouteName). Older clusters use the bare node name.
+// PodRouteName returns the name that the cloud provider gives a route: the node, four underscores,
+// and the prefix without punctuation (cloud-provider-azure, mapNodeNameToRouteName). Older clusters
+// use only the node name.
 func PodRouteName(node string, prefix netip.Prefix) string {
 	return node + "____" + punctuation.Replace(prefix.String())
 }
 
 var punctuation = strings.NewReplacer(".", "", ":", "", "/", "")
 
-// RouteNode returns the node a pod route's name speaks of, in either style.
+// RouteNode returns the node in a pod route's name, in either style.
 func RouteNode(routeName string) string {
 	node, _, _ := strings.Cut(routeName, "____")
 	return node

@@ -12,50 +12,53 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Snapshot is what was read, and nothing else: what is remembered is plan.Memory. Maps are keyed by
-// ID.Key().
+// Snapshot is what was read, and nothing else: what is remembered is in plan.Memory. Maps are keyed
+// by ID.Key().
 type Snapshot struct {
 	Clusters map[string]*Cluster
 	Subnets  map[string]*Subnet
 	Tables   map[string]*RouteTable
 	VNets    map[string]*VNet // only where a whole scope, or the network itself, was read
 
-	// Only what a diagnosis reads beside it:
+	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
 	Gateways       map[string]*Gateway
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
-	// Caller is the object ID of who reads, "" where it is not known. Own are the caller's rights, by the scope's key; Rights those
-	// of a principal, by its object ID and the scope's key.
+	// Caller is the reader's object ID, or "". Own are the caller's rights, by the scope's key.
+	// Rights are those of a principal, by its object ID and the scope's key.
 	Caller string
 	Own    map[string]Rights
 	Rights map[string]map[string]Rights
-	// Kubernetes is what a cluster's own API says, by the cluster's key.
+	// Kubernetes is what a cluster's API returned, by the cluster's key.
 	Kubernetes map[string]*Kubernetes
 	// Writers say who wrote a resource last, by its key: a line each, from the activity log.
 	Writers map[string]Writer
-	// Listed are the scopes (subscriptions or resource groups) of which everything that the identity may see was read.
+	// Listed are the scopes (subscriptions or resource groups) that were read completely, as far as
+	// the identity may see them.
 	Listed []arm.ID
-	// InterfacesOf are the scopes of which all network interfaces were read, those of scale sets too.
+	// InterfacesOf are the scopes whose network interfaces were all read, including those of scale
+	// sets.
 	InterfacesOf []arm.ID
-	// Taken is when it was read.
+	// Taken is when the snapshot was read.
 	Taken time.Time
 
-	// Unread says of each resource that was asked for and is in none of the maps above, why.
+	// Unread says why a requested resource is in none of the maps above.
 	Unread map[string]Unread
 
 	known map[string]*Known
 }
 
-// Unread is a resource that could not be read. Absent is set only where a GET of that very resource answered 404: that
-// a list leaves it out proves nothing, because a list shows only what the identity may see.
+// Unread is a resource that could not be read. Absent is set only if a GET of the resource itself
+// answered 404: absence from a list proves nothing, because a list shows only what the identity may
+// see.
 type Unread struct {
 	ID      arm.ID
 	Absent  bool
 	Status  int    // HTTP status, 0 when there was no answer
 	Code    string // ARM's error code
 	Message string
-	Late    bool `json:",omitempty"` // it was not waited for any longer
+	Late    bool `json:",omitempty"` // the caller stopped waiting
 }
 
 // Reason says in a few words why it could not be read.
@@ -77,13 +80,14 @@ type Writer struct {
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// Known is what was read of a cluster besides its own document.
+// Known is what was read about a cluster apart from its document.
 type Known struct {
 	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked for.
 	OwnSubnets []arm.ID
 
-	// Written are the tables the cluster's identity wrote, by the activity log, as far as it was read. LogNext are the links
-	// at which it goes on; LogCut is set where it was too long to be read to its end.
+	// Written are the tables that the cluster's identity wrote, by the activity log as far as it
+	// was read. LogNext are the links to the next pages; LogCut is set if the log was too long to
+	// read to its end.
 	LogRead bool
 	LogNext []string
 	LogCut  bool
@@ -92,19 +96,19 @@ type Known struct {
 	ManagedRead bool
 	Managed     []arm.ID
 
-	// NICs holds the addresses of the cluster's nodes: evidence for deletes. Nil when it was not read.
+	// NICs has the addresses of the cluster's nodes: evidence for deletes. Nil if not read.
 	NICs *NICs
 }
 
-// NICs are the addresses held by the network interfaces of a cluster's nodes, and by which. Failed says why they could
-// not be read. Read is when the reading began.
+// NICs are the addresses of the network interfaces of a cluster's nodes, with their holders. Failed
+// says why they could not be read. Read is when the reading began.
 type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
 	Read   time.Time
 }
 
-// Of counts the nodes of a pool of which an address was seen, of the family of another address.
+// Of counts the nodes in a pool with an address in the family of another address.
 func (n *NICs) Of(pool string, like netip.Addr) int {
 	seen := map[string]bool{}
 	for address, holder := range n.Holder {
@@ -134,7 +138,7 @@ func (w Wanted) Empty() bool {
 	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
-// Add adds what else is wanted.
+// Add adds what another Wanted names.
 func (w *Wanted) Add(o Wanted) {
 	for _, list := range []struct {
 		to   *[]arm.ID
@@ -186,7 +190,7 @@ func (s *Snapshot) Cluster(id arm.ID) *Cluster {
 	return cluster
 }
 
-// Known returns what was read of a cluster besides its own document.
+// Known returns what was read about a cluster apart from its document.
 func (s *Snapshot) Known(cluster arm.ID) Known {
 	if k, _ := arm.Lookup(s.known, cluster); k != nil {
 		return *k
@@ -194,7 +198,7 @@ func (s *Snapshot) Known(cluster arm.ID) Known {
 	return Known{}
 }
 
-// Learn returns what was read of a cluster besides its own document, to be added to.
+// Learn is Known, to be added to.
 func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {
@@ -204,7 +208,7 @@ func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	return k
 }
 
-// Fork returns a copy of the snapshot into which clusters, tables and subnets can be read without changing the original.
+// Fork returns a copy. Reading clusters, tables and subnets into it does not change the original.
 func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables), maps.Clone(s.Subnets), maps.Clone(s.Unread)
@@ -216,8 +220,8 @@ func (s *Snapshot) Fork() *Snapshot {
 	return &c
 }
 
-// Add puts a document into the snapshot, by its type; a virtual network with its subnets. A type that the snapshot has no place for is
-// an error.
+// Add adds a document by its type; a virtual network with its subnets. A type that snapshots do not
+// store is an error.
 func (s *Snapshot) Add(raw []byte) error {
 	var h arm.Head
 	if err := json.Unmarshal(raw, &h); err != nil {
@@ -250,12 +254,12 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeLock):
 		err = put(s.Locks, id, raw, DecodeLock)
 	default:
-		return fmt.Errorf("id: %q is a %s, of which nothing is kept", h.ID, id.Type())
+		return fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", h.ID, id.Type())
 	}
 	return err
 }
 
-// put decodes a document and notes it under its ID.
+// put decodes a document and stores it under its ID.
 func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T, error)) error {
 	doc, err := decode(raw)
 	if err == nil {
@@ -264,8 +268,8 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 	return err
 }
 
-// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those its pools name, and the one AKS made itself
-// where a pool names none (once it was read).
+// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those that its pools name,
+// and the one that AKS created if a pool names none (once it was read).
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.BroughtSubnets()
 	if c.MakesOwnVNet() {
@@ -285,8 +289,9 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 	return SortPrefixes(prefixes)
 }
 
-// Elsewhere reports whether a route table leads to other machines than a cluster's nodes, although they have the same addresses: all of its
-// subnets are in networks that have these addresses themselves, or reach them in another network than that of the nodes.
+// Elsewhere reports whether a route table leads to machines other than a cluster's nodes, although
+// they have the same addresses: all its subnets are in networks that have these addresses
+// themselves, or reach them in another network than the nodes'.
 func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 	var networks []arm.ID
 	for _, id := range s.NodeSubnetIDs(c) {
@@ -311,7 +316,7 @@ func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 			}
 			other = other || holds(peering.Prefixes)
 		}
-		return !other // what nobody has may be the cluster's still
+		return !other // an address in no network may still be the cluster's
 	})
 }
 

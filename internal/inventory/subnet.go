@@ -24,7 +24,7 @@ type Subnet struct {
 	// how many addresses are in use, as far as that shows.
 	Configurations []arm.ID
 	Used           int
-	// Failed is set when the last operation on it failed: what it says may not be in effect.
+	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways that sit in it.
 	Gateways []arm.ID
@@ -39,8 +39,8 @@ type MachineSet struct {
 	Count int // of its machines that are in the subnet
 }
 
-// MachineSets returns whose Configurations are in the subnet. That is worked out once, when the subnet
-// is decoded: every check counts the machines of its clusters.
+// MachineSets returns the owners of the Configurations in the subnet. They are computed once, when
+// the subnet is decoded, because every check counts the machines of its clusters.
 func (s *Subnet) MachineSets() []MachineSet {
 	if s.sets == nil {
 		return machineSets(s.Configurations)
@@ -122,8 +122,9 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	return s, nil
 }
 
-// UsedIPv4 is how many IPv4 addresses are in use at least. Where a subnet has both families a configuration can be of either, and every
-// interface has one of IPv4 first (virtual-network-network-interface-addresses).
+// UsedIPv4 is how many IPv4 addresses are in use at least. In a dual-stack subnet a configuration
+// can be of either family, and every interface has an IPv4 address first
+// (virtual-network-network-interface-addresses).
 func (s *Subnet) UsedIPv4() int {
 	if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
 		return (s.Used + 1) / 2
@@ -136,7 +137,7 @@ func (s *Subnet) DelegatedTo(service string) bool {
 	return slices.ContainsFunc(s.Delegations, func(d string) bool { return strings.EqualFold(d, service) })
 }
 
-// FirstUsable is the first address of a subnet that Azure gives out, behind the four that it reserves.
+// FirstUsable is the first address of a subnet that Azure assigns, after the reserved ones.
 func FirstUsable(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr()
 	for range 4 {
@@ -148,7 +149,7 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 // gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
 	if !strings.Contains(configuration.Key(), "/applicationgateways/") {
-		return "" // a subnet can have thousands, and nearly all are of machines
+		return "" // a subnet can have thousands, nearly all of machines
 	}
 	for id := configuration; id != ""; id = id.Parent() {
 		if id.Is(arm.TypeGateway) {

@@ -14,13 +14,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// aliveFor is how long a repair waits to hear that the cluster exists.
+// aliveFor is how long a repair waits for proof that the cluster exists.
 const aliveFor = time.Second
 
-// notGuarded says why a subnet is not associated: the table does not exist, or the cluster is gone, or
-// being deleted, and who does that takes the table off the subnets first; or it has left kubenet since
-// its document was read. Where AKS does not answer in time, or not with the
-// cluster, the IP configurations of its nodes in a node subnet are proof enough that it exists.
+// notGuarded says why a subnet must not get its table: the table does not exist; the cluster is
+// gone or being deleted, which starts with removing the table from the subnets; or the cluster has
+// left kubenet since its document was read. If AKS does not answer in time, IP configurations of
+// the cluster's nodes in a node subnet prove that the cluster exists.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name, table := change.Cluster, change.New.RouteTable
 	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool { return config.Metadata.Name == name })
@@ -65,14 +65,14 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	return &f
 }
 
-// ofNodes reports whether a subnet is one of the cluster's node subnets, as they were read.
+// ofNodes reports whether a subnet was read as one of the cluster's node subnets.
 func ofNodes(s *inventory.Snapshot, id, subnet arm.ID) bool {
 	cluster := s.Cluster(id)
 	return cluster != nil && slices.ContainsFunc(s.NodeSubnetIDs(cluster), subnet.Equal)
 }
 
-// hasNodes reports whether a subnet, or a node subnet as it was read, shows IP configurations of the
-// cluster's nodes.
+// hasNodes reports whether a subnet, or any node subnet that was read, shows IP configurations of
+// the cluster's nodes.
 func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 	cluster := s.Cluster(id)
 	if cluster == nil {
@@ -91,8 +91,9 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 	})
 }
 
-// provenGone is a plan without the deletes of clusters that do not exist, unless Azure says so again,
-// now: a cluster that was made again, or a 404 of something on the way, loses no route.
+// provenGone removes the deletes of missing clusters from a plan, unless Azure confirms now that
+// they are missing. A cluster that was created again loses no route, and neither does one behind a
+// 404 from something in between.
 func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	doubted := map[string]bool{} // by name
 	for _, config := range c.configs {

@@ -17,42 +17,42 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Writes. Each resource is written by a goroutine of its own, in the order of what breaks most while it
-// waits: node subnets, guarded subnets, tables that lack routes, tables that hold too many. What came of
-// it is posted to the worker. A resource that is being written is left alone by all checks meanwhile; a
-// person's request waits for it.
+// Writes. How it works: each resource is written in its own goroutine, in order of harm: node
+// subnets, guarded subnets, tables that lack routes, tables with too many. The goroutine posts the
+// outcome to the worker. Checks leave a resource alone while it is being written; a person's
+// request waits for the write.
 
-// write is one resource that is written.
+// write is the write of one resource.
 type write struct {
 	apply.Resource
 	check    *check
-	cluster  string // one that asks for it, by ID.Key()
+	cluster  string // one that needs it, by ID.Key()
 	outcomes []plan.Outcome
 	findings []finding.Finding
 	refusal  *refusal
-	now      arm.Document // how it was last read
+	now      arm.Document // as last read
 
-	wait, left func() // its place in line
+	wait, left func() // its place in the queue
 }
 
-// writes are those of a keeper.
+// writes are the writes of a keeper that are under way.
 type writes struct {
 	mu     sync.Mutex
 	under  map[string]underWay      // resources being written, by ID.Key()
-	missed map[string]bool          // and those that a check would have written
-	lines  map[string]chan struct{} // by the virtual network: is closed when the last write in line has ended
-	slots  chan struct{}            // holds one for each table that is being written
+	missed map[string]bool          // of these, the ones that a check wanted to write meanwhile
+	lines  map[string]chan struct{} // by virtual network: closed when the last write in the queue ends
+	slots  chan struct{}            // one entry for each table that is being written
 }
 
-// underWay is a write that is under way: since when, and what is closed when it ends.
+// underWay is a write that is under way. Its channel is closed when the write ends.
 type underWay struct {
 	since time.Time
 	ended chan struct{}
 }
 
 const (
-	// tablesAtOnce is how many tables are written at once. One that takes longer than slotFor does not
-	// count any more: it waits, and costs nothing.
+	// tablesAtOnce is how many tables are written at once. A write that takes longer than slotFor
+	// no longer counts: it only waits for Azure.
 	tablesAtOnce, slotFor = 64, 10 * time.Second
 	// lineFor is how long one subnet waits for the write of another in its network.
 	lineFor = 10 * time.Second
@@ -67,14 +67,15 @@ func newWrites() *writes {
 
 func (w *writes) busy(resource string) bool { return !w.since(resource).IsZero() }
 
-// since is when the write of a resource began, zero where none is under way.
+// since is when the write of a resource began, or zero.
 func (w *writes) since(resource string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.under[resource].since
 }
 
-// begin claims a resource. Where it is claimed already, it returns what is closed when that is over.
+// begin claims a resource. If another write has it, begin returns a channel that is closed when
+// that write ends.
 func (w *writes) begin(resource string) (busy chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +87,7 @@ func (w *writes) begin(resource string) (busy chan struct{}) {
 	return nil
 }
 
-// end lets go of a resource, and reports whether a check would have written it meanwhile.
+// end releases a resource, and reports whether a check wanted to write it meanwhile.
 func (w *writes) end(resource string) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,8 +98,9 @@ func (w *writes) end(resource string) (missed bool) {
 	return missed
 }
 
-// line gives a subnet its place behind the writes of others in its network, in the order of the calls:
-// Azure takes one at a time. Wait waits until it is its turn, or for too long, and left leaves the line.
+// line queues a subnet behind the writes of others in its network, in the order of the calls,
+// because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
+// passed; left leaves the queue.
 func (w *writes) line(id arm.ID) (wait, left func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +128,7 @@ func (w *writes) line(id arm.ID) (wait, left func()) {
 	}
 }
 
-// slot is line for tables, which do not wait for each other, but where very many are written.
+// slot is line for tables. Tables do not wait for each other unless very many are written.
 func (w *writes) slot() (wait, left func()) {
 	release := sync.OnceFunc(func() { <-w.slots })
 	var timer *time.Timer
@@ -159,8 +161,8 @@ func (c *check) isNodeSubnet(id arm.ID) bool {
 	})
 }
 
-// started reports whether the check has begun to write a resource, or another one writes it now. A
-// request waits for that one.
+// started reports whether this check has begun to write a resource, or another check is writing it.
+// A request waits for the other check.
 func (c *check) started(id arm.ID) bool {
 	if slices.ContainsFunc(c.order, id.Equal) {
 		return true
@@ -168,11 +170,11 @@ func (c *check) started(id arm.ID) bool {
 	if c.request != nil || !c.k.writes.busy(id.Key()) {
 		return false
 	}
-	c.k.writes.begin(id.Key()) // it is busy: this asks for a check when it is not any more
+	c.k.writes.begin(id.Key()) // it is busy: this triggers a check when the write ends
 	return true
 }
 
-// start writes resources.
+// start starts the writes of a plan's changes.
 func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, again apply.Replan) {
 	if changes = c.withinLimit(s.Snapshot, changes); len(changes) == 0 {
 		return
@@ -214,7 +216,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 		x.refusal = before
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
-		if x.ID.Is(arm.TypeSubnet) { // here, and not in its goroutine: the order is that of harm
+		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep the order of harm
 			x.wait, x.left = c.k.writes.line(x.ID)
 		} else {
 			x.wait, x.left = c.k.writes.slot()
@@ -227,8 +229,8 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 	}
 }
 
-// resource is one to write by a plan. What the plan rests on tells what of it may be done at the last
-// moment.
+// resource is a resource to write. Refuse and Allow decide at the last moment which changes still
+// hold.
 func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
 	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
 		Refuse: func(ctx context.Context, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
@@ -250,7 +252,7 @@ func (c *check) keyNamed(name string) string {
 	return ""
 }
 
-// run writes one resource, and posts what came of it.
+// run writes one resource and posts the outcome.
 func (x *write) run(ctx context.Context) {
 	k := x.check.k
 	for busy := k.writes.begin(x.ID.Key()); busy != nil; busy = k.writes.begin(x.ID.Key()) {
@@ -273,7 +275,7 @@ func (x *write) run(ctx context.Context) {
 	}
 }
 
-// wrote takes over what came of a write.
+// wrote records the outcome of a write in the worker's memory.
 func (w *worker) wrote(x *write) {
 	c := x.check
 	w.mem.wrote = time.Now()
@@ -282,7 +284,7 @@ func (w *worker) wrote(x *write) {
 		delete(w.mem.refused, x.ID.Key())
 	}
 	w.made(c, x.cluster, x.outcomes)
-	w.mem.failing[x.ID.Key()] = ofNames(nameSet(w.configs), x.findings) // it can have another name now
+	w.mem.failing[x.ID.Key()] = ofNames(nameSet(w.configs), x.findings) // its name may have changed
 	if len(w.mem.failing[x.ID.Key()]) == 0 {
 		delete(w.mem.failing, x.ID.Key())
 	}
@@ -298,7 +300,8 @@ func (w *worker) wrote(x *write) {
 	c.end(w)
 }
 
-// addTo puts the resource into a snapshot as it was read last. What is wrong with it was said then.
+// addTo adds the resource to a snapshot as it was last read. Earlier reads have reported its
+// errors.
 func (x *write) addTo(s *inventory.Snapshot) {
 	if !x.ID.Is(arm.TypeRouteTable) {
 		_ = s.Add(x.now.Raw)
@@ -307,7 +310,7 @@ func (x *write) addTo(s *inventory.Snapshot) {
 	}
 }
 
-// keepFailure notes what the last write of a resource ran into.
+// keepFailure remembers the findings of the last write of a resource.
 func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 	c.mem.failing[id.Key()] = found
 }
@@ -315,7 +318,7 @@ func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 // apply changes the resource.
 func (x *write) apply(ctx context.Context) {
 	c := x.check
-	if c.request == nil && c.k.pause() != "" { // since it was decided: others were written first
+	if c.request == nil && c.k.pause() != "" { // paused since the decision: other writes went first
 		for _, change := range x.Planned {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
 		}
@@ -326,11 +329,11 @@ func (x *write) apply(ctx context.Context) {
 	x.refusal = x.refusal.next(result.Err, result.Outcomes, result.Findings, result.After)
 }
 
-// replanned plans by what the clusters' own tables say.
+// replanned plans again for one resource, by the route tables of the clusters.
 func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 	late := func(ctx context.Context, target arm.ID) (apply.Replan, error) {
 		s := s.Fork()
-		s.VNets = map[string]*inventory.VNet{} // what was in them is old: it proves nothing now
+		s.VNets = map[string]*inventory.VNet{} // old content proves nothing
 		sources := planner.Sources(target)
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
@@ -338,9 +341,9 @@ func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return apply.Replan{}, err
 		}
-		for _, id := range sources { // without it nothing would seem to be wanted
+		for _, id := range sources { // without its source, a target would seem to need no routes
 			if u, failed := s.Unread[id.Key()]; failed {
-				return apply.Replan{}, fmt.Errorf("the cluster's own table %s could not be read again: %s", id.Short(), u.Reason())
+				return apply.Replan{}, fmt.Errorf("the cluster's route table %s could not be read again: %s", id.Short(), u.Reason())
 			}
 		}
 		return c.replanned(s, plan.Among(s, c.configs, c.taken)), nil
@@ -348,5 +351,5 @@ func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 	return apply.Replan{Table: planner.Again, Subnet: planner.AgainSubnet, Late: late}
 }
 
-// sourceFor is how long a late write waits for what it stands on.
+// sourceFor is how long a late write waits for its sources.
 const sourceFor = 30 * time.Second

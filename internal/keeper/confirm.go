@@ -13,12 +13,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// evidenceBelieved is for how long evidence that withholds changes is not read again.
+// evidenceBelieved is how long evidence that withholds changes is reused.
 const evidenceBelieved = time.Minute
 
-// confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans again,
-// until it needs nothing more.
-// Evidence that withholds changes is believed for a while; to let go, or to report a node, it is read in this check.
+// confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans
+// again until it needs nothing more. Evidence that withholds changes is reused for a while.
+// Evidence that allows a delete, or reports a node, is read in this check.
 func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
 	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
@@ -27,7 +27,7 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 		}
 		need, recalled := c.unbelieved(s, p.Need)
 		if need.Empty() && !recalled {
-			break // what it still needs was read a moment ago, and did not help
+			break // the rest was read a moment ago and did not help
 		}
 		if err := c.placeTargets(ctx, s, need.Subnets); err != nil {
 			return p, err
@@ -47,9 +47,9 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 	return p, nil
 }
 
-// unbelieved is what of the evidence that a plan needs has to be read, and whether some is
-// recalled. NICs that were read a moment ago go into the memory; a network that was
-// is not read again, so that a route whose node cannot be proven gone costs little.
+// unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
+// from memory. Recently read NICs are recalled. A recently read network is not read again, so a
+// route whose node cannot be proven gone costs little.
 func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted, recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.NICs {
@@ -82,10 +82,11 @@ func (c *check) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p pla
 	}
 }
 
-// placeOf is the key under which it is noted when a network was read for these clusters.
+// placeOf is the key under which the time of a network's last read is stored for this group.
 func (c *check) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(c.configs[0]) }
 
-// placeTargets puts the subnets of targets into the snapshot: as they were seen, for as long as a cluster's own document is believed.
+// placeTargets adds the subnets of targets to the snapshot. It reuses subnets for as long as a
+// cluster's document.
 func (c *check) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
 	var read []arm.ID
 	for _, id := range subnets {
@@ -106,15 +107,15 @@ func (c *check) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets
 	return nil
 }
 
-// seenAt is a subnet that a target is on, and when it was read.
+// seenAt is a subnet with a target, and when it was read.
 type seenAt struct {
 	subnet *inventory.Subnet
 	at     time.Time
 }
 
-// refresh reads the documents of clusters that are not of this round, and returns the clusters of
-// which it has one: how many nodes their pools have is held against the NICs that are seen. The
-// NICs of the others cannot be counted, and prove nothing.
+// refresh reads cluster documents that are older than this check, and returns the clusters with a
+// fresh document. Its node counts show whether the NIC lists are complete. Without it, NICs prove
+// nothing.
 func (c *check) refresh(ctx context.Context, s *inventory.Snapshot, clusters []arm.ID) (counted []arm.ID, err error) {
 	old := slices.DeleteFunc(slices.Clone(clusters), func(id arm.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
 	fresh := inventory.NewSnapshot()
@@ -127,7 +128,7 @@ func (c *check) refresh(ctx context.Context, s *inventory.Snapshot, clusters []a
 		case !slices.ContainsFunc(old, id.Equal):
 		case cluster == nil:
 			u := fresh.Unread[id.Key()]
-			s.Learn(id).NICs = &inventory.NICs{Failed: fmt.Sprintf("how many nodes cluster %s has could not be read: %s", id.Short(), u.Reason())}
+			s.Learn(id).NICs = &inventory.NICs{Failed: fmt.Sprintf("the node count of cluster %s could not be read: %s", id.Short(), u.Reason())}
 			continue
 		default:
 			s.Clusters[id.Key()] = cluster

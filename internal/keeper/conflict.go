@@ -16,49 +16,49 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Conflicts. Two programs that undo each other's changes do so as fast as both can. So a change that was
-// undone conflictTimes within conflictSpan is made again after waits only, and a finding names the other
-// writer:
+// Conflicts. How it works: two programs that undo each other's changes do so as fast as both can.
+// So once a change was undone conflictTimes within conflictSpan, it is made again only after a
+// wait, and a finding names the other writer:
 //
-//	a route table on a node subnet         30 seconds: pods do not reach each other meanwhile
-//	anything that Azure Policy, or         15 minutes: it is made to be obeyed, and never gives up
-//	Virtual Network Manager, undoes
-//	anything else                          30 seconds, 1, 2, 4 and 5 minutes
+//	a route table on a node subnet         30 seconds: pods cannot reach each other meanwhile
+//	anything that Azure Policy or          15 minutes: they enforce it and never give up
+//	Virtual Network Manager undoes
+//	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
-// That a change was undone counts once it had to be made again: what a read shows can be old. The
-// conflict is over when the change has stood for conflictSpan. The keeper never gives up, because it
-// cannot know who is right. A restart forgets conflicts, which costs three repairs.
+// A change counts as undone once it had to be made again, because a read can be old. The conflict
+// ends when the change has stood for conflictSpan. The keeper never gives up, because it cannot
+// know who is right. A restart forgets conflicts, which costs three repairs.
 
-// place is what one change is about: a subnet, or a route of a table.
+// place is what one change is about: a subnet, or a route in a table.
 type place struct{ resource, route string }
 
 func placeOf(c plan.Change) place { return place{c.Resource.Key(), strings.ToLower(c.Route)} }
 
-// conflict is what is known of a change since it was made.
+// conflict is the history of one change since it was made.
 type conflict struct {
 	cluster string // ID.Key()
 	change  plan.Change
-	nodes   bool // it puts the route table back on a node subnet
+	nodes   bool // it associates the route table with a node subnet
 	made    time.Time
 	undone  []span        // the last times
-	wait    time.Duration // 0: there is no conflict
-	seen    time.Time     // when it was first planned again; zero while it is not
-	last    time.Time     // when it was made or planned last
+	wait    time.Duration // 0: no conflict
+	seen    time.Time     // when it was first planned again, or zero
+	last    time.Time     // when it was last made or planned
 }
 
-// span is from when a change was made to when it was seen undone.
+// span is from when a change was made until it was seen undone.
 type span struct{ from, until time.Time }
 
 const (
 	conflictTimes = 3
 	conflictSpan  = 10 * time.Minute
-	// conflictFirst and conflictMost are how long a change waits, governedWait how long where Azure
-	// itself undoes it.
+	// conflictFirst and conflictMost are the first and the longest wait. governedWait is the wait
+	// if Azure itself undoes the change.
 	conflictFirst, conflictMost = 30 * time.Second, 5 * time.Minute
 	governedWait                = 15 * time.Minute
 )
 
-// until is when the change is made again, or the conflict over.
+// until is when the change is made again, or when the conflict ends.
 func (f *conflict) until() time.Time {
 	if wait := f.seen.Add(f.wait); !f.seen.IsZero() && wait.After(time.Now()) {
 		return wait
@@ -70,7 +70,7 @@ func (f *conflict) is(c plan.Change) bool {
 	return f.change.Verb == c.Verb && reflect.DeepEqual(f.change.New, c.New)
 }
 
-// stands reports whether the change was seen to stand.
+// stands reports whether a snapshot shows the change in place.
 func (f *conflict) stands(s *inventory.Snapshot) bool {
 	if subnet := s.Subnet(f.change.Resource); subnet != nil {
 		return f.change.SeenInSubnet(subnet)
@@ -79,7 +79,7 @@ func (f *conflict) stands(s *inventory.Snapshot) bool {
 	return table != nil && f.change.SeenInTable(table)
 }
 
-// waitLonger is how long the change waits from now on.
+// waitLonger sets the next wait.
 func (f *conflict) waitLonger(other *otherWriter) {
 	switch {
 	case other != nil && other.governs:
@@ -91,7 +91,7 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	}
 }
 
-// contested notes which changes are planned again, and returns the places of those that have to wait.
+// contested notes which changes are planned again, and returns the places of those that must wait.
 func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 	now := time.Now()
 	waiting = map[place]bool{}
@@ -100,7 +100,7 @@ func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 		if f == nil || !f.is(change) {
 			continue
 		}
-		f.change = change // the cluster can have another name now
+		f.change = change // the cluster's name may have changed
 		if f.seen.IsZero() {
 			f.seen = now
 		}
@@ -110,7 +110,7 @@ func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 	return waiting
 }
 
-// standing notes which changes were seen to stand: they wait no longer.
+// standing notes which changes are in place: they no longer wait.
 func (c *check) standing(changes []plan.Change) {
 	again := map[place]bool{}
 	for _, change := range changes {
@@ -121,9 +121,9 @@ func (c *check) standing(changes []plan.Change) {
 	now := time.Now()
 	for at, f := range c.mem.conflicts {
 		switch {
-		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has stood for long
+		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has stood long enough
 			delete(c.mem.conflicts, at)
-		case !again[at] && f.stands(c.s.Snapshot): // where that was not seen, it waits no longer for it
+		case !again[at] && f.stands(c.s.Snapshot): // in place again: its wait ends
 			f.seen = time.Time{}
 		}
 	}
@@ -136,14 +136,14 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 		if o.State != plan.Done || !w.group[cluster] {
 			continue
 		}
-		o.Change.Cluster = w.nameOf(cluster) // it can have another name now
+		o.Change.Cluster = w.nameOf(cluster) // its name may have changed
 		f := w.mem.conflicts[placeOf(o.Change)]
 		if f == nil || !f.is(o.Change) {
 			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change, made: now, last: now,
 				nodes: o.Change.Verb == plan.Associate && c.isNodeSubnet(o.Change.Resource)}
 			continue
 		}
-		if f.seen.IsZero() { // seen only when it was written
+		if f.seen.IsZero() { // the write itself found it undone
 			f.seen = now
 		}
 		f.undone = slices.DeleteFunc(append(f.undone, span{f.made, f.seen}), func(s span) bool { return now.Sub(s.until) > conflictSpan })
@@ -158,8 +158,8 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 	}
 }
 
-// conflicts returns a finding for each resource of the group with a conflict, and has the group checked
-// when there is something to do about it, or the conflict is over.
+// conflicts returns a finding for each resource in conflict. It also schedules the next check for
+// when a change may be made again, or a conflict ends.
 func (w *worker) conflicts() []finding.Finding {
 	now := time.Now()
 	contested := map[string][]*conflict{}
@@ -189,22 +189,22 @@ func (w *worker) conflicts() []finding.Finding {
 	return findings
 }
 
-// otherWriter is who undoes what is made of one resource.
+// otherWriter is who undoes changes to one resource.
 type otherWriter struct {
-	who     string        // "" while that is not known
-	governs bool          // it is Azure Policy, or Azure Virtual Network Manager
-	wait    time.Duration // between two questions
+	who     string        // "" while unknown
+	governs bool          // it is Azure Policy or Azure Virtual Network Manager
+	wait    time.Duration // between two queries
 	asked   time.Time
 }
 
-// The activity log is asked rarely: it is minutes late, and who it was does not change every minute.
+// The activity log is queried rarely: it is minutes late, and the other writer seldom changes.
 const (
 	askFirst, askMost = 2 * time.Minute, 15 * time.Minute
 	askFor            = 10 * time.Second
 )
 
-// ask asks the activity log who it was, where it is time to. What it shows of this keeper's own identity
-// says nothing. Nothing waits for the answer: it is posted.
+// ask queries the activity log for the other writer, when it is time. Entries of this keeper's own
+// identity prove nothing. Nothing waits for the answer: it is posted to the worker.
 func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	for _, f := range conflicts {
 		if f.change.Old != nil && f.change.Old.RouteTable != "" && inventory.IsManagerTable(f.change.Old.RouteTable) {
@@ -220,16 +220,16 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	id, cluster := conflicts[0].change.Resource, conflicts[0].cluster
 	ids := []arm.ID{id}
 	if id.Is(arm.TypeSubnet) {
-		ids = append(ids, id.Parent()) // written with the whole network
+		ids = append(ids, id.Parent()) // a write of the network writes its subnets
 	}
-	spans := slices.Clone(conflicts[0].undone) // the earliest is the likeliest to be in the log already
+	spans := slices.Clone(conflicts[0].undone) // the log most likely has the earliest
 	w.k.running.Go(func() {
 		ctx, cancel := context.WithTimeout(w.ctx, askFor)
 		defer cancel()
 		for _, s := range spans {
 			last, known, err := w.k.azure.OthersWrite(ctx, s.from, s.until, ids...)
 			if err != nil {
-				w.k.log.Info("the activity log does not say who undoes changes", "resource", string(id), "error", err.Error())
+				w.k.log.Info("the activity log does not show who undoes changes", "resource", string(id), "error", err.Error())
 				return
 			}
 			if known {
@@ -240,7 +240,7 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	})
 }
 
-// learnWriter notes who undoes changes of a resource.
+// learnWriter notes who undoes changes to a resource.
 func (w *worker) learnWriter(id arm.ID, last azure.LastWrite) {
 	other := w.mem.others[id.Key()]
 	if other == nil {
@@ -257,7 +257,7 @@ func (w *worker) learnWriter(id arm.ID, last azure.LastWrite) {
 	}
 }
 
-// finding says who undoes what, and when the next try is.
+// finding names the other writer, and the time of the next repair.
 func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 	slices.SortFunc(conflicts, func(a, b *conflict) int { return strings.Compare(a.change.Route, b.change.Route) })
 	id := conflicts[0].change.Resource
@@ -271,19 +271,19 @@ func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 			next = f.seen.Add(f.wait)
 		}
 	}
-	what := "it stands at the moment"
+	what := "the last repair is in place"
 	if !next.IsZero() {
-		what = "it is repaired again at " + next.UTC().Format("15:04:05 UTC")
+		what = "the next repair is at " + next.UTC().Format("15:04:05 UTC")
 	}
 	who := other.who
 	if who == "" {
-		who = "the other writer is unknown, the activity log shows no other write"
+		who = "the other writer is unknown: the activity log shows no other write"
 	}
 	f := finding.New(finding.Fight, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
-	return f.With(fewer(routes)...).WithFix("have one of the two leave it alone: correct what else writes %s, or take it out of this config", id.Short())
+	return f.With(fewer(routes)...).WithFix("let only one of the two write %s: correct the other writer, or remove it from this config", id.Short())
 }
 
-// fewer are the first of many lines.
+// fewer shortens a long list of lines.
 func fewer(lines []string) []string {
 	const most = 10
 	if len(lines) > most {

@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Fabric is what a keeper asks of Azure's network, the fabric, beyond ARM. An Azure need not have
-// it.
+// Fabric is what a keeper asks Azure's network, the fabric, beyond ARM. An Azure client does not
+// have to implement it.
 type Fabric interface {
 	Interface(context.Context, arm.ID) (*inventory.Interface, error)
 	NextHop(
@@ -26,20 +26,20 @@ type Fabric interface {
 	) (azure.Hop, error)
 }
 
-// Noter is a Recorder that keeps notes on changes that are done.
+// Noter is a Recorder that stores notes on changes that are done.
 type Noter interface {
 	Note([]plan.Change, string)
 }
 
-// fabric asks, after a write was seen in ARM, whether Azure's network follows it.
+// fabric asks, once ARM shows a write, whether Azure's network follows it.
 //
-// How it works. A keeper that runs asks after an association of a node subnet was put back, and
-// after routes were written to a table: for one machine in the subnet, and one route of the table
-// that leads to another machine. It asks in the background, once for a write, and again while the
-// answer is another one, for a minute. The answer is logged, and noted on the change in history:
-// that the fabric follows, or "ARM only" with the reason why nothing more is known. An answer that
-// differs after a minute, while ARM still reads as written, is a finding. It is asked for again
-// every few minutes, and goes with the first answer that does not differ.
+// How it works. A running keeper asks after it has repaired an association of a node subnet, or
+// written routes to a table: from one machine in the subnet, where does one route to another
+// machine lead? It asks in the background, once per write, and repeats the question for a minute
+// while the answer differs. It logs the answer and notes it on the change in the history: the
+// fabric follows, or "ARM only" with the reason. If the answer still differs after a minute and ARM
+// still reads as written, that is a finding. The keeper repeats the question every few minutes, and
+// drops the finding with the first answer that agrees.
 type fabric struct {
 	limit *rate.Limiter
 
@@ -49,31 +49,31 @@ type fabric struct {
 	differs map[string]differing  // by the resource's ID.Key()
 }
 
-// refusedAsk is a question that Azure refuses for want of a right.
+// refusedAsk is a query that Azure refuses because a right is missing.
 type refusedAsk struct {
 	why   string
 	until time.Time
 }
 
-// differing is a finding of a cluster, which has another name after a reload.
+// differing is a finding of a cluster, whose name can change at a reload.
 type differing struct {
 	cluster string // ID.Key()
 	finding finding.Finding
 }
 
 const (
-	// askAfter is the time between a write and the question.
+	// askAfter is the time between a write and the query.
 	askAfter = 5 * time.Second
 	// fabricFor is how long an answer may differ.
 	fabricFor = time.Minute
-	// askAgainAfter is the time between two questions meanwhile, recheckAfter that between two
-	// questions about what differs for good.
+	// askAgainAfter is the time between two queries during fabricFor, recheckAfter the time between
+	// queries after it.
 	askAgainAfter, recheckAfter = 15 * time.Second, 5 * time.Minute
-	// refusedFor is for how long nothing is asked in a subscription that refuses it.
+	// refusedFor is how long the keeper asks nothing in a subscription that refuses.
 	refusedFor = time.Hour
-	// questionEvery and questionBurst limit the questions of all clusters.
+	// questionEvery and questionBurst limit the queries of all clusters.
 	questionEvery, questionBurst = 5 * time.Second, 12
-	// mostMachines is how many interfaces of a subnet are tried until one is of a machine.
+	// mostMachines is how many interfaces of a subnet are tried to find one of a machine.
 	mostMachines = 3
 )
 
@@ -89,7 +89,7 @@ func (w *worker) askFabric(x *write) {
 	k := w.k
 	asked, can := k.azure.(Fabric)
 	q := x.question()
-	if q != nil && x.check.patient { // whoever made the check asks: see Followed
+	if q != nil && x.check.patient { // the caller of Round asks: see Followed
 		x.check.questions = append(x.check.questions, q)
 		return
 	}
@@ -99,7 +99,7 @@ func (w *worker) askFabric(x *write) {
 	k.running.Go(func() {
 		defer k.fabric.end(x.ID)
 		ctx := x.check.life
-		select { // the fabric follows a little later, and checks go first
+		select { // the fabric lags a little, and checks go first
 		case <-ctx.Done():
 			return
 		case <-time.After(askAfter):
@@ -118,7 +118,7 @@ func (w *worker) askFabric(x *write) {
 	})
 }
 
-// begin claims a resource: it is asked about once at a time.
+// begin claims a resource, so that only one query at a time is about it.
 func (f *fabric) begin(resource arm.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,13 +136,13 @@ func (f *fabric) end(resource arm.ID) {
 	delete(f.differs, resource.Key())
 }
 
-// armOnly is the answer where nothing is known beyond ARM.
+// armOnly is the answer if nothing is known beyond ARM.
 func armOnly(format string, args ...any) string {
 	return "ARM only: " + fmt.Sprintf(format, args...)
 }
 
-// follows asks until the fabric follows, or for long enough. The answer is "" where there is nothing
-// to ask about.
+// follows asks until the fabric follows or the time is up. The answer is "" if there is nothing to
+// ask about.
 func (k *Keeper) follows(
 	life context.Context, asked Fabric, q *question, long time.Duration,
 ) (answer string, differs bool) {
@@ -186,13 +186,13 @@ func (k *Keeper) follows(
 	case err != nil && (ctx.Err() == nil || said == (azure.Hop{})):
 		return k.fabricFailed(ctx, q, err, long), false
 	case !k.standsAsWritten(life, q, route):
-		return armOnly("it was changed again meanwhile"), false
+		return armOnly("it has changed again since"), false
 	}
 	return fmt.Sprintf("the %s differs: %s leads to %s, and by %s to %s",
 		what, route.Prefix, said, q.table.Short(), route.Hop), true
 }
 
-// fabricFailed is the answer where the question failed.
+// fabricFailed is the answer if the query failed.
 func (k *Keeper) fabricFailed(
 	ctx context.Context, q *question, err error, long time.Duration,
 ) string {
@@ -212,7 +212,7 @@ func (k *Keeper) fabricFailed(
 	return armOnly("%s", fault.Reason())
 }
 
-// refusal is why nothing is asked in a subscription, "" where it is.
+// refusal is why the keeper asks nothing in a subscription, or "".
 func (f *fabric) refusal(subscription string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +222,7 @@ func (f *fabric) refusal(subscription string) string {
 	return ""
 }
 
-// tellFabric logs and records the answer to a question.
+// tellFabric logs and records an answer.
 func (k *Keeper) tellFabric(resource arm.ID, q *question, answer string, differs bool) {
 	if answer == "" || k.ctxEnded() {
 		return
@@ -234,7 +234,7 @@ func (k *Keeper) tellFabric(resource arm.ID, q *question, answer string, differs
 	}
 }
 
-// standFabric keeps or drops the finding of a resource.
+// standFabric sets or removes the finding of a resource.
 func (k *Keeper) standFabric(resource arm.ID, q *question, answer string, differs bool) {
 	k.fabric.mu.Lock()
 	defer k.fabric.mu.Unlock()
@@ -248,7 +248,7 @@ func (k *Keeper) standFabric(resource arm.ID, q *question, answer string, differ
 			WithFix("az network nic show-effective-route-table shows the routes of an interface")}
 }
 
-// findings are those of a worker's clusters.
+// findings returns the findings of a worker's clusters.
 func (f *fabric) findings(w *worker) (found []finding.Finding) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *fabric) findings(w *worker) (found []finding.Finding) {
 	return found
 }
 
-// ctxEnded reports whether the keeper has been told to stop.
+// ctxEnded reports whether the keeper has to stop.
 func (k *Keeper) ctxEnded() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

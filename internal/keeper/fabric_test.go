@@ -142,7 +142,7 @@ func TestFabricDiffers(t *testing.T) {
 		if found := differs(k.since(100 * time.Second)); len(found) > 0 {
 			t.Errorf("what was stripped again is blamed on the fabric: %v", found)
 		}
-		expectNote(t, said, "ARM only: it was changed again meanwhile")
+		expectNote(t, said, "ARM only: it has changed again since")
 		mend()
 	})
 }

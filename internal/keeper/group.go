@@ -9,13 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Groups. Two clusters are in one group when they use a common resource, or each uses one with a third.
-// What a cluster uses is what its config names, and what was seen: node subnets, and the tables on them.
-// When a check sees that its group uses what another one uses as well, both workers are replaced by one
-// for all of their clusters, before anything is decided. Groups part again when configs are loaded.
+// Groups. How it works: two clusters are in one group if they use a common resource, or each shares
+// one with a third cluster. A cluster uses the resources that its config names, and those that
+// checks have seen: node subnets and the tables on them. If a check finds that its group shares a
+// resource with another group, one worker replaces both before anything is decided. Groups split
+// again when configs are loaded.
 
-// Reload has a running keeper take other configs. Checks that have not decided yet start over with them;
-// writes under way go on to their end. It may be called at any time.
+// Reload gives a keeper other configs. Checks that have not decided yet start over with them;
+// writes continue to their end. It may be called at any time.
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	k.mu.Lock()
 	before, old := k.configs, k.workers
@@ -35,7 +36,7 @@ func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 	}
 }
 
-// configure takes configs.
+// configure sets the configs.
 func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
 	k.outages.keep(k.named)
@@ -46,13 +47,13 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
-	for _, c := range configs { // what it was seen with last counts until it is checked
+	for _, c := range configs { // what was last seen counts until the next check
 		k.addUses(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
 	}
 	k.findings.keep(configs)
 }
 
-// regroup starts a worker for each group, in place of all that there are. The keeper's lock is held.
+// regroup replaces all workers by one for each group. The keeper's lock is held.
 func (k *Keeper) regroup() {
 	old := k.workers
 	k.workers = map[string]*worker{}
@@ -64,7 +65,8 @@ func (k *Keeper) regroup() {
 	}
 }
 
-// startWorker starts the worker of a group. It begins when those that had its clusters have ended.
+// startWorker starts the worker of a group. It begins once the previous workers of its clusters
+// have ended.
 func (k *Keeper) startWorker(group []v1alpha1.ClusterRoutes, old map[string]*worker) {
 	w := k.newWorker(group)
 	for _, c := range group {
@@ -80,7 +82,7 @@ func (k *Keeper) startWorker(group []v1alpha1.ClusterRoutes, old map[string]*wor
 	k.running.Go(w.run)
 }
 
-// groups are the clusters that use common resources, in the order of the config.
+// groups returns the clusters that share resources, in the order of the config.
 func (k *Keeper) groups() [][]v1alpha1.ClusterRoutes {
 	number := map[string]int{} // of the group, by cluster
 	var groups [][]v1alpha1.ClusterRoutes
@@ -98,7 +100,8 @@ func (k *Keeper) groups() [][]v1alpha1.ClusterRoutes {
 	return groups
 }
 
-// related are clusters and all that use a resource in common with them, directly or through others.
+// related returns clusters and all others that share a resource with them, directly or through
+// others.
 func (k *Keeper) related(clusters ...string) map[string]bool {
 	in := map[string]bool{}
 	for queue := clusters; len(queue) > 0; queue = queue[1:] {
@@ -113,14 +116,14 @@ func (k *Keeper) related(clusters ...string) map[string]bool {
 	return in
 }
 
-// used is what a cluster was seen to use, and its node resource group: IDs by their Key().
+// used is what a cluster was seen to use, and its node resource group, as ID.Key().
 type used struct {
 	resources []string
 	nodeGroup string
 }
 
-// share notes what the clusters of a worker were seen to use. Where others use the same, their workers
-// are replaced by one, this one too, and it returns true.
+// share notes what the clusters of a worker were seen to use. If other groups use the same, one
+// worker replaces theirs and this one, and share returns true.
 func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +150,7 @@ func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 	return true
 }
 
-// addUses notes resources that a cluster uses, and reports whether there are new ones.
+// addUses notes resources that a cluster uses, and reports whether some are new.
 func (k *Keeper) addUses(cluster string, resources []string) (added bool) {
 	have := k.uses[cluster]
 	for _, resource := range resources {
@@ -177,7 +180,7 @@ func (k *Keeper) of(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// index finds the clusters that use a resource, or what stands in it: both by ID.Key().
+// index finds the clusters that use a resource, or something inside it, both by ID.Key().
 type index map[string][]string
 
 func (i index) add(resource, cluster string) {
@@ -186,7 +189,7 @@ func (i index) add(resource, cluster string) {
 	}
 }
 
-// owned notes which table a cluster was last seen with, "" for none. Others may not replace it.
+// owned notes which table a cluster was last seen with, or "". No other cluster may replace it.
 func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -201,7 +204,7 @@ func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.owners, k.taken = owners, k.taken.Last(owners)
 }
 
-// configured are the resources that a config names beside the cluster itself.
+// configured returns the resources that a config names, without the cluster itself.
 func configured(c v1alpha1.ClusterRoutes) []string {
 	var keys []string
 	add := func(id string) {
@@ -221,8 +224,8 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 	return slices.Compact(keys)
 }
 
-// seenUses are the resources that a cluster was seen to use: its node subnets, the tables on them and on
-// the subnets that are guarded, and what may be its own table.
+// seenUses returns the resources that a cluster was seen to use: its node subnets, the tables on
+// them and on guarded subnets, and candidates for its route table.
 func seenUses(s plan.Facts, c v1alpha1.ClusterRoutes) []string {
 	id := arm.ID(c.Spec.ClusterID)
 	known := s.Known(id)
@@ -260,7 +263,7 @@ func keySet(clusters []v1alpha1.ClusterRoutes) map[string]bool {
 	return set
 }
 
-// names are those of the configs.
+// names returns the names of the configs.
 func names(configs []v1alpha1.ClusterRoutes) []string {
 	out := make([]string, len(configs))
 	for i, c := range configs {

@@ -1,15 +1,15 @@
-// Package keeper is the loop: observe, decide, act, record. It joins azure, which reads and writes, with
-// plan, which decides, and remembers what one check has to know of those before it.
+// Package keeper is the loop: observe, decide, act, record. It connects azure, which reads and
+// writes, with plan, which decides. It remembers what a check has to know about earlier ones.
 //
-// It must not decide what a route should be, nor know how anything is shown.
+// It must not decide what a route should be, nor know how anything is displayed.
 //
-// How it works. Clusters that use a common subnet or table are one group, because what is planned for
-// one depends on the others (group.go). Each group has a worker (worker.go): one goroutine that owns
-// what is remembered of the group, and reconciles it (reconcile.go) at every tick, and when an event,
-// a person or the end of a write triggers it (trigger.go, request.go). Workers know nothing of each
-// other; what they read at the same moment is read together by azure. Each resource is written by a
-// goroutine of its own (apply.go), which hands what came of it to the worker. So whatever hangs holds
-// up itself, and nothing else.
+// How it works. Clusters that share a subnet or table form one group, because the plan for one
+// depends on the others (group.go). Each group has a worker (worker.go): one goroutine that owns
+// the memory of the group. The worker reconciles the group (reconcile.go) at every tick, and when
+// an event, a person or the end of a write triggers it (trigger.go, request.go). Workers do not
+// know each other; azure combines what they read at the same moment. Each resource is written in
+// its own goroutine (apply.go), which posts the outcome to the worker. So whatever hangs delays
+// only itself.
 package keeper
 
 import (
@@ -25,36 +25,36 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Azure is what a keeper needs of Azure.
+// Azure is what a keeper needs from Azure.
 type Azure interface {
 	Read(context.Context, *inventory.Snapshot, inventory.Wanted, azure.ReadOptions) error
 	Write(context.Context, arm.ID, azure.Edit, *azure.Calls) (azure.Written, error)
 	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
 }
 
-// Options say how a keeper works.
+// Options configure a keeper.
 type Options struct {
 	// DryRun plans and writes nothing.
 	DryRun bool
-	// Paused says, before changes are made, until when none are to be made; "" when they are. Nil: they
-	// always are.
+	// Paused returns until when changes are paused, or "". It is called before changes are made.
+	// Nil: never paused.
 	Paused func() string
-	// ClusterInterval is how long a cluster's own document is believed. 0: 5 minutes.
+	// ClusterInterval is how long a cluster's document is reused. 0: 5 minutes.
 	ClusterInterval time.Duration
-	// ChangesPerMinute is how many changes of routes are made, over all clusters. 0: any number.
+	// ChangesPerMinute limits the changes to routes, over all clusters. 0: no limit.
 	ChangesPerMinute int
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
-	// Progress is called at the end of every check, also of one that ends in an error and is not told:
-	// with the end of the last check of the group that waits longest for its next one. It must not
-	// wait. Nil: not called.
-	Progress func(oldest time.Time)
-	// Planned is told of a check that is about to change something, with its changes as planned. Nil:
+	// Progress is called at the end of every check, even if the check failed and is not reported.
+	// oldest is when the check of the group that has waited longest ended. It must not block. Nil:
 	// not called.
+	Progress func(oldest time.Time)
+	// Planned is called before a check changes something, with its changes as planned. Nil: not
+	// called.
 	Planned func(Round)
-	// Recorder keeps what was done. Nil: nothing is recorded.
+	// Recorder stores what was done. Nil: nothing is recorded.
 	Recorder Recorder
-	// Shelf keeps what a restart must not forget. Nil: it is forgotten.
+	// Shelf stores what a restart must not forget. Nil: it is forgotten.
 	Shelf Shelf
 }
 
@@ -64,44 +64,44 @@ type Keeper struct {
 	opts     Options
 	log      *slog.Logger
 	writes   *writes
-	limit    *limiter // nil for none
+	limit    *limiter // nil: no limit
 	fabric   *fabric
-	told     sync.Mutex // is held while a check is recorded and told
-	leftover sync.Mutex // is held while something is posted to a worker that has ended
+	told     sync.Mutex // held while a check is recorded and reported
+	leftover sync.Mutex // held while something is posted to a worker that has ended
 
-	// mu is held for moments, and never while anything is waited for. It guards what follows.
+	// mu guards the fields below. It is held briefly, and never during a wait.
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes // replaced, not changed
 	names    []string                 // of the configs
 	named    map[string]bool          // the same
 	taken    plan.Taken
 	owners   map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	kept     map[string]Lasting  // what is on the shelf; replaced, not changed
-	uses     map[string][]string // resources by the cluster that uses them, since the last reload
-	seen     map[string][]string // and resources seen at its last check
+	kept     map[string]Lasting  // content of the shelf; replaced, not changed
+	uses     map[string][]string // resources that a cluster has used since the last reload
+	seen     map[string][]string // resources seen at its last check
 	users    index               // clusters by the resources they use
-	around   index               // and by what these stand in: virtual networks, node resource groups
-	workers  map[string]*worker  // by cluster; nil where it does not run
-	idle     *worker             // checks all clusters where it does not run
+	around   index               // clusters by virtual networks and node resource groups around these
+	workers  map[string]*worker  // by cluster; nil if Run does not run
+	idle     *worker             // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	requests []*request
 	findings standing
 	outages  outages
 	serial   int64
 
-	// of Run
-	ctx      context.Context // nil where it does not run
-	over     bool            // it does not run any more
+	// used by Run
+	ctx      context.Context // nil if it does not run
+	over     bool            // Run has ended
 	tell     func(Round)
 	began    time.Time
 	interval time.Duration
 	running  sync.WaitGroup   // workers and writes
-	worked   bool             // a check has
+	worked   bool             // a check has succeeded
 	failed   chan error       // the first check of all groups
-	failures map[*worker]bool // whose first check has failed
+	failures map[*worker]bool // workers whose first check has failed
 }
 
-// New makes a keeper.
+// New returns a keeper.
 func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.ClusterInterval == 0 {
 		opts.ClusterInterval = 5 * time.Minute
@@ -122,8 +122,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	return k
 }
 
-// makeIdle makes the worker of all clusters for checks of a keeper that does not run. The lock is held,
-// or the keeper is not in use yet.
+// makeIdle creates the worker that checks all clusters while Run does not run. The lock is held, or
+// the keeper is not in use yet.
 func (k *Keeper) makeIdle() {
 	before := k.idle
 	k.idle = k.newWorker(k.configs)
@@ -135,7 +135,7 @@ func (k *Keeper) makeIdle() {
 }
 
 // Round checks all clusters once, as one group, and makes the changes that follow. The error is the
-// context's, or says that nothing at all can be seen: everything else is a finding. It must not be
+// context's, or says that nothing can be read at all: everything else is a finding. It must not be
 // called while Run runs.
 func (k *Keeper) Round(ctx context.Context) (Round, error) {
 	w := k.wholeGroup()
@@ -150,11 +150,12 @@ func (k *Keeper) Round(ctx context.Context) (Round, error) {
 	return c.round(), err
 }
 
-// Run checks each group of clusters until the context ends, and hands each check to tell, one at a time:
-// at every interval, all groups at the same moment, and between when something triggers it.
+// Run checks each group of clusters until the context ends: at every interval, all groups at the
+// same moment, and in between when something triggers a check. It passes each check to tell, one at
+// a time.
 //
-// The error is nil when the context ended it. Where the first checks of all groups fail, Run ends with
-// that: the set-up is wrong. Later ones are logged and tried again.
+// The error is nil if the context ended it. If the first checks of all groups fail, Run returns
+// that error, because the setup is wrong. It logs later failures and tries again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -181,7 +182,7 @@ func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Roun
 	return failed
 }
 
-// pause says until when no changes are to be made, "" when they are.
+// pause returns until when changes are paused, or "".
 func (k *Keeper) pause() string {
 	if k.opts.Paused == nil {
 		return ""

@@ -13,45 +13,45 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Lasting is what a keeper knows of a cluster that a restart must not forget. It can be old when it
-// is read again, so nothing is deleted because of it: a table that only it names needs the NICs for
-// every delete. Which node subnets a cluster once had is not in it, because a route counts as the
-// cluster's by them, and can be deleted. Only Steady can prove a delete, together with the table as
-// it is now.
+// Lasting is what a restart must not forget about a cluster. It can be outdated when it is read, so
+// it alone never justifies a delete: if only Lasting names the table, every delete needs proof by
+// NICs. It omits earlier node subnets, because they make a route the cluster's, which allows its
+// delete. Only Steady can prove a delete, together with the table as it is now.
 type Lasting struct {
-	// Table is the cluster's own table as last known. It counts only where nothing else tells which it is.
+	// Table is the cluster's route table as last known. It counts only if nothing else shows the
+	// table.
 	Table arm.ID `json:"table,omitempty"`
-	// NodeGroup and Subnets are those of the cluster it was: another one of the same name has others.
+	// NodeGroup and Subnets identify the cluster: another cluster with the same name has others.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
-	// Steady is which routes of Table had settled.
+	// Steady says which routes of Table had settled.
 	Steady Steady `json:"steady,omitzero"`
 }
 
-// Steady says that all routes of a table with an ETag had settled, but for those to some next hops. No
-// time is in it, because clocks jump, and a file can be old: as long as the table has this ETag, nobody
-// has written it since, and its routes are still those that had settled.
+// Steady says that all routes of a table with this ETag had settled, except those to the next hops
+// in Young. It has no time, because clocks jump and a file can be old: while the table has this
+// ETag, nothing has written it, and its routes are still the settled ones.
 type Steady struct {
 	ETag  string       `json:"etag"`
 	Young []netip.Addr `json:"young,omitempty"`
 }
 
-// Shelf keeps what is lasting, by the cluster's ID.Key().
+// Shelf stores Lasting values by the cluster's ID.Key().
 type Shelf interface {
 	Recall() map[string]Lasting
 	Keep(map[string]Lasting)
 }
 
-// lasting is what the shelf has, by cluster. It is replaced, and not changed.
+// lasting returns the content of the shelf, by cluster. Callers must not change it.
 func (k *Keeper) lasting() map[string]Lasting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.kept
 }
 
-// recallTables takes the tables from the shelf of clusters whose tables nothing else tells: they
-// lost them on all their subnets, and the activity log does not go back far enough. Deletes that
-// rest on such a table have to be proven by the NICs, all of them.
+// recallTables takes the tables from the shelf for clusters whose table nothing else shows: they
+// lost it on all their subnets, and the activity log does not go back far enough. Every delete that
+// relies on such a table needs proof by NICs.
 func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 	s := c.s
 	for i := range c.configs {
@@ -62,7 +62,7 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 			continue
 		}
 		was := m.laid
-		m.laid = Lasting{} // it is looked at once: what this keeper sees itself is newer
+		m.laid = Lasting{} // used once: what this keeper sees itself is newer
 		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful || !was.of(s.Snapshot, cluster) {
 			continue
 		}
@@ -72,13 +72,13 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 			}
 		}
 		if u, failed := s.Unread[was.Table.Key()]; failed && passes(u) {
-			m.laid = was // the next check looks
+			m.laid = was // the next check tries again
 			continue
 		}
 		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
 			continue
 		}
-		c.k.log.Warn("the cluster's own table is known from before the restart only", "cluster", config.Metadata.Name, "table", string(was.Table))
+		c.k.log.Warn("the cluster's route table is known only from before the restart", "cluster", config.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
 		m.recall(s, id)
 		recalled = true
@@ -86,17 +86,17 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 	return recalled, nil
 }
 
-// of reports whether a cluster is the one that is remembered.
+// of reports whether a cluster is the remembered one.
 func (l Lasting) of(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster), func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
 }
 
-// allSeen reports whether all of the subnets were looked at.
+// allSeen reports whether all subnets were read or do not exist.
 func allSeen(s *inventory.Snapshot, subnets []arm.ID) bool {
 	return !slices.ContainsFunc(subnets, func(id arm.ID) bool { return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent })
 }
 
-// shelve keeps what is lasting, where it has changed, before anything is written.
+// shelve stores what is lasting and has changed, before anything is written.
 func (c *check) shelve(s *inventory.Snapshot) {
 	if c.k.opts.Shelf == nil {
 		return
@@ -111,7 +111,7 @@ func (c *check) shelve(s *inventory.Snapshot) {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
 		now.Steady = m.steady(s.Table(now.Table), time.Now())
-		if now.Table == "" || now.NodeGroup == "" { // not seen this time: what was known of it stays
+		if now.Table == "" || now.NodeGroup == "" { // not seen this time: keep what is known
 			now = before
 		}
 		if !reflect.DeepEqual(now, before) {
@@ -126,7 +126,7 @@ func (c *check) shelve(s *inventory.Snapshot) {
 	}
 }
 
-// steady is what of a table has settled; zero where nothing has.
+// steady is what has settled in a table, zero if nothing has.
 func (m *memory) steady(table *inventory.RouteTable, now time.Time) Steady {
 	if table == nil || table.ETag == "" || table.ETag != m.hopsOf || m.recalled {
 		return Steady{}
@@ -144,8 +144,8 @@ func (m *memory) steady(table *inventory.RouteTable, now time.Time) Steady {
 	return Steady{table.ETag, young}
 }
 
-// steadySince takes over from before a restart which routes of the cluster's table had settled: where
-// it is the same cluster's, and nobody has written it since.
+// steadySince marks the routes of the cluster's table that had settled before a restart, if it is
+// the same cluster and nothing has written the table since.
 func (m *memory) steadySince(s *inventory.Snapshot, cluster *inventory.Cluster, table *inventory.RouteTable, now time.Time) {
 	was := m.before
 	m.before = Lasting{} // what this keeper sees itself is newer

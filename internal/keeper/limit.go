@@ -11,25 +11,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// limiter holds the changes of routes, over all clusters, to a number in any minute. So a mistake
-// that makes many routes look wrong at once changes some of them, and is seen, before it changes
-// all.
+// limiter limits the changes to routes per minute, over all clusters. If a mistake makes many
+// routes look wrong at once, the keeper changes only some of them, and people can notice before it
+// changes all.
 //
 // How it works. A table draws its changes before it is written, and is written whole or not at all.
-// A table that does not get its changes waits for a later check of its group. Tables draw in the
-// order in which they began to wait: what those before it wait for is left to them. A table with
-// more changes than the limit is written once nothing was drawn for a minute, and counts for as
-// many minutes as its changes take. Associations never draw: while one is lost, pods are not
-// reached. A token bucket of the same size would let twice as many changes through in one minute.
+// A table that may not draw waits for a later check of its group. Tables draw in the order in which
+// they began to wait, and leave enough for the tables before them. A table with more changes than
+// the limit draws once nothing was drawn for a minute, and counts for as many minutes as its
+// changes take. Associations never draw: while one is lost, pods are unreachable. A token bucket of
+// the same size would let twice as many changes through in one minute.
 type limiter struct {
 	perMinute int
 
 	mu      sync.Mutex
-	drawn   []drawing      // those that count still
-	waiting []waitingTable // those that began to wait first come first
+	drawn   []drawing      // those that still count
+	waiting []waitingTable // in the order in which they began to wait
 }
 
-// drawing are changes that count until a moment.
+// drawing is a number of changes that count until a moment.
 type drawing struct {
 	changes int
 	until   time.Time
@@ -39,13 +39,13 @@ type drawing struct {
 type waitingTable struct {
 	id      arm.ID
 	changes int
-	asked   time.Time // by the last check that wanted to write it
+	asked   time.Time // when a check last wanted to write it
 }
 
-// forgetWaiting is for how long a table keeps its place that no check wants to write any more.
+// forgetWaiting is how long a table keeps its place after the last check that wanted to write it.
 const forgetWaiting = 2 * time.Minute
 
-// newLimiter makes a limiter; nil, which limits nothing, for 0.
+// newLimiter returns a limiter, or nil, which limits nothing, for 0.
 func newLimiter(perMinute int) *limiter {
 	if perMinute <= 0 {
 		return nil
@@ -53,7 +53,7 @@ func newLimiter(perMinute int) *limiter {
 	return &limiter{perMinute: perMinute}
 }
 
-// draw takes the changes of a table, and reports whether they may be made now.
+// draw draws the changes of a table, and reports whether they may be made now.
 func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	for _, w := range l.waiting[:place] {
 		left -= w.changes
 	}
-	first := place == 0 && len(l.drawn) == 0 // it may, however many it has
+	first := place == 0 && len(l.drawn) == 0 // it may draw any number
 	if !first && left < changes {
 		l.waiting[place].changes, l.waiting[place].asked = changes, now
 		return false
@@ -84,8 +84,8 @@ func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	return true
 }
 
-// withinLimit returns the changes that may be made now. The others are left to a later check, and
-// reported. What a person asked for is not limited, nor counted: the person has seen it.
+// withinLimit returns the changes that may be made now, and reports the others, which wait for a
+// later check. A person's request is neither limited nor counted, because the person has seen it.
 func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan.Change {
 	l := c.k.limit
 	if l == nil || c.request != nil {
@@ -103,7 +103,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 		}
 		byTable[key] = append(byTable[key], change)
 	}
-	// Tables that lack routes draw first: what they lack harms more than what others hold too much.
+	// Tables that lack routes draw first: a missing route does more harm than a leftover one.
 	deletes := func(id arm.ID) bool {
 		return !slices.ContainsFunc(byTable[id.Key()], func(change plan.Change) bool {
 			return change.Verb != plan.Delete
@@ -122,7 +122,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	for _, id := range tables {
 		planned := byTable[id.Key()]
 		_, _, stands := c.mem.refused[id.Key()].stand(planned, etagOf(s, id))
-		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now()) // what stands is not sent
+		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now()) // a standing refusal is not sent again
 	}
 	c.reportWaiting(l, changes, wait)
 	return slices.DeleteFunc(slices.Clone(changes), func(change plan.Change) bool {
@@ -130,7 +130,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	})
 }
 
-// reportWaiting reports the changes of each cluster that wait, and sees that there is a next check.
+// reportWaiting reports the changes of each cluster that wait, and schedules the next check.
 func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string]bool) {
 	for _, config := range c.configs {
 		name, waits, tables := config.Metadata.Name, 0, map[string]bool{}
@@ -144,9 +144,9 @@ func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string
 			continue
 		}
 		found := finding.New(finding.ChangesLimited, name, config.Spec.ClusterID,
-			"%d changes of %d tables wait: the limit of %d changes a minute is used up",
+			"%d changes to %d tables wait: the limit of %d changes per minute is used up",
 			waits, len(tables), l.perMinute)
-		c.mem.planned = append(c.mem.planned, found.WithFix("see whether the changes are meant;"+
+		c.mem.planned = append(c.mem.planned, found.WithFix("check whether the changes are intended;"+
 			" routekeeper run --max-changes-per-minute sets the limit"))
 		c.mem.retry(c.k.interval)
 	}

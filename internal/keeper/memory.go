@@ -13,48 +13,48 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// memory is what a worker knows of a cluster from earlier checks.
+// memory is what a worker remembers of one cluster from earlier checks.
 type memory struct {
 	cluster    *inventory.Cluster
-	unread     *inventory.Unread // why the cluster could not be read the last time
-	incomplete bool              // the node subnets that AKS made could not be looked for
-	read       time.Time         // when all that was tried
+	unread     *inventory.Unread // why the last read of the cluster failed
+	incomplete bool              // the node subnets that AKS created could not be listed
+	read       time.Time         // when these were last read
 
 	lastTable  arm.ID
-	lastProven bool           // by what the cluster did
+	lastProven bool           // shown by what the cluster itself did
 	subnets    []netip.Prefix // of all node subnets ever seen
 	ownSubnets []arm.ID
 	right      map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.True
-	laid       Lasting                                // from before the restart, and not checked yet
-	recalled   bool                                   // lastTable is from before the restart, and nothing has shown since that it is right
+	laid       Lasting                                // from before the restart, not checked yet
+	recalled   bool                                   // lastTable is from before the restart, not confirmed since
 
-	// what was read to find the cluster's own table, and when
+	// what was read to find the cluster's route table, and when
 	asked time.Time
 	found inventory.Known
 
-	hops   map[netip.Addr]ledBy // the next hops in its own table, and since when these prefixes lead to them
-	hopsOf string               // the ETag of the table they were noted by
-	before Lasting              // from before the restart, until hops are noted
+	hops   map[netip.Addr]ledBy // next hops in its table, and since when which prefixes lead to them
+	hopsOf string               // the table's ETag when hops was noted
+	before Lasting              // from before the restart, until hops is noted
 	had    map[plan.Pair]bool   // as plan.Remembered.Had
-	nodes  plan.NodeRoutes      // as the last check left them
+	nodes  plan.NodeRoutes      // as of the last check
 
 	nics     *inventory.NICs
 	nicsRead time.Time
-	looked   map[netip.Addr]bool // the addresses that were looked for among them
+	looked   map[netip.Addr]bool // the addresses that were looked up in nics
 }
 
 const (
-	// retryCluster is how soon a cluster is asked for again after it could not be read, and how often at most because its
-	// table holds routes to addresses nobody knows.
+	// retryCluster is how soon a cluster that could not be read is read again, and the shortest
+	// time between reads because its table has routes to unknown addresses.
 	retryCluster = time.Minute
-	// askAgain is for how long an answer of the activity log is believed that did not lead to a table.
+	// askAgain is how long an answer of the activity log that led to no table is reused.
 	askAgain = 10 * time.Minute
-	// steadyAfter is longer than a cluster's cloud provider takes to repair its table: it trusts its copy for two minutes
-	// and writes in batches of 30 seconds (AZURE.md).
+	// steadyAfter is longer than a cloud provider takes to repair its table: it trusts its cache
+	// for two minutes and writes in batches of 30 seconds (docs/azure.md).
 	steadyAfter = 5 * time.Minute
 )
 
-// recall puts what is remembered of a cluster into a check's facts.
+// recall adds what is remembered of a cluster to a check's facts.
 func (m *memory) recall(s plan.Facts, id arm.ID) {
 	if m.cluster != nil {
 		s.Clusters[id.Key()] = m.cluster
@@ -72,8 +72,8 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	}
 }
 
-// subnetsMissed reports whether it is not known which node subnets a cluster has, because its document,
-// or the network that AKS made for it, could not be read.
+// subnetsMissed reports whether the cluster's node subnets are unknown because its document, or the
+// network that AKS created for it, could not be read.
 func (m *memory) subnetsMissed() bool {
 	if m.cluster == nil {
 		return m.unread != nil && !m.unread.Absent
@@ -81,19 +81,20 @@ func (m *memory) subnetsMissed() bool {
 	return m.incomplete && len(m.ownSubnets) == 0
 }
 
-// forgetNetwork is for a cluster that is another one now, under the same name.
+// forgetNetwork is for a cluster that was replaced by another one with the same name.
 func (m *memory) forgetNetwork() {
-	// The prefixes stay: what leads into them in a target is the cluster's, and follows its new nodes.
+	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
+	// nodes.
 	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, had: m.had}
 }
 
-// ledBy is by which prefixes a next hop is reached in a cluster's own table, and since when.
+// ledBy says which prefixes lead to a next hop in a cluster's route table, and since when.
 type ledBy struct {
 	prefixes []netip.Prefix
 	since    time.Time
 }
 
-// timeSources notes since when each next hop in the clusters' own tables has been reached as it is,
+// timeSources notes since when each next hop in the clusters' route tables has had its prefixes,
 // and which routes these tables had.
 func (c *check) timeSources(planner *plan.Planner) {
 	for _, config := range c.configs {
@@ -111,7 +112,7 @@ func (c *check) timeSources(planner *plan.Planner) {
 	}
 }
 
-// noteSource notes the routes of the cluster's own table.
+// noteSource notes the routes of the cluster's route table.
 func (m *memory) noteSource(routes map[netip.Prefix]inventory.Route, now time.Time) {
 	led := map[netip.Addr][]netip.Prefix{}
 	for prefix, r := range routes {
@@ -145,7 +146,7 @@ func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
 	return routes
 }
 
-// rememberTrue keeps which routes of the targets are as they should be.
+// rememberTrue remembers which routes of the targets are correct.
 func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -153,8 +154,8 @@ func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 	}
 }
 
-// remember keeps what the next check has to know: which table each cluster was seen with, all node
-// subnets it ever had, and its nodes.
+// remember stores what the next check needs: each cluster's table, all node subnets it ever had,
+// and its nodes.
 func (c *check) remember(p plan.Plan) {
 	s := c.s
 	for i := range c.configs {
@@ -172,10 +173,10 @@ func (c *check) remember(p plan.Plan) {
 		m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table)
 		switch table := s.Table(d.Table); {
 		case s.Unread[d.Table.Key()].Absent:
-			m.lastTable, m.lastProven = "", false // gone: what is associated from now on counts
+			m.lastTable, m.lastProven = "", false // gone: from now on associations count
 		case table == nil, d.Doubtful:
-			// Somebody may have put a wrong table on the subnets before this keeper saw them. To remember it would be to
-			// defend it against whoever puts the right one back.
+			// A wrong table may have been put on the subnets before this keeper saw them. Do not
+			// remember it, because the keeper would then defend it against the correct one.
 		case d.Proven || plan.Carries(s, &c.configs[i], table):
 			m.lastTable, m.lastProven = d.Table, d.Proven
 		}
@@ -183,21 +184,21 @@ func (c *check) remember(p plan.Plan) {
 	}
 }
 
-// groupMemory is what a worker knows of its group from earlier checks.
+// groupMemory is what a worker remembers of its group from earlier checks.
 type groupMemory struct {
 	clusters  map[string]*memory           // by ID.Key()
-	conflicts map[place]*conflict          // changes that were made, and whether they stand
-	others    map[string]*otherWriter      // who undoes them, by the resource's ID.Key()
+	conflicts map[place]*conflict          // changes that were made, and whether they are in place
+	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
 	refused   map[string]*refusal          // by the resource's ID.Key()
 	places    map[string]seenAt            // by the subnet's ID.Key()
-	failing   map[string][]finding.Finding // what the last write ran into, by the resource's ID.Key()
-	planned   []finding.Finding            // what stands by the last plan
-	// unfinished are findings of resources that earlier checks write: each stands until that is over.
+	failing   map[string][]finding.Finding // findings of the last write, by the resource's ID.Key()
+	planned   []finding.Finding            // findings of the last plan
+	// unfinished are findings of resources that earlier checks are writing, until the writes end.
 	unfinished []finding.Finding
-	last       *inventory.Snapshot // of the last check that was whole
-	wrote      time.Time           // when the last write ended: what was read before may be old
-	trouble    int                 // checks in a row that did not see all for reasons that pass
-	again      time.Time           // when the group is to be checked whatever else happens; zero for never
+	last       *inventory.Snapshot // of the last complete check
+	wrote      time.Time           // when the last write ended: older reads may be outdated
+	trouble    int                 // checks in a row with transient failures
+	again      time.Time           // when to check the group at the latest; zero: no such time
 }
 
 func newGroupMemory() groupMemory {
@@ -205,7 +206,7 @@ func newGroupMemory() groupMemory {
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
 }
 
-// complement is facts with the tables of the last check that they lack.
+// complement returns facts with the tables of the last check added where they are missing.
 func (m *groupMemory) complement(s plan.Facts) plan.Facts {
 	s = s.Fork()
 	if m.last != nil {
@@ -219,13 +220,13 @@ func (m *groupMemory) complement(s plan.Facts) plan.Facts {
 }
 
 const (
-	// retryFirst and retryMost are how long a group waits that could not be checked in full, where the
-	// interval is longer.
+	// retryFirst and retryMost are the first and the longest wait of a group whose check was
+	// incomplete, if the interval is longer.
 	retryFirst, retryMost = 10 * time.Second, time.Minute
 )
 
-// retry has the group checked again before the next tick, where that is far: after waits that double, and
-// differ a little.
+// retry schedules a check before the next tick, if that is far away. The waits double, with some
+// jitter.
 func (m *groupMemory) retry(interval time.Duration) {
 	wait := min(retryFirst<<min(m.trouble, 6), retryMost)
 	if m.trouble++; wait >= interval {
@@ -236,8 +237,8 @@ func (m *groupMemory) retry(interval time.Duration) {
 
 func (m *groupMemory) due(now time.Time) bool { return !m.again.IsZero() && !now.Before(m.again) }
 
-// take takes over what another worker remembers of the clusters of a group. The other one has ended;
-// what it remembers of resources may be taken by several, so that is copied.
+// take copies what another worker remembers of the clusters of a group. The other worker has ended.
+// What it remembers of resources is cloned, because several workers may take it.
 func (m *groupMemory) take(o *groupMemory, w *worker) {
 	clusters := nameSet(w.configs)
 	for key := range w.group {
@@ -249,7 +250,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 		if w.group[f.cluster] {
 			same := *f
 			same.undone = slices.Clone(f.undone)
-			same.change.Cluster = w.nameOf(f.cluster) // it can have another one now
+			same.change.Cluster = w.nameOf(f.cluster) // its name may have changed
 			m.conflicts[at] = &same
 		}
 	}
@@ -277,7 +278,8 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 }
 
-// complete makes a memory for every cluster of the group, with what was kept over a restart.
+// complete adds a memory for every cluster of the group that lacks one, with what was stored over a
+// restart.
 func (m *groupMemory) complete(w *worker, kept map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {

@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// read reads into a snapshot, until the moment when reading ends.
+// read reads into a snapshot, until the check's deadline for reads.
 func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
 	if w.Empty() {
 		return nil
@@ -27,8 +27,8 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 	return c.k.azure.Read(ctx, s, w, o)
 }
 
-// missed reports whether a repair may wait for what earlier checks have asked for in vain: which node
-// subnets a cluster has, or which table is its own.
+// missed reports whether a repair may wait for something that earlier checks could not read: which
+// node subnets a cluster has, or which route table.
 func (c *check) missed() bool {
 	for _, config := range c.configs {
 		m := c.mem.clusters[keyOf(config)]
@@ -40,8 +40,8 @@ func (c *check) missed() bool {
 	return false
 }
 
-// observeSubnets reads clusters, where their documents are old, and the subnets; and puts back what they
-// have lost. Where all clusters are known from before, their documents are read beside that.
+// observeSubnets reads subnets, and clusters whose documents are old. It repairs lost associations.
+// If all clusters are known from before, their documents are read concurrently.
 func (c *check) observeSubnets(ctx context.Context) error {
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
@@ -50,8 +50,8 @@ func (c *check) observeSubnets(ctx context.Context) error {
 	documents := inventory.NewSnapshot()
 	read := make(chan error, 1)
 	go func() { read <- c.read(ctx, documents, inventory.Wanted{Clusters: due}) }()
-	beside := known && !c.patient
-	if beside {
+	concurrently := known && !c.patient
+	if concurrently {
 		c.recall()
 		if err := c.readSubnets(ctx); err != nil {
 			<-read
@@ -69,13 +69,14 @@ func (c *check) observeSubnets(ctx context.Context) error {
 	if err := c.readSubnets(ctx); err != nil {
 		return err
 	}
-	if !beside || len(due) > 0 {
+	if !concurrently || len(due) > 0 {
 		c.repair(ctx)
 	}
 	return ctx.Err()
 }
 
-// due are the clusters whose documents are to be read, and whether all are known from before.
+// due returns the clusters whose documents have to be read, and whether all clusters are known from
+// before.
 func (c *check) due() (due []arm.ID, known bool) {
 	known = true
 	for _, config := range c.configs {
@@ -96,7 +97,7 @@ func (c *check) due() (due []arm.ID, known bool) {
 	return due, known
 }
 
-// recall puts what is remembered into the facts.
+// recall adds what is remembered to the facts.
 func (c *check) recall() {
 	for _, config := range c.configs {
 		id := idOf(config)
@@ -104,8 +105,8 @@ func (c *check) recall() {
 	}
 }
 
-// readSubnets reads node subnets and guarded subnets that are not read yet. Where other clusters are seen
-// to use the same as these, the error says that the group is another one now.
+// readSubnets reads node subnets and guarded subnets that were not read yet. It returns errReplaced
+// if the group has changed.
 func (c *check) readSubnets(ctx context.Context) error {
 	subnets := observe.Subnets(c.s.Snapshot, c.configs)
 	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{Subnets: subnets}); err != nil {
@@ -114,7 +115,7 @@ func (c *check) readSubnets(ctx context.Context) error {
 	return c.share()
 }
 
-// share notes what the clusters use. Where others use the same, the group is another one now.
+// share notes what the clusters use. It returns errReplaced if that merges the group with another.
 func (c *check) share() error {
 	uses := map[string]used{}
 	for _, config := range c.configs {
@@ -132,20 +133,20 @@ func (c *check) share() error {
 	return nil
 }
 
-// repair starts to put back associations that are lost, as far as that can be decided by the subnets.
+// repair starts to repair lost associations, as far as the subnets alone can show them.
 func (c *check) repair(ctx context.Context) {
 	p := plan.Among(c.s, c.configs, c.taken).Repairs()
 	if len(p.Changes) == 0 {
 		return
 	}
-	s := c.s.Fork() // it stays as it is while the check reads on
+	s := c.s.Fork() // must not change while the check reads on
 	planner := plan.Among(s, c.configs, c.taken)
 	c.write(ctx, p, c.choose(p.Changes), s, planner)
 }
 
-// noteClusters takes over the documents of clusters that were due.
+// noteClusters stores the documents of the clusters that were due.
 func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot, due []arm.ID) error {
-	known := false // whether there is a cluster to go on with
+	known := false // whether any cluster is known
 	for _, m := range c.mem.clusters {
 		known = known || m.cluster != nil
 	}
@@ -183,14 +184,14 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 	}
 	for _, id := range ownSubnets {
 		m := c.mem.clusters[id.Key()]
-		m.ownSubnets = c.s.Known(id).OwnSubnets // those from before where they could not be looked for
+		m.ownSubnets = c.s.Known(id).OwnSubnets // the previous ones if they could not be listed
 		_, m.incomplete = c.s.Unread[m.cluster.NodeGroup().Key()]
 	}
 	return nil
 }
 
-// elsewhere reports whether a cluster has brought subnets, before and now, and none of them is the same: it was deleted and
-// made again.
+// elsewhere reports whether a cluster has bring-your-own subnets, before and now, and shares none:
+// it was deleted and created again.
 func elsewhere(before, now *inventory.Cluster) bool {
 	old := before.BroughtSubnets()
 	for _, id := range now.BroughtSubnets() {
@@ -201,7 +202,7 @@ func elsewhere(before, now *inventory.Cluster) bool {
 	return len(old) > 0 && len(now.BroughtSubnets()) > 0
 }
 
-// allSilent reports whether Azure gave no answer for any of the resources.
+// allSilent reports whether Azure answered for none of the resources.
 func allSilent(s *inventory.Snapshot, ids []arm.ID) (last inventory.Unread, silent bool) {
 	for _, id := range ids {
 		u, failed := s.Unread[id.Key()]
@@ -213,7 +214,7 @@ func allSilent(s *inventory.Snapshot, ids []arm.ID) (last inventory.Unread, sile
 	return last, len(ids) > 0
 }
 
-// observeTables finds the clusters' own tables, reading what that takes, and reads all tables.
+// observeTables finds the clusters' route tables, reads what that takes, and reads all tables.
 func (c *check) observeTables(ctx context.Context) error {
 	sources, err := c.discover(ctx)
 	if err != nil {
@@ -234,8 +235,8 @@ func (c *check) observeTables(ctx context.Context) error {
 	return c.share()
 }
 
-// discover finds the clusters' own tables, reading what that takes, and notes what the activity log and
-// lists have shown.
+// discover finds the clusters' route tables, reads what that takes, and notes what the activity log
+// and lists have shown.
 func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
 	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want inventory.Wanted) error {
 		err := c.read(ctx, c.s.Snapshot, want)
@@ -249,8 +250,8 @@ func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
 	})
 }
 
-// unanswered reports whether the activity log, or the list of managed tables, gave no answer for a reason
-// that passes: it is asked again by the next check, and not believed to show nothing.
+// unanswered reports whether the activity log, or the list of managed tables, failed for a
+// transient reason. The next check asks again instead of treating the answer as empty.
 func (c *check) unanswered(cluster arm.ID) bool {
 	scopes := []arm.ID{arm.ID("/subscriptions/" + cluster.Subscription())}
 	if doc := c.s.Cluster(cluster); doc != nil {
@@ -265,16 +266,16 @@ func (c *check) unanswered(cluster arm.ID) bool {
 	})
 }
 
-// passes reports whether what could not be read may be readable in a moment.
+// passes reports whether a resource that could not be read may be readable soon.
 func passes(u inventory.Unread) bool {
 	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
-// outdated are the findings that an old document of the cluster can explain: a pool was added since, or the cluster has left
-// kubenet, and its table with it.
+// outdated are the findings that an old document of the cluster can explain: a pool was added
+// since, or the cluster has left kubenet, and its table with it.
 var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing, finding.TableUnknown}
 
-// doubted returns the clusters of which something is found that may be because their documents are old.
+// doubted returns the clusters with findings that may be due to old documents.
 func (c *check) doubted(p plan.Plan) []arm.ID {
 	var ids []arm.ID
 	for _, f := range p.Findings {
@@ -291,7 +292,7 @@ func (c *check) doubted(p plan.Plan) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// forget makes clusters be read again.
+// forget has the documents of clusters read again.
 func (c *check) forget(ids []arm.ID) {
 	for _, id := range ids {
 		c.mem.clusters[id.Key()].read = time.Time{}

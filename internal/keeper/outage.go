@@ -6,21 +6,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// outages tell an outage of Azure from the trouble of a few clusters. Checks of clusters end one by
-// one, so nobody sees an outage as a whole: it is one as long as no check is answered that began
-// after it did. A cluster that is not answered again after others were has trouble of its own.
+// outages distinguish an outage of Azure from the trouble of a few clusters. Checks of clusters end
+// one by one, so no single check sees an outage as a whole: it lasts while no check that began
+// after it is answered. A cluster that stays unanswered after others were answered has its own
+// trouble.
 type outages struct {
 	silent   map[string]silence // by the cluster's name
-	answered time.Time          // when the last check began that was answered
+	answered time.Time          // when the last answered check began
 }
 
-// silence is of a cluster that Azure does not answer for.
+// silence is a cluster that Azure does not answer for.
 type silence struct {
-	since time.Time // when the first check began that was not answered
+	since time.Time // when the first unanswered check began
 	own   bool      // others were answered meanwhile
 }
 
-// note takes in the check of a cluster, and whether Azure answered it.
+// note records the check of a cluster, and whether Azure answered it.
 func (o *outages) note(cluster string, began time.Time, answered bool) {
 	if answered {
 		delete(o.silent, cluster)
@@ -37,7 +38,7 @@ func (o *outages) note(cluster string, began time.Time, answered bool) {
 	o.silent[cluster] = s
 }
 
-// fold makes one finding of an outage, however many clusters it concerns.
+// fold turns the findings of an outage into one, however many clusters it affects.
 func (o *outages) fold(findings []finding.Finding) []finding.Finding {
 	if len(o.silent) == 0 {
 		return findings
@@ -58,7 +59,7 @@ func (o *outages) fold(findings []finding.Finding) []finding.Finding {
 	return finding.Sort(append(finding.Outage(others, since), own...))
 }
 
-// keep forgets clusters that are not configured any more.
+// keep forgets clusters that are no longer configured.
 func (o *outages) keep(names map[string]bool) {
 	for cluster := range o.silent {
 		if !names[cluster] {

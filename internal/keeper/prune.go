@@ -9,30 +9,33 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Prune removes once the routes whose clusters are gone. Look reads what their proof stands on, and is asked again where a write comes
-// late. They are written as all others: whole, planned again on each fresh document, and read back.
-func (k *Keeper) Prune(ctx context.Context, look func(context.Context) (*plan.Pruner, error)) (Round, error) {
+// Prune removes leftover routes of missing clusters, once. read collects the proof, and runs again
+// before a late write. The writes are like all others: whole, planned again on each fresh document,
+// and read back.
+func (k *Keeper) Prune(
+	ctx context.Context, read func(context.Context) (*plan.Pruner, error),
+) (Round, error) {
 	w := k.wholeGroup()
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
-	c.configs, c.fresh = nil, c.began // no cluster that is configured
+	c.configs, c.fresh = nil, c.began // no configured cluster
 	var round Round
 	c.tell = func(r Round) { round = r }
-	pruner, err := look(ctx)
+	pruner, err := read(ctx)
 	if err != nil {
 		return c.round(), err
 	}
 	p := pruner.Plan()
 	c.s, c.changes, c.mem.planned = pruner.Seen(), p.Changes, p.Findings
 	if !k.opts.DryRun && len(p.Changes) > 0 {
-		c.start(ctx, c.s, p.Changes, pruning(pruner, look))
+		c.start(ctx, c.s, p.Changes, pruning(pruner, read))
 	}
 	c.whole, c.decided = true, true
 	w.finish(c)
 	return round, ctx.Err()
 }
 
-// Remember says which routes a cluster's own table has or had, for a keeper that does not run: the
-// next Round counts them as the cluster's, also where the cluster is gone.
+// Remember sets which routes a cluster's route table has or had, for a keeper that does not run.
+// The next Round counts them as the cluster's, even if the cluster is gone.
 func (k *Keeper) Remember(cluster arm.ID, had map[plan.Pair]bool) {
 	if m := k.wholeGroup().mem.clusters[cluster.Key()]; m != nil {
 		m.had = had
@@ -47,13 +50,13 @@ func (w *worker) finish(c *check) {
 	}
 }
 
-// pruning plans by what was found orphaned.
-func pruning(pruner *plan.Pruner, look func(context.Context) (*plan.Pruner, error)) apply.Replan {
+// pruning plans again by the proof for orphans.
+func pruning(pruner *plan.Pruner, read func(context.Context) (*plan.Pruner, error)) apply.Replan {
 	return apply.Replan{Table: pruner.Again, Late: func(ctx context.Context, _ arm.ID) (apply.Replan, error) {
-		pruner, err := look(ctx)
+		pruner, err := read(ctx)
 		if err != nil {
 			return apply.Replan{}, err
 		}
-		return pruning(pruner, look), nil
+		return pruning(pruner, read), nil
 	}}
 }

@@ -14,20 +14,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// question is what is asked after a write.
+// question is what to ask the fabric after a write.
 type question struct {
 	written arm.Document
-	changes []plan.Change  // that were made
+	changes []plan.Change  // the changes made
 	cluster string         // ID.Key()
-	nodes   arm.ID         // the resource group that the machine has to be in, or ""
-	hops    []netip.Prefix // what the next hop has to be in, where no change says which route is meant
+	nodes   arm.ID         // the resource group that must contain the machine, or ""
+	hops    []netip.Prefix // prefixes for the next hop, if no change names the route
 	table   arm.ID
 	region  string
 	routes  []inventory.Route
 	subnets []*inventory.Subnet
 }
 
-// question makes the question about a write, nil where there is none.
+// question returns the question about a write, or nil.
 func (x *write) question() *question {
 	c := x.check
 	q := &question{written: x.now, cluster: x.cluster}
@@ -53,8 +53,7 @@ func (x *write) question() *question {
 	return q
 }
 
-// readFabric completes a question with the table that was put on a subnet, or the subnets of a
-// table.
+// readFabric adds to a question the table that a subnet got, or the subnets of a table.
 func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 	s := inventory.NewSnapshot()
 	if err := s.Add(q.written.Raw); err != nil {
@@ -83,8 +82,7 @@ func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 	return nil
 }
 
-// choose finds a machine to ask about, and a route that leads to another one; nil where there is
-// none.
+// choose finds a machine to ask about, and a route that leads to another machine, or nil.
 func (q *question) choose(
 	ctx context.Context, asked Fabric,
 ) (*inventory.Interface, inventory.Route, error) {
@@ -116,7 +114,7 @@ func (q *question) choose(
 	return nil, inventory.Route{}, nil
 }
 
-// means reports whether a route is one to ask about.
+// means reports whether the question can be about a route.
 func (q *question) means(route inventory.Route) bool {
 	if !route.Hop.IsValid() || !route.Prefix.IsValid() {
 		return false
@@ -133,8 +131,8 @@ func holds(nic *inventory.Interface, address netip.Addr) bool {
 	})
 }
 
-// standsAsWritten reports whether ARM still reads as it did after the write, as far as it was asked
-// about.
+// standsAsWritten reports whether ARM still reads as it did after the write, as far as the question
+// is concerned.
 func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route inventory.Route) bool {
 	s := inventory.NewSnapshot()
 	want := inventory.Wanted{Tables: []arm.ID{q.table}}

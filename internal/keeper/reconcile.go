@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// check is one reconciliation of a group: what made it, what it has seen, and what came of it. It ends
-// when the last of its writes has.
+// check is one reconciliation of a group: its cause, what it has read, and the outcomes. It ends
+// when the last of its writes has ended.
 type check struct {
 	k       *Keeper
 	w       *worker
@@ -22,40 +22,40 @@ type check struct {
 	mem     *groupMemory
 	taken   plan.Taken
 	cause   Cause
-	asked   time.Time // when the first event came that made it
-	request *request  // what a person wants of it; nil for a tick or an event
+	asked   time.Time // when the first event that triggered it arrived
+	request *request  // a person's request; nil for a tick or an event
 	poll    bool      // no event or person waits for it
-	patient bool      // reads take as long as they take
-	urgent  bool      // a repair may wait for what it reads: a poll does not back off then
+	patient bool      // reads have no deadline
+	urgent  bool      // a repair may wait for its reads, so a poll does not back off
 	serial  int64
 	began   time.Time
 	calls   *azure.Calls
-	life    context.Context // of the keeper: the worker can be replaced while a write goes on
+	life    context.Context // the keeper's: the worker can be replaced during a write
 	tell    func(Round)
 
-	fresh time.Time // no answer to a call before this is used
+	fresh time.Time // answers to earlier calls are not used
 	until time.Time // when reading ends
 
-	s        plan.Facts // what was read, and is remembered
-	after    plan.Facts // with what was written since; empty where nothing was
+	s        plan.Facts // what was read and is remembered
+	after    plan.Facts // s with later writes; empty if there were none
 	sources  func(target arm.ID) []arm.ID
-	changes  []plan.Change             // all that is planned
-	observed []plan.Change             // what would be, if the configs did not say Observe
-	outcomes map[string][]plan.Outcome // of what was written, by the resource's ID.Key()
-	order    []arm.ID                  // of the resources that were written
-	open     int                       // writes under way
-	// questions are about what was written, where the keeper does not run and asks by itself.
+	changes  []plan.Change             // the whole plan
+	observed []plan.Change             // planned as well if the configs did not say Observe
+	outcomes map[string][]plan.Outcome // of writes, by the resource's ID.Key()
+	order    []arm.ID                  // the written resources
+	open     int                       // number of writes under way
+	// questions are about what was written, if Run does not run and the caller asks.
 	questions []*question
-	decided   bool // nothing is added any more
-	whole     bool // it has seen and planned for all
+	decided   bool // no more changes are added
+	whole     bool // everything was read and planned
 	ended     bool
-	first     error // what ended it early
+	first     error // the error that ended it early
 }
 
-// sharedFor is how old an answer may be that polls share, at intervals that are long.
+// sharedFor is the greatest age of an answer that polls share.
 const sharedFor = 5 * time.Second
 
-// newCheck begins a check.
+// newCheck returns a check that begins now.
 func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	k := w.k
 	k.mu.Lock()
@@ -72,12 +72,13 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 
 // reconcile brings a group in line with its configs.
 //
-//	read clusters and subnets ─► put lost associations back ─► read tables ─► plan ─► write ─► record
+//	read clusters and subnets ─► repair associations ─► read tables ─► plan ─► write ─► record
 //
-// The first two steps wait for nothing but the subnets, because a lost association breaks traffic now,
-// and the ID of the table is all it takes. Writes go on by themselves; the worker is told of their end.
+// The first two steps wait only for the subnets, because a lost association breaks traffic now, and
+// its repair needs only the table's ID. Writes run in the background and notify the worker when
+// they end.
 func (w *worker) reconcile(ctx context.Context, c *check) error {
-	c.fresh = c.began // of several events the last may have come just now
+	c.fresh = c.began // the last of several events may have just arrived
 	if c.poll {
 		c.fresh = c.began.Add(-min(w.k.interval/2, sharedFor))
 	}
@@ -113,7 +114,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // it was replaced: others decide
+	if ctx.Err() != nil { // replaced: the new worker decides
 		return ctx.Err()
 	}
 	c.sources = planner.Sources
@@ -126,7 +127,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.mem.planned = p.Findings
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).
-			WithFix("routekeeper resume ends it, with the -f of the keeper"))
+			WithFix("routekeeper resume ends the pause; pass the keeper's -f flags"))
 	}
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
@@ -135,7 +136,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// plan plans, and reads what the plan still wants.
+// plan plans, and reads what the plan still needs.
 func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	planner := plan.Among(c.s, c.configs, c.taken)
 	c.timeSources(planner)
@@ -156,11 +157,11 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	return planner, p, err
 }
 
-// choose returns what says which changes are made now.
+// choose returns a function that says which changes are made now.
 func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 	waiting := c.contested(changes)
 	switch {
-	case c.request != nil: // also what another writer undoes
+	case c.request != nil: // even if another writer undoes it
 		return c.request.chosen
 	case c.k.opts.DryRun || c.k.pause() != "":
 		return func(plan.Change) bool { return false }
@@ -169,7 +170,7 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 	}
 }
 
-// write starts the writes of a plan's chosen changes, but for what is being written already.
+// write starts the writes of a plan's chosen changes, except to resources that are being written.
 func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts, planner *plan.Planner) {
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
@@ -185,8 +186,8 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 	c.start(ctx, s, wanted, again)
 }
 
-// forgetFailures forgets what writes ran into of which nothing is planned any more. Where a resource, or
-// what it is planned by, could not be read, nothing is planned either: what was found stands.
+// forgetFailures drops the findings of writes that are no longer planned. If a resource or its
+// source could not be read, nothing is planned either, so its findings stay.
 func (c *check) forgetFailures() {
 	planned := map[string]bool{}
 	for _, change := range c.changes {
@@ -205,13 +206,13 @@ func (c *check) forgetFailures() {
 	}
 }
 
-// unfinishedAfter is how long a write takes before it is said to be under way: most end sooner.
+// unfinishedAfter is how long a write takes before it is reported as under way: most end sooner.
 const unfinishedAfter = 15 * time.Second
 
-// unfinished says of changes that their write began with an earlier check, and has not ended yet: what
-// came of it is told when it has, and until then nothing else would be said of it. Where something was
-// said until now, that Azure did not answer for example, it is said at once: what is broken stays said
-// until it is repaired.
+// unfinished reports changes whose write began in an earlier check and has not ended. Otherwise
+// nothing would be reported about them until the write ends. If the last check reported the
+// resource or the cluster, the write is reported at once: what is broken stays reported until it is
+// repaired.
 func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	var found []finding.Finding
 	told := map[string]bool{}
@@ -226,7 +227,7 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 			continue
 		}
 		told[key] = true
-		code, what := finding.WriteFailed, "is not as it should be"
+		code, what := finding.WriteFailed, "is out of sync"
 		if change.Verb == plan.Associate {
 			code, what = finding.AssociationLost, "has lost its route table"
 		}
@@ -237,10 +238,10 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	return found
 }
 
-// finished reports whether nothing of the check is under way any more.
+// finished reports whether the check has decided and all its writes have ended.
 func (c *check) finished() bool { return c.decided && c.open == 0 }
 
-// end records and tells a check that is finished, once.
+// end records and reports a finished check, once.
 func (c *check) end(w *worker) {
 	if !c.finished() || c.ended {
 		return
@@ -269,7 +270,7 @@ func (c *check) end(w *worker) {
 	c.tell(r)
 }
 
-// troubled reports whether something could not be read, or written, for a reason that passes.
+// troubled reports whether a read or write failed for a transient reason.
 func (c *check) troubled() bool {
 	for _, u := range c.s.Unread {
 		if passes(u) {
@@ -284,7 +285,7 @@ func (c *check) troubled() bool {
 	return false
 }
 
-// told are what came of the changes: of those that were written, and of the others that are planned.
+// told returns the outcomes of the changes that were written, and of the others that are planned.
 func (c *check) told() []plan.Outcome {
 	var all []plan.Outcome
 	written := map[string]bool{}

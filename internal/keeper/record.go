@@ -10,34 +10,34 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Recorder keeps what rounds did. Its own trouble is its own: it stops no round, and holds none up for long. It is used by
-// several goroutines at once.
+// Recorder stores what checks did. Its own trouble must not stop a check, nor delay one for long.
+// Several goroutines use it at once.
 type Recorder interface {
-	// Intend is told of changes to a resource before they are sent; again where a write starts over.
+	// Intend receives changes to a resource before they are sent, again if a write starts over.
 	Intend(Round, []plan.Change)
-	// Settle is told what became of changes.
+	// Settle receives the outcomes of changes.
 	Settle([]plan.Outcome)
-	// Record is told of every round at its end, with what was seen before anything was written. What it returns is wrong with
-	// the record itself.
+	// Record receives every check when it ends, with what was read before anything was written. It
+	// returns findings about the record itself.
 	Record(Round, *inventory.Snapshot) []finding.Finding
 }
 
-// Cause is what made a round.
+// Cause is what triggered a check.
 type Cause struct {
-	// By is one of the words below.
+	// By is one of the values below.
 	By string `json:"by"`
-	// Caller is who sent an event, "" where it does not say.
+	// Caller is who sent an event, "" if unknown.
 	Caller string `json:"caller,omitempty"`
 }
 
-// What makes a round: the interval is over, somebody typed a command, or an event came in.
+// Causes of a check: the interval has passed, a person asked for it, or an event arrived.
 const (
 	ByPoll   = "poll"
 	ByPerson = "person"
 	ByEvent  = "event"
 )
 
-// Observation is how a resource that a round changed, or found something about, read before.
+// Observation is how a resource that a check changed or reported read before.
 type Observation struct {
 	Resource arm.ID `json:"resource"`
 	Read     string `json:"read"`
@@ -50,7 +50,8 @@ func (noRecorder) Intend(Round, []plan.Change)                         {}
 func (noRecorder) Settle([]plan.Outcome)                               {}
 func (noRecorder) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
 
-// record hands a check to the recorder. A dry run is none of its business, but what a person had it change is.
+// record passes a check to the recorder. It skips a dry run, except for what a person asked it to
+// change.
 func (c *check) record(round *Round) {
 	if c.k.opts.DryRun && (c.request == nil || len(c.request.Verbs) == 0) {
 		return
@@ -61,7 +62,7 @@ func (c *check) record(round *Round) {
 	}
 }
 
-// observed says how everything read that a round changed or found something about, with the tables it came from.
+// observed says how every resource that a check changed or reported read, with the source tables.
 func observed(round Round, s *inventory.Snapshot, sources func(target arm.ID) []arm.ID) []Observation {
 	var ids []arm.ID
 	for _, c := range round.Changes {
@@ -84,7 +85,7 @@ func observed(round Round, s *inventory.Snapshot, sources func(target arm.ID) []
 	return all
 }
 
-// reading says how a resource read, "" where it was not looked at.
+// reading says how a resource read, or "" if it was not read.
 func reading(s *inventory.Snapshot, id arm.ID) string {
 	if u, failed := s.Unread[id.Key()]; failed {
 		return "not read: " + u.Reason()

@@ -13,23 +13,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// refusal is a write that Azure refused for a reason that does not pass by itself: a missing right,
-// a lock, a policy.
+// refusal is a write that Azure refused for a lasting reason: a missing right, a lock, a policy.
 //
-// How it works. The write is not sent every round. It is sent again
+// How it works. The write is not sent at every check. It is sent again
 //
-//   - of a subnet: after a minute, always. While it is refused, the association is lost, and pods
-//     are not reached.
-//   - of a route table: after 1, 2, 4 … 15 minutes.
-//   - of both: at once when its cause may be gone, because the resource has another ETag, other
-//     changes are planned, or lift was called; the waits begin again then.
+//   - for a subnet: always after a minute. While it is refused, the association is lost, and pods
+//     are unreachable.
+//   - for a route table: after 1, 2, 4 … 15 minutes.
+//   - for both: at once if the cause may be gone, because the resource has another ETag, other
+//     changes are planned, or lift was called. The waits then start over.
 //
-// What Azure does not find is not refused: the next plan finds out whether it is there. Nor is what
-// others kept writing meanwhile (412).
+// A 404 is not a refusal: the next plan finds out whether the resource exists. Neither is a 412:
+// other writers kept changing the resource.
 type refusal struct {
 	outcomes []plan.Outcome
 	findings []finding.Finding
-	etag     string // the resource's when it was refused
+	etag     string // of the resource when it was refused
 	wait     time.Duration
 	until    time.Time
 	lifted   time.Time // by an event
@@ -40,8 +39,8 @@ const (
 	refusedMost  = 15 * time.Minute
 )
 
-// stand answers for a write that is not sent again yet: the same changes of the same resource,
-// whose ETag is given, would be refused for the same reason.
+// stand answers for a write that is not sent again yet: the same changes to the same resource, with
+// the given ETag, would be refused again.
 func (r *refusal) stand(
 	planned []plan.Change, etag string,
 ) ([]plan.Outcome, []finding.Finding, bool) {
@@ -61,18 +60,18 @@ func (r *refusal) stand(
 	return r.outcomes, r.findings, true
 }
 
-// lift has the write sent again at the next opportunity: something happened that may have ended the
-// refusal, such as an event of the resource, of a lock or of a role assignment.
+// lift has the write sent again at the next opportunity, because something happened that may have
+// ended the refusal, such as an event about the resource, a lock or a role assignment.
 func (r *refusal) lift() {
 	if r != nil {
 		r.wait, r.until = 0, time.Time{}
 	}
 }
 
-// liftEvery is how often events may have a refused write sent again.
+// liftEvery is the shortest time between two lifts by events.
 const liftEvery = 10 * time.Second
 
-// heard lifts a refusal because something happened to the resources of its group.
+// heard lifts a refusal because of an event about its group.
 func (r *refusal) heard() {
 	if now := time.Now(); r != nil && now.Sub(r.lifted) >= liftEvery {
 		r.lift()
@@ -80,8 +79,8 @@ func (r *refusal) heard() {
 	}
 }
 
-// next is the refusal after one more attempt, or nil where Azure did not refuse. now is the
-// resource as it was read last.
+// next is the refusal after one more attempt, or nil if Azure did not refuse. now is the resource
+// as last read.
 func (r *refusal) next(
 	err error, outcomes []plan.Outcome, findings []finding.Finding, now arm.Document,
 ) *refusal {
@@ -91,7 +90,7 @@ func (r *refusal) next(
 		return nil
 	}
 	if len(findings) == 0 {
-		return nil // it was made all the same
+		return nil // it was made anyway
 	}
 	wait := refusedFirst
 	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(arm.TypeSubnet) {
@@ -104,7 +103,7 @@ func (r *refusal) next(
 	return next
 }
 
-// etagOf is the ETag with which a resource was seen, "" where it was not.
+// etagOf is the ETag of a resource as read, or "".
 func etagOf(seen *inventory.Snapshot, id arm.ID) string {
 	if subnet := seen.Subnet(id); subnet != nil {
 		return subnet.ETag

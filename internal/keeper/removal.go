@@ -13,12 +13,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Configs that a person removes while the keeper runs. With spec.onRemoval: Prune the routes of the
-// cluster leave its targets, once: by a worker of its own, which takes over what is remembered of the
-// cluster and ends then. That all configs go at once looks like a mistake, such as a folder that was
-// not mounted, and deletes nothing.
+// Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
+// separate worker takes over the memory of the cluster, deletes its routes from the targets once,
+// and ends. If all configs disappear at once, that looks like a mistake, such as a folder that was
+// not mounted, and nothing is deleted.
 
-// removed starts to delete the routes of clusters that are not configured any more. The keeper's lock
+// removed starts to delete the routes of clusters that are no longer configured. The keeper's lock
 // is held.
 func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
 	kept := keySet(k.configs)
@@ -30,7 +30,7 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 		case c.Spec.OnRemoval != v1alpha1.RemovalPrune:
 			log.Info("removed from the config: its routes stay in the targets", "onRemoval", string(c.Spec.OnRemoval))
 		case len(gone) == len(before):
-			log.Warn("removed from the config, as all clusters at once: that looks like a mistake, so its routes stay in the targets")
+			log.Warn("removed from the config together with all other clusters: that looks like a mistake, so its routes stay in the targets")
 		case k.opts.DryRun:
 			log.Info("removed from the config: this is a dry run, so its routes stay in the targets")
 		default:
@@ -41,8 +41,8 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 	}
 }
 
-// remove deletes the routes of the worker's only cluster from its targets. Writes of those that had the
-// cluster before go first.
+// remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
+// previous worker finish first.
 func (w *worker) remove() {
 	defer w.end()
 	for _, before := range w.after {
@@ -81,11 +81,12 @@ func (w *worker) remove() {
 	}
 	log.Info("removed from the config: its routes were deleted from the targets", "routes", done)
 	if done < len(p.Changes) {
-		log.Error("removed from the config: routes stay in the targets that could not be deleted", "routes", len(p.Changes)-done)
+		log.Error("removed from the config: some routes could not be deleted and stay in the targets", "routes", len(p.Changes)-done)
 	}
 }
 
-// planRemoval reads the targets, and the subnets that tell whether one is a cluster's own table.
+// planRemoval reads the targets, and the subnets that show whether a target is a cluster's route
+// table, and plans the deletes.
 func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, error) {
 	config := c.configs[0]
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
@@ -107,7 +108,7 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 	return p, planner, err
 }
 
-// removing plans again for a target, as long as the cluster has not been configured again.
+// removing plans again for a target, unless the cluster was configured again.
 func (w *worker) removing(planner *plan.Planner) apply.Replan {
 	again := apply.Replan{Table: func(table *inventory.RouteTable) plan.Plan {
 		w.k.mu.Lock()
@@ -122,8 +123,8 @@ func (w *worker) removing(planner *plan.Planner) apply.Replan {
 	return again
 }
 
-// stillMeant is a plan without what adds or changes routes for clusters that a person has removed from
-// the config since it was begun. A write can wait for a long time for the one before it.
+// stillMeant removes from a plan the additions and updates for clusters that a person has removed
+// from the config since. A write can wait long for the one before it.
 func (c *check) stillMeant(p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	c.k.mu.Lock()
 	kept := keySet(c.k.configs)

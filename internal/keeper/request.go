@@ -10,22 +10,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Request is what a person asks a running keeper for.
+// Request is what a person asks a running keeper to do.
 type Request struct {
-	Cluster string      // the name of one; "" for all
-	Verbs   []plan.Verb // the changes that may be made; none: it checks and plans, and changes nothing
-	By      string      // who asks; Cause.Caller of the check, whose Cause.By is ByPerson
+	Cluster string      // a cluster's name; "" for all
+	Verbs   []plan.Verb // the changes to make; none: check and plan, change nothing
+	By      string      // the person's name; becomes Cause.Caller of the check
 }
 
-// request is a Request that waits for its answer: the checks of all clusters that it is about, as one.
+// request is a Request that waits for its answer, which combines the checks of all its clusters.
 type request struct {
 	Request
-	ctx    context.Context // of who asks: a request whose caller has gone is dropped
-	answer chan answer     // takes one
+	ctx    context.Context // the caller's: the request is dropped when the caller has gone
+	answer chan answer     // has room for one
 
 	mu    sync.Mutex
-	left  map[string]bool // clusters that are to be checked, by ID.Key()
-	so    answer          // what came of the others
+	left  map[string]bool // clusters still to check, by ID.Key()
+	so    answer          // the combined answer so far
 	ended bool
 }
 
@@ -34,12 +34,12 @@ type answer struct {
 	err   error
 }
 
-// errOver is for those who ask a keeper that does not run any more.
+// errOver answers requests to a keeper that has stopped.
 var errOver = errors.New("the keeper has stopped")
 
-// Ask has a running keeper check clusters at once and make the changes of the given verbs, even where it
-// is on a dry run or paused: a person asked for it. It returns the check. The other changes of that
-// check are told as Planned. It waits until ctx ends; a check that has begun then goes on.
+// Ask has a running keeper check clusters at once and make the changes with the given verbs, even
+// on a dry run or while paused, because a person asked for it. It returns the check, with the other
+// changes as Planned. It waits until ctx ends; a check that has begun then continues.
 func (k *Keeper) Ask(ctx context.Context, r Request) (Round, error) {
 	q := &request{Request: r, ctx: ctx, answer: make(chan answer, 1), left: map[string]bool{}}
 	if err := k.queue(q); err != nil {
@@ -53,7 +53,7 @@ func (k *Keeper) Ask(ctx context.Context, r Request) (Round, error) {
 	}
 }
 
-// queue gives a request to the workers of the clusters that it is about.
+// queue passes a request to the workers of its clusters.
 func (k *Keeper) queue(q *request) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +86,7 @@ func (q *request) isOver() bool {
 	return q.ended || q.ctx.Err() != nil
 }
 
-// wants reports whether one of a group's clusters is to be checked still.
+// wants reports whether a cluster of a group still has to be checked.
 func (q *request) wants(group map[string]bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,7 +98,7 @@ func (q *request) wants(group map[string]bool) bool {
 	return false
 }
 
-// serve adds a check to the answer, and gives it once all clusters were checked.
+// serve adds a check to the answer, and sends the answer once all clusters were checked.
 func (q *request) serve(group map[string]bool, round Round, err error) {
 	q.mu.Lock()
 	if q.so.round.Serial == 0 {
@@ -117,7 +117,7 @@ func (q *request) serve(group map[string]bool, round Round, err error) {
 	}
 }
 
-// keep drops clusters that are not configured any more.
+// keep drops clusters that are no longer configured.
 func (q *request) keep(configured map[string]bool) {
 	q.mu.Lock()
 	for key := range q.left {
@@ -135,7 +135,7 @@ func (q *request) keep(configured map[string]bool) {
 	}
 }
 
-// end answers.
+// end sends the answer.
 func (q *request) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

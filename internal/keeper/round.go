@@ -14,41 +14,42 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Round is what one round led to.
+// Round is the result of one check.
 type Round struct {
-	// Serial tells the rounds of one keeper apart: those of clusters that share nothing may overlap.
+	// Serial distinguishes the checks of one keeper. Checks of different groups may overlap.
 	Serial  int64
 	Started time.Time
 	Elapsed time.Duration
 	// Configs are those of all managed clusters; shared, not to be changed.
 	Configs []v1alpha1.ClusterRoutes
-	// Kept are the names of these clusters, Of those of the clusters that were checked, nil for all.
+	// Kept are the names of these clusters. Of are the names of the clusters that were checked, nil
+	// for all.
 	Kept []string
 	Of   []string
 	Woke Cause
-	// Asked is when the first event came that woke it; zero where none did.
+	// Asked is when the first event that triggered the check arrived, or zero.
 	Asked   time.Time
 	Changes []plan.Outcome
 	// OnlyObserved are changes that are not made because the config says Observe.
 	OnlyObserved []plan.Outcome
-	// Findings are all that stand, of clusters not looked at as well.
+	// Findings are all current findings, including those of clusters that were not checked.
 	Findings []finding.Finding
-	// Observed is how what was changed, or found, read before; with a Recorder only.
+	// Observed is how what was changed or reported read before; only with a Recorder.
 	Observed []Observation
-	// Seen is what was read, with what was written since as it read then, and what was remembered.
-	// It is large, and not to be kept.
+	// Seen is what was read and remembered, with the written resources as they read afterwards. It
+	// is large, so do not retain it.
 	Seen plan.Facts
-	// Tables say how full the tables were that were looked at.
+	// Tables says how full the tables were that were read.
 	Tables []Fill
 	// Reads, Writes and Polls are ARM calls.
 	Reads, Writes, Polls int
-	// Complete is set when everything that was asked for was seen: nothing to do then means that nothing has to be done.
+	// Complete is set if everything was read: then an empty plan means that nothing has to be done.
 	Complete bool
 
 	questions []*question // for Followed
 }
 
-// Fill is how many routes a table holds, and how many it may; Limit is 0 where it is nobody's target.
+// Fill is how many routes a table holds, and its limit; 0 if the table is not a target.
 type Fill struct {
 	Table         arm.ID
 	Routes, Limit int
@@ -69,7 +70,7 @@ func (c *check) fill(s *inventory.Snapshot) []Fill {
 	return out
 }
 
-// Checked are the configs of the clusters that were checked, and still are managed.
+// Checked returns the configs of the clusters that were checked and are still managed.
 func (r Round) Checked() []v1alpha1.ClusterRoutes {
 	if r.Of == nil {
 		return r.Configs
@@ -83,14 +84,15 @@ func (r Round) Checked() []v1alpha1.ClusterRoutes {
 	return checked
 }
 
-// round is what there is to tell of a check from the beginning.
+// round is the part of the result that is known from the beginning.
 func (c *check) round() Round {
 	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause, Asked: c.asked}
 	r.Reads, r.Writes, r.Polls = c.calls.Counts()
 	return r
 }
 
-// name says which clusters were checked, of those that are kept: there can be new configs since.
+// name fills in which of the managed clusters were checked. The configs can be newer than the
+// check's.
 func (c *check) name(round *Round) {
 	c.k.mu.Lock()
 	kept := c.k.named
@@ -102,11 +104,11 @@ func (c *check) name(round *Round) {
 	}
 }
 
-// stand notes what stands of a worker's group, and returns what stands of all.
+// stand stores the current findings of a worker's group, and returns those of all groups.
 func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []finding.Finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool { // others have it now
+	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool { // another worker has it now
 		return k.workers != nil && k.workers[keyOf(c)] != w
 	})
 	if len(w.configs) == 0 {
@@ -122,8 +124,8 @@ func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []fi
 	return k.outages.fold(all)
 }
 
-// broken reports whether the last checks of a cluster said that a resource is not as it should be, or
-// that it, or all of the cluster, could not be read.
+// broken reports whether the last checks of a cluster reported an error of a resource, or that
+// Azure did not answer for the cluster.
 func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,18 +134,18 @@ func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	})
 }
 
-// ofNames are the findings that are of named clusters, or of none.
+// ofNames returns the findings of the named clusters, and those of no cluster.
 func ofNames(names map[string]bool, found []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Cluster != "" && !names[f.Cluster] })
 }
 
-// standing are the findings of all clusters, as each was last checked.
+// standing are the current findings of all clusters, each as of its last check.
 type standing struct {
-	of  map[string][]finding.Finding // by the cluster; what is of none is with the first of its group
+	of  map[string][]finding.Finding // by cluster; findings of no cluster are with the first of the group
 	all []finding.Finding            // sorted; replaced, not changed
 }
 
-// set replaces what stands of a group.
+// set replaces the findings of a group.
 func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) []finding.Finding {
 	if len(group) == 0 {
 		return s.all
@@ -166,7 +168,7 @@ func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) 
 	return s.all
 }
 
-// keep forgets clusters that are not kept any more.
+// keep forgets clusters that are no longer managed.
 func (s *standing) keep(configs []v1alpha1.ClusterRoutes) {
 	kept := keySet(configs)
 	if s.of == nil {
@@ -176,8 +178,8 @@ func (s *standing) keep(configs []v1alpha1.ClusterRoutes) {
 	s.join()
 }
 
-// join puts the findings of all clusters together. What is of none in particular, and said by several
-// groups, is told once.
+// join concatenates the findings of all clusters. A finding of no cluster that several groups
+// report appears once.
 func (s *standing) join() {
 	s.all = nil
 	told := map[string]bool{}
@@ -196,7 +198,7 @@ func (s *standing) join() {
 	s.all = finding.Sort(s.all)
 }
 
-// planned are the changes of a plan that are not among the chosen ones.
+// planned returns the changes of a plan that are not among the chosen ones.
 func planned(all, chosen []plan.Change) []plan.Outcome {
 	type key struct {
 		resource, route string
@@ -216,9 +218,9 @@ func planned(all, chosen []plan.Change) []plan.Outcome {
 	return left
 }
 
-// and is this round and a later one of other clusters, told as one.
+// and combines this check with a later one of other clusters.
 func (r Round) and(o Round) Round {
-	both := o                   // what stands, and by which configs, is what the later says
+	both := o                   // the later one has the current findings and configs
 	if o.Seen.Snapshot == nil { // it failed
 		both = r
 	}

@@ -12,22 +12,22 @@ import (
 
 // trigger is what a worker has to do before its next tick.
 type trigger struct {
-	// at is when the first event came, zero where none did. Callers are who changed something, each once.
+	// at is when the first event arrived, or zero. callers are who changed something, each once.
 	at      time.Time
 	callers []string
-	// again is set where a write has ended that changes had to wait for.
+	// again is set if a write that changes had to wait for has ended.
 	again    bool
 	requests []*request
 	posted   []posted
 }
 
-// posted is something to be done by the worker that has a cluster.
+// posted is a function to run by the worker that has a cluster.
 type posted struct {
 	cluster string // ID.Key()
 	do      func(*worker)
 }
 
-// mostCallers is how many callers are told apart.
+// mostCallers is the greatest number of callers that are stored.
 const mostCallers = 20
 
 func (t *trigger) add(o trigger) {
@@ -48,14 +48,14 @@ func (t *trigger) add(o trigger) {
 	t.posted = append(t.posted, o.posted...)
 }
 
-// events is the part of a trigger that events made.
+// events is the part of a trigger that comes from events and ended writes.
 func (t *trigger) events() trigger {
 	return trigger{at: t.at, callers: t.callers, again: t.again}
 }
 
 func (t *trigger) triggers() bool { return !t.at.IsZero() || t.again }
 
-// cause says what makes a check.
+// cause says what triggered a check.
 func (t *trigger) cause() Cause {
 	switch n := len(t.callers); {
 	case t.at.IsZero():
@@ -71,15 +71,16 @@ func (t *trigger) cause() Cause {
 	}
 }
 
-// mostUnknown resources are kept at most that events named and that concern nobody, as far as is known,
-// and for unknownFor: what a cluster uses is known once it was checked, and a check is over by then.
+// mostUnknown is how many resources are stored that events named and that no cluster is known to
+// use, and unknownFor for how long. A check of a new cluster ends sooner, and shows what the
+// cluster uses.
 const mostUnknown, unknownFor = 200, 2 * time.Minute
 
-// Wake has the clusters checked soon that use one of the resources: the cluster itself, its node subnets
-// and their networks, its own table, targets, guarded subnets and their tables, and whatever stands in
-// one of these or in the node resource group. Caller is who has changed them, "" where that is not
-// known; it is shown, and nothing else is done with it. It returns how many clusters that are. What
-// concerns none of them costs nothing. It may be called at any time.
+// Wake triggers a check of the clusters that use one of the resources: the cluster itself, its node
+// subnets and their networks, its route table, targets, guarded subnets and their tables, and
+// everything inside one of these or in the node resource group. caller is who changed them, or "";
+// it is only displayed. Wake returns the number of clusters. Other resources cost nothing. It may
+// be called at any time.
 func (k *Keeper) Wake(caller string, resources ...arm.ID) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +108,7 @@ func (k *Keeper) Wake(caller string, resources ...arm.ID) int {
 	return len(woken)
 }
 
-// trigger gives a trigger to the workers of clusters.
+// trigger passes a trigger to the workers of clusters.
 func (k *Keeper) trigger(clusters map[string]bool, t trigger) {
 	told := map[*worker]bool{}
 	for cluster := range clusters {
@@ -132,8 +133,8 @@ func (k *Keeper) concerned(id arm.ID) []string {
 	return found
 }
 
-// within returns the clusters that use something in a scope: a role, a lock or a policy of that scope
-// counts for all of it.
+// within returns the clusters that use something in a scope: a role, lock or policy applies to its
+// whole scope.
 func (k *Keeper) within(scope string) []string {
 	var found []string
 	for resource, clusters := range k.users {
@@ -144,7 +145,7 @@ func (k *Keeper) within(scope string) []string {
 	return found
 }
 
-// wakeUnknown triggers the clusters that turn out to use what events have named.
+// wakeUnknown triggers the clusters that turn out to use resources from earlier events.
 func (k *Keeper) wakeUnknown() {
 	if len(k.unknown) == 0 {
 		return

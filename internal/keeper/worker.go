@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// worker checks one group of clusters. All that is remembered of the group is its own: nobody else
-// touches it while its goroutine runs. Others talk to it by way of pending, and post what it is to do.
+// worker checks one group of clusters. It owns the memory of the group: only its goroutine touches
+// it while it runs. Others use pending, and post functions for it to run.
 type worker struct {
 	k       *Keeper
 	configs []v1alpha1.ClusterRoutes
@@ -23,29 +23,29 @@ type worker struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	after  []*worker // whose clusters it has taken over: it begins when they have ended
+	after  []*worker // previous workers of its clusters: it begins when they have ended
 	done   chan struct{}
-	wake   chan struct{} // has one while something is pending
+	wake   chan struct{} // has an element while something is pending
 
 	// guarded by the keeper's lock
 	pending trigger
-	ended   bool      // it takes nothing any more
-	checked time.Time // when its last check ended; at first when it was made
-	reading func()    // breaks off the poll that is reading, since when; nil where none is
+	ended   bool      // it accepts nothing more
+	checked time.Time // when its last check ended; at first its creation
+	reading func()    // ends the poll that is reading since then; nil if none is
 	since   time.Time
 }
 
 const (
-	// eventSpacing is the time between two checks of a group that events lead to.
+	// eventSpacing is the time between two checks of a group that events trigger.
 	eventSpacing = time.Second
-	// readFor is how long a check waits for answers at first: for what repairs of associations need,
+	// readFor is how long a check first waits for answers: for what repairs of associations need
 	// and, at short intervals, for everything else.
 	readFor = 2 * time.Second
-	// readMost is how long it waits for everything else at the most.
+	// readMost is the longest wait for everything else.
 	readMost = 10 * time.Second
 )
 
-// newWorker makes the worker of a group. The keeper's lock is held.
+// newWorker returns the worker of a group. The keeper's lock is held.
 func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
 	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(), done: make(chan struct{}), wake: make(chan struct{}, 1), checked: time.Now()}
 	ctx := k.ctx
@@ -56,7 +56,7 @@ func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
 	return w
 }
 
-// wholeGroup is the worker of all clusters, for checks of a keeper that does not run.
+// wholeGroup returns the worker of all clusters, for checks while Run does not run.
 func (k *Keeper) wholeGroup() *worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *worker) signal() {
 	}
 }
 
-// run checks the group at once, at every tick, and when it is triggered, until it is replaced.
+// run checks the group at once, at every tick and when triggered, until it is replaced.
 func (w *worker) run() {
 	defer w.end()
 	for _, before := range w.after {
@@ -100,7 +100,7 @@ func (w *worker) run() {
 	}
 }
 
-// tick is when groups are checked next: all at the same moment, so that what they read is read together.
+// tick is the time of the next check: the same for all groups, so that they read together.
 func (k *Keeper) tick(now time.Time) time.Time {
 	return k.began.Add((now.Sub(k.began)/k.interval + 1) * k.interval)
 }
@@ -129,7 +129,7 @@ func (w *worker) eventPending() bool {
 	return w.pending.triggers()
 }
 
-// take returns what events have triggered, where it is time.
+// take returns what events have triggered, if now is set.
 func (w *worker) take(now bool) trigger {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *worker) take(now bool) trigger {
 	return t
 }
 
-// work does what others have posted.
+// work runs the posted functions.
 func (w *worker) work() {
 	w.k.mu.Lock()
 	todo := w.pending.posted
@@ -152,7 +152,7 @@ func (w *worker) work() {
 	}
 }
 
-// post has the worker of a cluster do something: this one, or the one that has the cluster now.
+// post has the current worker of a cluster run a function: this one, or its successor.
 func (w *worker) post(cluster string, do func(*worker)) {
 	k := w.k
 	k.mu.Lock()
@@ -173,7 +173,7 @@ func (w *worker) post(cluster string, do func(*worker)) {
 	do(w)
 }
 
-// end hands over what is pending to the workers that have the clusters now.
+// end hands what is pending to the new workers of the clusters.
 func (w *worker) end() {
 	k := w.k
 	k.mu.Lock()
@@ -204,7 +204,7 @@ func (w *worker) end() {
 	close(w.done)
 }
 
-// inherit takes over what those before it remember of its clusters.
+// inherit takes over what the previous workers remember of its clusters.
 func (w *worker) inherit() {
 	w.k.leftover.Lock()
 	defer w.k.leftover.Unlock()
@@ -215,9 +215,9 @@ func (w *worker) inherit() {
 	w.mem.complete(w, w.k.lasting())
 }
 
-// check reconciles the group because of a tick or a trigger, and reports whether that is done: a poll is
-// broken off when an event or a person waits, and any check when the group has changed. That is then left to those
-// that have its clusters now.
+// check reconciles the group because of a tick or a trigger, and reports whether that is done. An
+// event or a request ends a poll early, and a change of the group ends any check; the new worker of
+// the clusters then takes over.
 func (w *worker) check(t trigger) (done bool) {
 	c := w.newCheck(t.cause(), t.at)
 	c.poll = !t.triggers()
@@ -247,8 +247,8 @@ func (w *worker) check(t trigger) (done bool) {
 	return true
 }
 
-// yield has a poll that is reading broken off where an event or a person waits for longer than most polls
-// take: its calls go behind all others.
+// yield lets an event or a request end a poll that reads longer than most polls do, because its
+// calls queue behind all others.
 func (w *worker) yield(cancel func()) {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
@@ -258,7 +258,7 @@ func (w *worker) yield(cancel func()) {
 	}
 }
 
-// breakOff ends a poll that is reading, in a moment. The keeper's lock is held.
+// breakOff ends a poll that is reading, soon. The keeper's lock is held.
 func (w *worker) breakOff() {
 	if w.reading != nil {
 		time.AfterFunc(time.Until(w.since.Add(eventSpacing)), w.reading)
@@ -281,7 +281,7 @@ func (k *Keeper) progress(w *worker) {
 	}
 }
 
-// nextRequest is the next request that is about clusters of the group.
+// nextRequest returns the next request about clusters of the group.
 func (w *worker) nextRequest() *request {
 	w.k.mu.Lock()
 	requests := w.pending.requests
@@ -297,7 +297,7 @@ func (w *worker) nextRequest() *request {
 	return requests[0]
 }
 
-// answer checks the group because a person asked for it.
+// answer checks the group for a request.
 func (w *worker) answer(q *request) {
 	c := w.newCheck(Cause{By: ByPerson, Caller: q.By}, time.Time{})
 	c.request = q
@@ -321,14 +321,14 @@ func (w *worker) answer(q *request) {
 // errReplaced ends a check whose group has changed.
 var errReplaced = errors.New("the group has changed")
 
-// workedOnce notes that a check has worked: from now on none that fails ends Run.
+// workedOnce notes that a check has succeeded: from now on no failure ends Run.
 func (k *Keeper) workedOnce() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.worked = true
 }
 
-// failedCheck is for checks that could not see anything at all.
+// failedCheck handles a check that could not read anything.
 func (k *Keeper) failedCheck(w *worker, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -348,14 +348,15 @@ func (k *Keeper) failedCheck(w *worker, err error) {
 	}
 }
 
-// hasWorked reports whether any check has worked yet.
+// hasWorked reports whether any check has succeeded yet.
 func (k *Keeper) hasWorked() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.worked
 }
 
-// findings are what stands of the group: what was planned last, what writes ran into, and conflicts.
+// findings returns the current findings of the group: of the last plan, of writes, of the fabric
+// and of conflicts.
 func (w *worker) findings() []finding.Finding {
 	all := slices.Clone(w.mem.planned)
 	for _, f := range w.mem.unfinished {
@@ -383,5 +384,5 @@ func (w *worker) nameOf(cluster string) string {
 // idOf returns the ID of a config's cluster.
 func idOf(c v1alpha1.ClusterRoutes) arm.ID { return arm.ID(c.Spec.ClusterID) }
 
-// chosen reports whether a request is for changes of a verb.
+// chosen reports whether a request includes a change's verb.
 func (q *request) chosen(c plan.Change) bool { return slices.Contains(q.Verbs, c.Verb) }

@@ -50,10 +50,10 @@ func TestContext(t *testing.T) {
 		"the current one of two":              {[]string{"z-admin https://" + shopHost, "a https://" + shopHost}, Options{Cluster: cluster}, "z-admin"},
 		"through a tunnel":                    {[]string{other, "bastion https://localhost:44443 " + shopHost}, Options{Cluster: cluster}, "bastion"},
 		"named":                               {[]string{mine, other}, Options{Cluster: cluster, Context: "other"}, "other"},
-		"none leads there":                    {[]string{other}, Options{Cluster: cluster}, "!no kubeconfig leads to the cluster: "},
+		"none leads there":                    {[]string{other}, Options{Cluster: cluster}, "!no kubeconfig context is for this cluster: "},
 		"another host that begins the same":   {[]string{"evil https://" + shopHost + ".example"}, Options{Cluster: cluster}, "!az aks get-credentials -g shop-rg -n shop --subscription "},
 		"named, and not there":                {[]string{mine, other}, Options{Context: "prod"}, `!has no context "prod" (of shop, other)`},
-		"stopped":                             {[]string{mine}, Options{Cluster: &inventory.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription() + ")"},
+		"stopped":                             {[]string{mine}, Options{Cluster: &inventory.Cluster{Document: cluster.Document, Stopped: true}}, "!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription()},
 		"a file that is not there, among two": {[]string{"", mine}, Options{Cluster: cluster}, "shop"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,13 +131,13 @@ func TestWhoseNodes(t *testing.T) {
 		want  string // "": read
 	}{
 		"a tunnel to it":               {shopHost, nodes(node("a", "mc_shop"), node("virtual", "")), ""},
-		"a tunnel to another":          {shopHost, nodes(node("a", "mc_other")), "leads to another cluster than shop: the machines of its nodes are not in MC_shop"},
-		"a tunnel to nobody knows":     {shopHost, nodes(node("a", "")), "may lead to another cluster than shop"},
-		"a tunnel to no nodes":         {shopHost, nodes(), "may lead to another cluster than shop"},
+		"a tunnel to another":          {shopHost, nodes(node("a", "mc_other")), "is for another cluster than shop: its nodes' machines are not in MC_shop"},
+		"a tunnel to nobody knows":     {shopHost, nodes(node("a", "")), "may be for another cluster than shop"},
+		"a tunnel to no nodes":         {shopHost, nodes(), "may be for another cluster than shop"},
 		"a tunnel, nodes not shown":    {shopHost, no, "verb list on the resource nodes is missing"},
 		"its address":                  {"127.0.0.1", nodes(node("a", "")), ""},
 		"its address, no nodes":        {"127.0.0.1", nodes(), ""},
-		"its address, others' nodes":   {"127.0.0.1", nodes(node("a", "mc_other")), "leads to another cluster"},
+		"its address, others' nodes":   {"127.0.0.1", nodes(node("a", "mc_other")), "is for another cluster"},
 		"nothing known of its address": {"", nodes(node("a", "MC_shop")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func TestEmulator(t *testing.T) {
 	}
 	refuse("/api/v1/nodes$", 401, "Unauthorized")
 	_, err = c.Read(t.Context())
-	says(t, err, "does not take the login", "az aks get-credentials -g shop-rg -n shop")
+	says(t, err, "does not accept the login", "az aks get-credentials -g shop-rg -n shop")
 
 	// Many pods come in pages.
 	if err := l.e.Scale(l.demo.Cluster, l.demo.Pool, 200); err != nil {
@@ -129,11 +129,11 @@ func TestAnotherCluster(t *testing.T) {
 	}
 	other := l.cluster(id)
 	_, err := load(t, Options{Kubeconfig: l.file, Cluster: other}).Read(t.Context())
-	says(t, err, "context shop leads to another cluster than other", "MC_shop-rg_other_westeurope", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "context shop is for another cluster than other", "MC_shop-rg_other_westeurope", "az aks get-credentials -g shop-rg -n other")
 
 	t.Setenv("KUBECONFIG", l.file)
 	_, err = Load(Options{Cluster: other})
-	says(t, err, "no kubeconfig leads to the cluster", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "no kubeconfig context is for this cluster", "az aks get-credentials -g shop-rg -n other")
 
 	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id), Cluster: other}).Read(t.Context())
 	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster", "--from-nodes and --from-pods")
@@ -189,7 +189,7 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta
 		}})
 	}
 	grant(1, "7f6c6a51-bcf8-42ba-9220-52d62157d7db") // RBAC Reader: pods, but not nodes
-	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 8 || !strings.Contains(k.Note, "does not show nodes") {
+	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 10 || !strings.Contains(k.Note, "does not show nodes") {
 		t.Errorf("a Reader: %+v, %v", k, err)
 	}
 	grant(2, "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b") // RBAC Cluster Admin

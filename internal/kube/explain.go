@@ -14,13 +14,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// failure is an answer that is not what was asked for.
+// failure is an unexpected answer.
 type failure struct {
 	status     int
 	message    string // the API server's own
 	location   string // of a redirect
 	retryAfter time.Duration
-	garbage    error // 200, and not the list
+	garbage    error // why an answer with status 200 is not a list
 }
 
 func (f *failure) Error() string {
@@ -33,12 +33,12 @@ func (f *failure) Error() string {
 	return fmt.Sprintf("%d %s", f.status, http.StatusText(f.status))
 }
 
-// busy reports whether the same call may succeed in a moment.
+// busy reports whether the same call may succeed soon.
 func (f *failure) busy() bool {
 	return f.status == http.StatusTooManyRequests || f.status >= 500
 }
 
-// explained is a failure in one line, with what to do next.
+// explained is a failure in one line, with the next step.
 type explained struct {
 	line  string
 	cause error
@@ -47,16 +47,16 @@ type explained struct {
 func (e *explained) Error() string { return e.line }
 func (e *explained) Unwrap() error { return e.cause }
 
-// refused reports whether the API server knows who asks, and does not show that.
+// refused reports whether the API server knows the caller and refuses to show something.
 func refused(err error) bool {
 	var f *failure
 	return errors.As(err, &f) && f.status == http.StatusForbidden
 }
 
-// saved is the way round an API that cannot be reached from here.
-const saved = `run this where it can be reached (the API of a private cluster: in its network), or save there what "kubectl get nodes -o json" and "kubectl get pods -A -o json" print, and give it with --from-nodes and --from-pods`
+// saved is the alternative to an API that is unreachable from here.
+const saved = `run this where the API is reachable (the API of a private cluster: in its network), or save there what "kubectl get nodes -o json" and "kubectl get pods -A -o json" print, and give it with --from-nodes and --from-pods`
 
-// explain says in one line what went wrong with reading a resource, and what to do next.
+// explain says in one line what failed when reading a resource, and what to do next.
 func (c *Client) explain(resource string, err error) error {
 	whose := "the Kubernetes API of context " + c.context
 	say := func(format string, args ...any) error {
@@ -64,18 +64,18 @@ func (c *Client) explain(resource string, err error) error {
 	}
 	var f *failure
 	switch {
-	case errors.Is(err, context.Canceled): // nobody waits for it any more
+	case errors.Is(err, context.Canceled): // the caller has gone
 		return err
 	case !errors.As(err, &f):
 		return c.unanswered(whose, err)
 	}
 	switch {
 	case f.garbage != nil:
-		return say("at %s answers with what is no list of %s: %s", c.server, resource, oneLine(f))
+		return say("at %s does not answer with a list of %s: %s", c.server, resource, oneLine(f))
 	case f.location != "":
 		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server, f.location)
 	case f.status == http.StatusUnauthorized:
-		return say("does not take the login (%s): log in anew: %s", oneLine(f), c.login())
+		return say("does not accept the login (%s): log in again: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
 		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), c.grant(resource, f.message))
 	case f.status == http.StatusNotFound:
@@ -86,11 +86,11 @@ func (c *Client) explain(resource string, err error) error {
 	return say("at %s fails (%s): try again in a minute", c.server, oneLine(f))
 }
 
-// unanswered says why there is no answer at all.
+// unanswered says why there is no answer.
 func (c *Client) unanswered(whose string, err error) error {
 	cause := err
 	var call *url.Error
-	if errors.As(err, &call) { // without the address, which is said already
+	if errors.As(err, &call) { // the message already has the address
 		cause = call.Err
 	}
 	reason := oneLine(cause)
@@ -98,8 +98,8 @@ func (c *Client) unanswered(whose string, err error) error {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {
-	case strings.HasPrefix(reason, "getting credentials:"): // client-go's word for a plugin that failed
-		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "), " It looks like") // and what plugins are
+	case strings.HasPrefix(reason, "getting credentials:"): // how client-go reports a failed plugin
+		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "), " It looks like") // omit the explanation of plugins
 		line = fmt.Sprintf("%s: %s does not log in (%s): %s", whose, c.plugin, reason, c.login())
 	case errors.As(err, &authority), errors.As(err, &name):
 		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust (%s): a proxy in between, or a kubeconfig from before the certificates were renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
@@ -107,7 +107,7 @@ func (c *Client) unanswered(whose string, err error) error {
 	return &explained{line, err}
 }
 
-// login says how to log in anew.
+// login says how to log in again.
 func (c *Client) login() string {
 	switch c.plugin {
 	case "":
@@ -118,11 +118,12 @@ func (c *Client) login() string {
 	return "see the documentation of " + c.plugin
 }
 
-// asker finds whom the API server named, where the name can stand in a command as it is.
+// asker finds the user that the API server named, if the name is safe in a command.
 var asker = regexp.MustCompile(`User "([\w@.:/-]+)"`)
 
-// grant is the way to the right to list, for the user whom the API server named. Where Azure's roles count inside the cluster, the API
-// server says so; the smallest built-in one that shows nodes is the administrator's.
+// grant says how to get the right to list for the user that the API server named. If Azure roles
+// apply inside the cluster, the API server says so; the smallest built-in role that shows nodes is
+// the administrator's.
 func (c *Client) grant(resource, message string) string {
 	user := "NAME"
 	if m := asker.FindStringSubmatch(message); m != nil {
@@ -138,7 +139,7 @@ func (c *Client) grant(resource, message string) string {
 		}
 		return finding.Command("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %s --scope %s", resource, user, role, scope).String()
 	}
-	return "an administrator of the cluster gives it: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
+	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
 }
 
 // oneLine is an error on one line, and not too long.

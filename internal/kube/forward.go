@@ -15,11 +15,11 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// portForwardProtocol is the one version there is.
+// portForwardProtocol is the only version.
 const portForwardProtocol = "portforward.k8s.io"
 
-// Dial connects to a port of a pod as kubectl port-forward does: by way of the API server and the
-// kubelet on the pod's node. It needs no route to the pod, so it also works where those are lost.
+// Dial connects to a port of a pod like kubectl port-forward: through the API server and the
+// kubelet on the pod's node. It needs no route to the pod, so it also works when routes are lost.
 func (c *Client) Dial(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
@@ -43,7 +43,8 @@ func (c *Client) Dial(ctx context.Context, namespace, pod string, port int) (net
 	return conn, nil
 }
 
-// forward opens the two streams of one connection: for errors, which only the kubelet writes, and for data.
+// forward opens the two streams of a connection: for errors, which only the kubelet writes, and for
+// data.
 func forward(streams httpstream.Connection, port int) (*forwarded, error) {
 	headers := http.Header{}
 	headers.Set("port", strconv.Itoa(port))
@@ -53,7 +54,7 @@ func forward(streams httpstream.Connection, port int) (*forwarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed.Close() // nothing is written to it from here
+	failed.Close() // this side writes nothing to it
 	headers.Set("streamType", "data")
 	data, err := streams.CreateStream(headers)
 	if err != nil {
@@ -77,11 +78,12 @@ type forwarded struct {
 	httpstream.Stream
 	pod     string
 	streams httpstream.Connection
-	told    chan struct{} // closed when the kubelet has said all about errors
+	told    chan struct{} // closed when the kubelet has sent all errors
 	failed  error         // after told
 }
 
-// Read reads what the pod sends. Where the kubelet could not connect, the error is its own.
+// Read reads what the pod sends. If the kubelet could not connect, Read returns the kubelet's
+// error.
 func (f *forwarded) Read(p []byte) (int, error) {
 	n, err := f.Stream.Read(p)
 	if n == 0 && err != nil {
@@ -97,24 +99,24 @@ func (f *forwarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection, and the one to the API server with it.
+// Close ends the connection, and with it the connection to the API server.
 func (f *forwarded) Close() error {
 	return errors.Join(f.Stream.Reset(), f.streams.Close())
 }
 
-// LocalAddr and RemoteAddr are nowhere: the connection runs inside another one.
+// LocalAddr is a placeholder: the connection runs inside another one.
 func (f *forwarded) LocalAddr() net.Addr { return podAddr(f.pod) }
 
 // RemoteAddr is the pod.
 func (f *forwarded) RemoteAddr() net.Addr { return podAddr(f.pod) }
 
-// SetDeadline and its like are not there: callers end what takes too long by Close.
+// SetDeadline is not supported: callers end a slow connection with Close.
 func (f *forwarded) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// SetReadDeadline is not there.
+// SetReadDeadline is not supported.
 func (f *forwarded) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// SetWriteDeadline is not there.
+// SetWriteDeadline is not supported.
 func (f *forwarded) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
 // podAddr is a pod's name as an address.

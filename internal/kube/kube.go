@@ -1,8 +1,10 @@
-// Package kube is the only door to the Kubernetes API: it finds in kubeconfigs the way to a cluster's API server, and reads its nodes
-// and pods. It writes what package hello deploys, and nothing else.
+// Package kube is the only access to the Kubernetes API. It finds the context for a cluster in
+// kubeconfigs, and reads the cluster's nodes and pods. It must not write anything but what package
+// hello deploys.
 //
-// Kubeconfigs, logins (client certificates, tokens, exec plugins such as kubelogin) and TLS are client-go's; nodes and pods are plain
-// paged GETs, decoded by package network. So neither the typed clients nor their models are linked.
+// client-go handles kubeconfigs, logins (client certificates, tokens, exec plugins such as
+// kubelogin) and TLS. Nodes and pods are plain paged GETs that package inventory decodes, so
+// neither the typed clients nor their models are linked.
 package kube
 
 import (
@@ -32,33 +34,37 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Options say which API server is meant.
+// Options select an API server.
 type Options struct {
-	// Kubeconfig is a file. "": what kubectl takes, the files of $KUBECONFIG, ~/.kube/config, or inside a pod its service account.
+	// Kubeconfig is a file. "": kubectl's rules: the files in $KUBECONFIG, ~/.kube/config, or the
+	// service account inside a pod.
 	Kubeconfig string
-	// Context is one of its contexts. "": the one that leads to Cluster, or where there is none, the current one.
+	// Context is the name of a context. "": the one for Cluster or, if there is none, the current
+	// one.
 	Context string
-	// Cluster is the cluster that is meant. Nothing that is read of another one is taken for its own. Nil: whatever the context
-	// leads to.
+	// Cluster is the expected cluster: data of another cluster is never used as its own. Nil:
+	// whatever cluster the context is for.
 	Cluster *inventory.Cluster
-	// Timeout is how long one answer may take, a login by a plugin not included. 0: a minute.
+	// Timeout limits one answer, without the login by a plugin. 0: a minute.
 	Timeout time.Duration
 }
 
-// ErrNoContext is in the errors of Load where no kubeconfig leads to the cluster, and none was asked for.
-var ErrNoContext = errors.New("no kubeconfig leads to the cluster")
+// ErrNoContext is in the errors of Load if no kubeconfig has a context for the cluster, and the
+// caller named none.
+var ErrNoContext = errors.New("no kubeconfig context is for this cluster")
 
 // Client reads from one API server.
 type Client struct {
-	cluster *inventory.Cluster // that is meant, or nil
-	// proven is set where the address is the cluster's by its own document. Otherwise its nodes have to show it.
+	cluster *inventory.Cluster // the expected one, or nil
+	// proven is set if the address is the cluster's by its own document. Otherwise its nodes must
+	// show it.
 	proven  bool
 	context string
 	plugin  string // the exec plugin that logs in, or ""
 	server  *url.URL
 	http    *http.Client
 	config  *rest.Config  // for connections that are not HTTP's own
-	pause   time.Duration // before a call is made again
+	pause   time.Duration // before a call is retried
 }
 
 // Context returns the name of the kubeconfig's context, "in-cluster" for a pod's own service account.
@@ -67,14 +73,14 @@ func (c *Client) Context() string { return c.context }
 // Server returns the URL of the API server.
 func (c *Client) Server() string { return c.server.String() }
 
-// quiet silences client-go, once: what it logs is in its errors as well.
+// quiet silences client-go's log, once: its errors say the same.
 var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
 
-// Load finds the way to an API server. It reads files and calls nothing.
+// Load finds the API server. It reads files and makes no calls.
 func Load(o Options) (*Client, error) {
 	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
-		return nil, fmt.Errorf("cluster %s is stopped: its Kubernetes API does not run (az aks start%s)", o.Cluster.ID.Name(), named(o.Cluster.ID))
+		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: az aks start%s", o.Cluster.ID.Name(), named(o.Cluster.ID))
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -110,19 +116,19 @@ func Load(o Options) (*Client, error) {
 	return c, c.connect(config, cmp.Or(o.Timeout, time.Minute))
 }
 
-// connect makes the HTTP client. The time limit holds for the connection and the answer, below the login: a person who types a code
-// into a browser takes longer.
+// connect creates the HTTP client. The time limit applies to the connection and the answer, but not
+// to the login: a person who types a code into a browser takes longer.
 func (c *Client) connect(config *rest.Config, limit time.Duration) error {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "routekeeper"
 	c.config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} }) // the login is wrapped around it
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} }) // the login goes around it, without a limit
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
 	}
-	// A redirect leads to somebody's login page, and what logs in here is not for others.
+	// A redirect leads to a login page elsewhere, which must not get our credentials.
 	c.http = &http.Client{Transport: client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return nil
 }
@@ -149,7 +155,8 @@ func choose(known *api.Config, o Options) (string, error) {
 		if o.Kubeconfig == "" {
 			return "", fmt.Errorf("%w: %s has no context for %s: %s", ErrNoContext, where, o.Cluster.ID.Name(), getCredentials(o.Cluster))
 		}
-		// It was asked for, and a tunnel or a proxy has an address of its own: its nodes will show whose it is.
+		// The user named the context, and a tunnel or proxy has its own address. The nodes will
+		// show whose API it is.
 	}
 	if known.Contexts[known.CurrentContext] == nil {
 		return "", fmt.Errorf("%s has no current context: name one with --context%s", where, among(names))
@@ -157,8 +164,8 @@ func choose(known *api.Config, o Options) (string, error) {
 	return known.CurrentContext, nil
 }
 
-// hosts are the names under which a context's API server may be known: the one that is called, and the one that its certificate must
-// have.
+// hosts are the possible names of a context's API server: the address, and the name that its
+// certificate must have.
 func hosts(known *api.Config, context string) []string {
 	cluster := known.Clusters[known.Contexts[context].Cluster]
 	if cluster == nil {
@@ -171,7 +178,7 @@ func hosts(known *api.Config, context string) []string {
 	return []string{called.Hostname(), cluster.TLSServerName}
 }
 
-// among lists the contexts there are.
+// among lists the existing contexts.
 func among(names []string) string {
 	const most = 8
 	switch {
@@ -192,7 +199,8 @@ func getCredentials(c *inventory.Cluster) string {
 	return "az aks get-credentials" + which + " --overwrite-existing"
 }
 
-// named are the arguments by which az finds a cluster, with the subscription: names repeat in others.
+// named returns az's arguments for a cluster, with the subscription, because names can repeat in
+// other subscriptions.
 func named(id arm.ID) string {
 	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(), id.Subscription()).String()
 }

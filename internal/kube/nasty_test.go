@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		answer http.HandlerFunc
 		says   []string
 	}{
-		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not take the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
+		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not accept the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
 		"right missing":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", forbidden) }, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
 		"a hostile name": {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "User \"$(reboot)\" cannot") }, []string{"--user=NAME"}},
 		"not found":      {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, []string{"404", "check the server"}},
@@ -150,20 +150,20 @@ func TestRefusals(t *testing.T) {
 		"a login page": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://login.example/", http.StatusFound)
 		}, []string{"sends on to https://login.example/", "no Kubernetes API"}},
-		"HTML":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, []string{"no list of nodes", "not JSON"}},
-		"another list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Pod", "")) }, []string{"no list of nodes", `"PodList"`, "NodeList"}},
+		"HTML":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, []string{"does not answer with a list of nodes", "not JSON"}},
+		"another list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Pod", "")) }, []string{"does not answer with a list of nodes", `"PodList"`, "NodeList"}},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			fmt.Fprint(w, "{")
-		}, []string{"breaks off", "--from-nodes"}},
-		"an endless list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "again")) }, []string{"has no end"}},
+		}, []string{"cut off", "--from-nodes"}},
+		"an endless list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "again")) }, []string{"does not end"}},
 		"always gone":     {func(w http.ResponseWriter, _ *http.Request) { status(w, 410, "Expired", "too old resource version") }, []string{"faster than it can be read", "try again"}},
 		"silence":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, []string{"does not answer", "no answer within 200ms", "--from-nodes and --from-pods"}},
 		"half, silence": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"kind":`)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, []string{"breaks off", "no answer within 200ms"}},
+		}, []string{"cut off", "no answer within 200ms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,7 +313,7 @@ func TestPlugins(t *testing.T) {
 	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil { // longer than an answer may take
 		t.Errorf("a good plugin: %v", err)
 	}
-	says(t, read(plugin(token("old"))), "does not take the login", "az login, or kubelogin remove-tokens")
+	says(t, read(plugin(token("old"))), "does not accept the login", "az login, or kubelogin remove-tokens")
 	says(t, read(plugin("exit 1")), "kubelogin does not log in", "az login")
 	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: not-there}"), "not-there does not log in", "not found")
 	says(t, read(plugin("sleep 2")), "patience is over")
@@ -352,5 +352,5 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	_, err = load(t, Options{Kubeconfig: kubeconfig(t, server, "{}")}).Read(t.Context())
-	says(t, err, "does not take the login")
+	says(t, err, "does not accept the login")
 }

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	pageSize = "500" // what kubectl asks for
+	pageSize = "500" // like kubectl
 	maxPages = 1000
 	maxPage  = 256 << 20 // bytes: 500 pods of half a megabyte
 	maxTries = 3
 	maxPause = 30 * time.Second
 )
 
-// Read reads the nodes and the pods of the cluster. What may not be read is left out, and the note says so; where neither may be,
-// that is an error. Errors are one line, and say what to do next.
+// Read reads the nodes and pods of the cluster. If the caller may read only one of them, the note
+// says so; if neither, that is an error. Errors are one line and name the next step.
 func (c *Client) Read(ctx context.Context) (*inventory.Kubernetes, error) {
 	nodes, nodesErr := list(ctx, c, "nodes", inventory.DecodeNodes, inventory.Node.Compare)
 	if nodesErr != nil && !refused(nodesErr) {
@@ -51,7 +51,7 @@ func (c *Client) Read(ctx context.Context) (*inventory.Kubernetes, error) {
 	return k, nil
 }
 
-// prove makes sure that the nodes are the meant cluster's.
+// prove makes sure that the nodes belong to the expected cluster.
 func (c *Client) prove(nodes []inventory.Node, failed error) error {
 	if c.cluster == nil {
 		return nil
@@ -60,16 +60,17 @@ func (c *Client) prove(nodes []inventory.Node, failed error) error {
 	ours, told := c.cluster.Holds(nodes)
 	switch {
 	case told && !ours:
-		return fmt.Errorf("context %s leads to another cluster than %s: the machines of its nodes are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
+		return fmt.Errorf("context %s is for another cluster than %s: its nodes' machines are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
 	case ours || c.proven:
 		return nil
 	case failed != nil:
 		return failed
 	}
-	return fmt.Errorf("context %s may lead to another cluster than %s: its server %s is not one of the cluster's, and its nodes do not say what machines they are: %s", c.context, name, c.server, getCredentials(c.cluster))
+	return fmt.Errorf("context %s may be for another cluster than %s: its server %s is not one of the cluster's, and its nodes name no machines: %s", c.context, name, c.server, getCredentials(c.cluster))
 }
 
-// list reads all of a resource, page by page. A list that took so long that its beginning is forgotten (410) is read again.
+// list reads all objects of a resource, page by page. It starts over if the list took so long that
+// its snapshot has expired (410).
 func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error), compare func(T, T) int) ([]T, error) {
 	for try := 1; ; try++ {
 		all, err := pages(ctx, c, resource, decode)
@@ -109,7 +110,7 @@ func pages[T any](ctx context.Context, c *Client, resource string, decode func([
 			break
 		}
 	}
-	return nil, &failure{garbage: errors.New("the list has no end")}
+	return nil, &failure{garbage: errors.New("the list does not end")}
 }
 
 // get reads one thing.
@@ -125,7 +126,7 @@ type request struct {
 	body         []byte
 }
 
-// send makes one call, again where the server is too busy.
+// send makes a call, and repeats it if the server is too busy.
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	for try := 1; ; try++ {
 		body, err := c.call(ctx, r)
@@ -143,7 +144,8 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-// call makes one call. It ends with the context, though a login plugin may go on: client-go starts those without one.
+// call makes one call. It ends with the context, but a login plugin may continue, because client-go
+// starts plugins without a context.
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	u := c.server.JoinPath(r.path)
 	u.RawQuery = r.query.Encode()
@@ -180,16 +182,16 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 	defer response.Body.Close()
 	var body bytes.Buffer
 	if n, err := body.ReadFrom(io.LimitReader(response.Body, maxPage+1)); err != nil {
-		return nil, fmt.Errorf("the answer breaks off: %w", err)
+		return nil, fmt.Errorf("the answer was cut off: %w", err)
 	} else if n > maxPage {
-		return nil, &failure{garbage: fmt.Errorf("an answer of more than %d MB", maxPage>>20)}
+		return nil, &failure{garbage: fmt.Errorf("the answer is larger than %d MB", maxPage>>20)}
 	}
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
 		f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
 		var status struct {
 			Message string `json:"message"`
 		}
-		if json.Unmarshal(body.Bytes(), &status) == nil { // a Status, but for what stands in front of an API server
+		if json.Unmarshal(body.Bytes(), &status) == nil { // a Status, unless something in front of the API server answered
 			f.message = status.Message
 		}
 		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
@@ -200,7 +202,7 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// timed gives every answer, to its last byte, a time limit.
+// timed limits the time for each answer, up to its last byte.
 type timed struct {
 	http.RoundTripper
 	limit time.Duration
@@ -230,7 +232,7 @@ type limited struct {
 func (l limited) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if cause := context.Cause(l.ctx); err != nil && cause != nil {
-		err = cause // also for an end: it may be the server's answer to being hung up on
+		err = cause // even for EOF, which can follow from the end of the context
 	}
 	return n, err
 }

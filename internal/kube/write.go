@@ -13,15 +13,15 @@ import (
 // fieldManager owns the fields that Apply writes.
 const fieldManager = "routekeeper"
 
-// Object names an object of the Kubernetes API. Plural is its kind as paths have it.
+// Object names an object of the Kubernetes API. Plural is its kind as in paths.
 type Object struct {
 	APIVersion, Plural, Namespace, Name string
 }
 
-// String is how kubectl names it, as in daemonsets/hello.
+// String is kubectl's name for it, as in daemonsets/hello.
 func (o Object) String() string { return o.Plural + "/" + o.Name }
 
-// path is where the object is; without a name, the list of its kind.
+// path is the object's path or, without a name, the path of the list.
 func (o Object) path() string {
 	path := "/apis/" + o.APIVersion
 	if !strings.Contains(o.APIVersion, "/") {
@@ -37,17 +37,17 @@ func (o Object) path() string {
 	return path
 }
 
-// ErrNotFound is in the errors of Get where the object is not there.
-var ErrNotFound = errors.New("it is not there")
+// ErrNotFound is in the errors of Get if the object does not exist.
+var ErrNotFound = errors.New("the object does not exist")
 
-// Get reads an object, or a list where it has no name.
+// Get reads an object, or a list if it has no name.
 func (c *Client) Get(ctx context.Context, o Object) ([]byte, error) {
 	raw, err := c.get(ctx, o.path(), nil)
 	return raw, c.failed("get", o, err)
 }
 
-// Apply writes an object with server-side apply. What others wrote into fields of the document is
-// overwritten; other fields stay.
+// Apply writes an object with server-side apply. It overwrites other writers' values in fields of
+// the document; other fields stay.
 func (c *Client) Apply(ctx context.Context, o Object, document []byte) ([]byte, error) {
 	raw, err := c.send(ctx, request{
 		method: http.MethodPatch, path: o.path(), contentType: "application/apply-patch+yaml", body: document,
@@ -56,8 +56,8 @@ func (c *Client) Apply(ctx context.Context, o Object, document []byte) ([]byte, 
 	return raw, c.failed("patch", o, err)
 }
 
-// Delete deletes an object with what belongs to it, if it is still the one with that UID. One that is
-// gone is no error.
+// Delete deletes an object and its dependents, if it still has that UID. A missing object is not an
+// error.
 func (c *Client) Delete(ctx context.Context, o Object, uid string) error {
 	body, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
 		"propagationPolicy": "Background", "preconditions": map[string]string{"uid": uid}})
@@ -71,7 +71,7 @@ func (c *Client) Delete(ctx context.Context, o Object, uid string) error {
 	return err
 }
 
-// failed says in one line what went wrong with one object.
+// failed says in one line what failed for one object.
 func (c *Client) failed(verb string, o Object, err error) error {
 	var f *failure
 	switch {

@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// resource is a document of either type, as far as it is ours.
+// resource has the fields of an alert rule or action group that this package manages.
 type resource struct {
 	Tags       map[string]string `json:"tags"`
 	Properties struct {
@@ -46,7 +46,7 @@ type condition struct {
 	AnyOf []leaf `json:"anyOf,omitempty"`
 }
 
-// meaning is what a condition asks for, so that equal ones are equal: its alternatives, sorted.
+// meaning is a normal form, so that equivalent conditions are equal: the alternatives, sorted.
 func (c condition) meaning() string {
 	var all []string
 	for _, l := range append(slices.Clone(c.AnyOf), c.leaf) {
@@ -67,9 +67,10 @@ func meanings(all []condition) []string {
 	return sorted(out)
 }
 
-// conditions ask for what has succeeded: of the records that each operation leaves, the last. Any field of an event, operationName among
-// them, may stand in the leaves of an anyOf (REST reference of Activity Log Alerts, AlertRuleAnyOfOrLeafCondition); the portal makes rules for
-// one operation only.
+// conditions select completed operations: each operation leaves several records, the last of which
+// says Succeeded. Any field of an event, including operationName, may be in the leaves of an anyOf
+// (REST reference of Activity Log Alerts, AlertRuleAnyOfOrLeafCondition); the portal creates rules
+// for only one operation.
 func conditions() []condition {
 	operations := condition{}
 	for _, o := range Operations() {
@@ -89,13 +90,13 @@ type receiver struct {
 	TenantID string `json:"tenantId,omitempty"`
 }
 
-// wanted is a resource as it is to be.
+// wanted is a resource in its desired state.
 type wanted struct {
 	Installation
 	id     arm.ID
 	scopes []arm.ID // of an alert rule
-	group  arm.ID   // the action group it tells
-	// keep leaves scopes that are there and not wanted: not all that is to be watched is known.
+	group  arm.ID   // the action group that it notifies
+	// keep leaves scopes that are no longer wanted, because not all resources to watch are known.
 	keep bool
 }
 
@@ -108,7 +109,7 @@ func (w wanted) receiver() receiver {
 
 func (w wanted) isRule() bool { return w.id.Is(arm.TypeAlertRule) }
 
-// difference is one thing that is not as wanted, and the edits that make it so.
+// difference is one deviation from the desired state, and the edits that fix it.
 type difference struct {
 	why   string
 	edits []edit
@@ -119,7 +120,7 @@ type edit struct {
 	value any
 }
 
-// document makes the resource from nothing.
+// document is the document of a new resource.
 func (w wanted) document() ([]byte, error) {
 	// Both kinds are global services. (Activity log alerts may be processed in Europe as well.)
 	doc := map[string]any{"location": "Global", "properties": map[string]any{}}
@@ -134,8 +135,8 @@ func (w wanted) document() ([]byte, error) {
 	return raw, err
 }
 
-// edited returns a document with what differs made right and every other byte as it was, and what that was. Where nothing differs it is
-// the document itself.
+// edited returns a document with its differences fixed and every other byte unchanged, and the list
+// of differences. Without differences it is the document itself.
 func (w wanted) edited(raw []byte) (out []byte, why []string, err error) {
 	differences, err := w.differences(raw)
 	if err != nil {
@@ -150,18 +151,18 @@ func (w wanted) edited(raw []byte) (out []byte, why []string, err error) {
 			}
 		}
 	}
-	// A document with a doubled or oddly spelled key would be edited in one place and read in another.
+	// A duplicate or unusually spelled key would be edited in one place and read in another.
 	if left, err := w.differences(out); err != nil || len(left) > 0 {
 		return nil, nil, fmt.Errorf("the document of %s cannot be edited safely: it reads differently after the change", w.id)
 	}
 	return out, why, nil
 }
 
-// differences compares a document with what is wanted, by meaning.
+// differences compares a document with the desired state, by meaning.
 func (w wanted) differences(raw []byte) (all []difference, err error) {
 	var have resource
 	if err := json.Unmarshal(raw, &have); err != nil {
-		return nil, fmt.Errorf("%s is not understood: %w", w.id, err)
+		return nil, fmt.Errorf("%s cannot be decoded: %w", w.id, err)
 	}
 	note := func(why string, edits ...edit) { all = append(all, difference{why, edits}) }
 	tags := w.Tags()
@@ -231,7 +232,7 @@ func (w wanted) groupDifferences(have resource, note func(string, ...edit)) {
 	}
 	at = fmt.Sprintf("properties.webhookReceivers.%d.", i)
 	is := p.WebhookReceivers[i]
-	if is.URI != want.URI && is.URI != "" { // none can be written, so one that is not shown is hidden
+	if is.URI != want.URI && is.URI != "" { // a webhook must have an address, so Azure hides one that it does not show
 		why := "posts to " + shown(want.URI) + " instead of " + shown(is.URI)
 		if shown(want.URI) == shown(is.URI) {
 			why = "posts to another path of " + shown(want.URI)

@@ -1,7 +1,9 @@
-// Package monitor says what Azure Monitor has to watch so that a keeper hears of changes: for a config, which operations on which
-// resources, and the activity log alert rule and the action group for it in each subscription. It compares them with what is there.
+// Package monitor says what Azure Monitor has to watch so that a keeper receives change events: for
+// a config, which operations on which resources, and the activity log alert rule and the action
+// group for it in each subscription. It compares them with the existing ones.
 //
-// It is pure: documents in, changes out. It must not decide what an event leads to; that is the keeper's, who looks and believes nothing.
+// It is pure: documents in, changes out. It must not decide what an event leads to; the keeper
+// does, and it checks instead of trusting the event.
 package monitor
 
 import (
@@ -15,8 +17,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Operations are the ones that matter, as the activity log names them. What makes a cluster larger is told by its own table, in which its
-// cloud provider then writes the new routes: a scale set is written before there are any, and join actions change nothing.
+// Operations are the relevant operations, as the activity log names them. A scale-out shows as
+// writes to the cluster's table, where the cloud provider adds the new routes. A scale set is
+// written before there are routes, and join actions change nothing.
 func Operations() []string {
 	return []string{
 		"Microsoft.ContainerService/managedClusters/agentPools/delete",
@@ -34,24 +37,25 @@ func Operations() []string {
 }
 
 const (
-	// prefix begins the names of all that is made.
+	// prefix starts the names of all created resources.
 	prefix = "routekeeper"
-	// ShortName is the action group's, which takes 12 characters at most.
+	// ShortName is the action group's short name, which has at most 12 characters.
 	ShortName = "routekeeper"
-	// ReceiverName is the webhook's in the action group.
+	// ReceiverName is the name of the webhook in the action group.
 	ReceiverName = "routekeeper"
-	// Description is the alert rule's.
-	Description = "Wakes routekeeper when a route table, network or cluster changes that it keeps."
+	// Description is the description of the alert rule.
+	Description = "Notifies routekeeper when a route table, network or cluster that it manages changes."
 )
 
-// The tags by which what was made is found again. The second one's value is the name of the resource: a copy under another name, or
-// somebody's own rule with the name, is not taken for it.
+// Tags that identify created resources. The second one's value is the resource's name, so that a
+// copy with another name, or another person's rule with this name, does not match.
 const (
 	tagBy           = "managed-by"
 	tagInstallation = "routekeeper-installation"
 )
 
-// Installation is what one keeper has in Azure Monitor: an alert rule and an action group in each subscription.
+// Installation is what one keeper has in Azure Monitor: an alert rule and an action group per
+// subscription.
 type Installation struct {
 	name    string
 	groups  map[string]arm.ID // by the subscription
@@ -60,43 +64,44 @@ type Installation struct {
 
 var nameShape = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// New describes an installation. The name tells several keepers apart, and may be empty. There is one resource group for each subscription.
+// New describes an installation. name tells several keepers apart, and may be empty. groups has one
+// resource group per subscription.
 func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {
 		if !nameShape.MatchString(name) {
-			return i, fmt.Errorf("%q is no name for it, expected up to 40 lower-case letters, digits and hyphens", name)
+			return i, fmt.Errorf("%q is not a valid name, expected up to 40 lower-case letters, digits and hyphens", name)
 		}
 		i.name += "-" + name
 	}
 	for _, g := range groups {
 		key := strings.ToLower(g.Subscription())
 		if other, twice := i.groups[key]; twice && !other.Equal(g) {
-			return i, fmt.Errorf("%s and %s are in one subscription, expected one resource group in each", other, g)
+			return i, fmt.Errorf("%s and %s are in the same subscription, expected one resource group per subscription", other, g)
 		}
 		i.groups[key] = g
 	}
 	return i, nil
 }
 
-// Name is what its resources are called.
+// Name is the name of its resources.
 func (i Installation) Name() string { return i.name }
 
 // Group is the resource group for a subscription.
 func (i Installation) Group(subscription string) (arm.ID, error) {
 	group, known := i.groups[strings.ToLower(subscription)]
 	if !known {
-		return "", fmt.Errorf("in subscription %s there are resources to watch, and no resource group in it is named: an alert rule works in its own subscription", subscription)
+		return "", fmt.Errorf("subscription %s has resources to watch: name a resource group in it, because an alert rule works only in its own subscription", subscription)
 	}
 	return group, nil
 }
 
-// Tags are those of its resources.
+// Tags are the tags of its resources.
 func (i Installation) Tags() map[string]string {
 	return map[string]string{tagBy: prefix, tagInstallation: i.name}
 }
 
-// mine reports whether a resource was made for the installation: its name and its tags agree.
+// mine reports whether a resource belongs to the installation: its name and its tags match.
 func (i Installation) mine(d arm.Document) bool {
 	var doc struct{ Tags map[string]string }
 	if json.Unmarshal(d.Raw, &doc) != nil {
@@ -105,11 +110,13 @@ func (i Installation) mine(d arm.Document) bool {
 	return strings.EqualFold(d.ID.Name(), i.name) && strings.EqualFold(doc.Tags[tagBy], prefix) && strings.EqualFold(doc.Tags[tagInstallation], i.name)
 }
 
-// Webhook is where the action group posts to. ObjectID, Audience and Tenant make it a secure one, which logs in to Entra ID: the object ID
-// of the listener's application, its application ID URI, and its tenant, empty for the subscription's.
+// Webhook is where the action group posts events. ObjectID, Audience and Tenant make it a secure
+// webhook, which logs in to Entra ID: the object ID of the listener's application, its application
+// ID URI, and its tenant, empty for the subscription's.
 type Webhook struct{ URL, ObjectID, Audience, Tenant string }
 
-// ParseWebhook checks where to post to. A secret is put behind the path; it may stand there already.
+// ParseWebhook checks the address to post to. A secret is appended to the path, unless the path
+// already contains it.
 func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -124,7 +131,7 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events", u.Host)
 	}
 	if secret != "" && behind != "" {
-		return w, fmt.Errorf("there is a secret in it already, and another one in a file")
+		return w, fmt.Errorf("it already contains a secret, and --event-secret-file names another one")
 	}
 	if secret != "" {
 		u.Path, behind = strings.TrimSuffix(u.Path, "/")+"/"+secret, "/"+secret
@@ -133,13 +140,13 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, err
 	}
 	if !w.Secure() && behind == "" {
-		return w, fmt.Errorf("the keeper would not know the caller, expected a secret (--event-secret-file), or a secure webhook (--auth-audience, --auth-object-id)")
+		return w, fmt.Errorf("the keeper could not authenticate the caller: expected a secret (--event-secret-file) or a secure webhook (--auth-audience, --auth-object-id)")
 	}
 	w.URL = u.String()
 	return w, nil
 }
 
-// Check refuses half of what a secure webhook needs.
+// Check refuses an incomplete secure webhook.
 func (w Webhook) Check() error {
 	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") && (w.ObjectID == "" || w.Audience == "") {
 		return fmt.Errorf("a secure webhook needs both --auth-audience and --auth-object-id: the application ID URI and the object ID of the keeper's application")
@@ -158,10 +165,10 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // Secure reports whether the webhook logs in to Entra ID.
 func (w Webhook) Secure() bool { return w.ObjectID != "" }
 
-// String is the webhook without what is secret in its address.
+// String is the webhook without secret parts of its address.
 func (w Webhook) String() string { return shown(w.URL) }
 
-// shown is an address without anything that may be a secret.
+// shown is an address without anything that may be secret.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	switch {
@@ -173,7 +180,8 @@ func shown(address string) string {
 	return u.Scheme + "://" + u.Host + "/…"
 }
 
-// Conceal takes what is secret in the webhook's address out of a text: Azure repeats the address of one that it refuses.
+// Conceal removes secret parts of the webhook's address from a text: Azure repeats the address of a
+// webhook that it refuses.
 func (w Webhook) Conceal(text string) string {
 	hide := func(secret, by string) {
 		if secret != "" {

@@ -87,7 +87,7 @@ func TestWatch(t *testing.T) {
 		{"an unknown table", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
 			known := s.Learn(cluster)
 			known.LogRead, known.ManagedRead = true, true
-		}, lower(cluster, managed, vnet, target), "which table is the own one of cluster shop is not known"},
+		}, lower(cluster, managed, vnet, target), "the route table of cluster shop is unknown"},
 	} {
 		configs := config(c.change)
 		s := snapshot(t, arm.ID(configs[0].Spec.RouteTableID))
@@ -143,7 +143,7 @@ func TestWebhook(t *testing.T) {
 		{"https://k.example.com:8443/events/correct-horse-battery", "", Webhook{}, "https://k.example.com:8443/events/correct-horse-battery", "https://k.example.com:8443/…"},
 		{"https://k.example.com/events", "", secure, "https://k.example.com/events", "https://k.example.com/events"},
 		{"http://127.0.0.1:8080/events", "", secure, "http://127.0.0.1:8080/events", "http://127.0.0.1:8080/events"},
-		{"https://k.example.com/events", "", Webhook{}, "", "would not know the caller"},
+		{"https://k.example.com/events", "", Webhook{}, "", "could not authenticate the caller"},
 		{"https://k.example.com/events", "", Webhook{ObjectID: "o"}, "", "needs both"},
 		{"https://k.example.com/events", "", Webhook{Tenant: "o"}, "", "needs both"},
 		{"https://k.example.com/events/a", "correct-horse-battery", Webhook{}, "", "another one"},
@@ -264,7 +264,7 @@ func TestPlan(t *testing.T) {
 		plan(i, w, azure, "")
 	}
 	// Its tags lost, it is nobody's; in the meantime, too.
-	if _, err := i.Plan(w, with("tags", "{}")); err == nil || !strings.Contains(err.Error(), "was not made for this installation") {
+	if _, err := i.Plan(w, with("tags", "{}")); err == nil || !strings.Contains(err.Error(), "does not belong to this installation") {
 		t.Errorf("without tags: %v", err)
 	}
 	changes := plan(i, w, with("properties.enabled", "false"), "update activityLogAlert ops")
@@ -324,7 +324,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Plan(w, azure); err == nil || !strings.Contains(err.Error(), "in subscription 22222222") {
+	if _, err := here.Plan(w, azure); err == nil || !strings.Contains(err.Error(), "subscription 22222222") {
 		t.Errorf("no group for a subscription: %v", err)
 	}
 	azure.carryOut(t, i.Removal(azure))

@@ -21,22 +21,22 @@ const (
 	Delete Verb = "delete"
 )
 
-// Change is one resource to write or to delete. Why never holds what is secret.
+// Change is one resource to write or delete. Why never contains a secret.
 type Change struct {
 	Verb     Verb
 	Resource arm.ID
 	Why      []string
-	// Body is what is to be created.
+	// Body is the document to create.
 	Body []byte
-	// Edit changes a fresh document, of an update, and returns nil where there is nothing to change any more. One that is not ours any more
-	// is an error, also before a delete.
+	// Edit changes a fresh document and returns nil if nothing has to change any more. It returns
+	// an error if the resource no longer belongs to the installation, also before a delete.
 	Edit func(arm.Document) ([]byte, error)
-	// Left says how a document that was read after the change differs from what is wanted.
+	// Left says how a document that was read after the change differs from the desired state.
 	Left func(arm.Document) []string
 }
 
-// Plan compares what is to be watched with what is there: all alert rules and action groups of the installation's resource groups. Rules
-// come after the groups they tell, and go before them.
+// Plan compares what to watch with all existing alert rules and action groups in the installation's
+// resource groups. It creates groups before the rules that notify them, and deletes them after.
 func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 	var all []Change
 	used := map[string]bool{}
@@ -62,7 +62,7 @@ func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 			}
 		}
 	}
-	for _, c := range i.Removal(have) { // of a subscription in which nothing is watched any more
+	for _, c := range i.Removal(have) { // in a subscription where nothing is watched any more
 		if !used[c.Resource.Key()] {
 			c.Why = append([]string{"nothing is watched in this subscription any more"}, c.Why...)
 			all = append(all, c)
@@ -75,7 +75,7 @@ func (i Installation) in(group arm.ID, resourceType string) arm.ID {
 	return arm.ResourceID(group.Subscription(), group.ResourceGroup(), resourceType, i.name)
 }
 
-// change is what it takes, nil where nothing.
+// change is the change to reach the desired state, or nil.
 func (w wanted) change(have []arm.Document) (*Change, error) {
 	at := slices.IndexFunc(have, func(d arm.Document) bool { return d.ID.Equal(w.id) })
 	c := &Change{Verb: Create, Resource: w.id, Left: w.left}
@@ -91,7 +91,7 @@ func (w wanted) change(have []arm.Document) (*Change, error) {
 		return c, nil
 	}
 	if !w.mine(have[at]) {
-		return nil, fmt.Errorf("%s is there and was not made for this installation: its tags are not %s=%s and %s=%s; take another name", w.id, tagBy, prefix, tagInstallation, w.name)
+		return nil, fmt.Errorf("%s exists and does not belong to this installation: its tags are not %s=%s and %s=%s; choose another name", w.id, tagBy, prefix, tagInstallation, w.name)
 	}
 	_, why, err := w.edited(have[at].Raw)
 	if err != nil || len(why) == 0 {
@@ -119,8 +119,8 @@ func (w wanted) left(d arm.Document) []string {
 	return why
 }
 
-// Removal takes away what was made for the installation, and nothing else. An action group by which others receive as well stays, without
-// our webhook.
+// Removal deletes what belongs to the installation, and nothing else. An action group that also has
+// other receivers stays, without our webhook.
 func (i Installation) Removal(have []arm.Document) []Change {
 	var all []Change
 	for _, resourceType := range []string{arm.TypeAlertRule, arm.TypeActionGroup} {
@@ -149,7 +149,7 @@ func (i Installation) deletion(id arm.ID) Change {
 	}}
 }
 
-// release takes our webhook out of an action group.
+// release removes our webhook from an action group.
 func (i Installation) release(id arm.ID, others []string) Change {
 	c := Change{Verb: Update, Resource: id, Why: []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}}
 	c.Edit = func(d arm.Document) ([]byte, error) {
@@ -179,10 +179,11 @@ func (i Installation) release(id arm.ID, others []string) Change {
 }
 
 func lost(id arm.ID) error {
-	return fmt.Errorf("%s was changed by somebody in the meantime and is left alone: look again", id)
+	return fmt.Errorf("%s was changed in the meantime and stays as it is: run the command again", id)
 }
 
-// receivers says where in an action group's webhooks ours are, and names all other receivers.
+// receivers returns the positions of our webhooks in an action group, and names all other
+// receivers.
 func receivers(raw []byte) (ours []int, others []string) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -197,7 +198,7 @@ func receivers(raw []byte) (ours []int, others []string) {
 		if !strings.HasSuffix(field, "Receivers") {
 			continue
 		}
-		if json.Unmarshal(value, &all) != nil { // whatever it is, it is not ours
+		if json.Unmarshal(value, &all) != nil { // not our format, so not ours
 			others = append(others, field)
 		}
 		for at, r := range all {

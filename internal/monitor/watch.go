@@ -14,22 +14,25 @@ import (
 // Watched is what has to be watched for configs.
 type Watched struct {
 	Subscriptions []Scopes
-	// Unknown says what could not be found out and may be missing, a line each.
+	// Unknown says what could not be found out and may be missing, one line each.
 	Unknown []string
 }
 
-// Scopes are the resources of one subscription in which the operations are watched: none lies inside another, in the order of their IDs.
+// Scopes are the resources of one subscription to watch: none is inside another, in the order of
+// their IDs.
 type Scopes struct {
 	Subscription string
 	IDs          []arm.ID
 }
 
-// maxScopes is how many scopes a rule is given before they are made coarser. How many Azure takes is not documented.
+// maxScopes is how many scopes a rule gets before they are made coarser. Azure's limit is not
+// documented.
 const maxScopes = 100
 
-// Watch collects what the configured clusters rest on: the clusters, their node resource groups (where managed tables and networks come
-// and go), their own tables, the networks of node subnets and guarded ones with their tables, and targets. A cluster that cannot be read
-// is an error: what follows from it would be taken out of the rules.
+// Watch collects what the configured clusters use: the clusters, their node resource groups (where
+// managed tables and networks come and go), their route tables, the networks of node subnets and
+// guarded subnets with their tables, and targets. A cluster that cannot be read is an error: its
+// resources would otherwise be removed from the rules.
 func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, error) {
 	var w Watched
 	var ids []arm.ID
@@ -50,9 +53,9 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			if u := s.Unread[id.Key()]; !u.Absent {
-				return w, fmt.Errorf("cluster %s could not be read, so that what belongs to it is not known: %s", id, u.Reason())
+				return w, fmt.Errorf("cluster %s could not be read, so its resources are unknown: %s", id, u.Reason())
 			}
-			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: only what the config of %s names is watched", id.Short(), c.Metadata.Name))
+			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: the rule watches only what the config of %s names", id.Short(), c.Metadata.Name))
 			continue
 		}
 		if cluster.NodeResourceGroup != "" {
@@ -65,7 +68,7 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		case d.Table != "":
 			ids = append(ids, d.Table)
 		case cluster.Kubenet():
-			w.Unknown = append(w.Unknown, fmt.Sprintf("which table is the own one of cluster %s is not known: unless it is in the node resource group, it is not watched", id.Short()))
+			w.Unknown = append(w.Unknown, fmt.Sprintf("the route table of cluster %s is unknown: it is watched only if it is in the node resource group", id.Short()))
 		}
 	}
 	for _, some := range bySubscription(ids) {
@@ -74,7 +77,7 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 	return w, nil
 }
 
-// bySubscription sorts IDs into subscriptions.
+// bySubscription groups IDs by subscription.
 func bySubscription(ids []arm.ID) [][]arm.ID {
 	var out [][]arm.ID
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
@@ -87,7 +90,7 @@ func bySubscription(ids []arm.ID) [][]arm.ID {
 	return out
 }
 
-// outermost leaves out what lies inside another.
+// outermost omits IDs that are inside another.
 func outermost(ids []arm.ID) []arm.ID {
 	var out []arm.ID
 	for _, id := range ids {
@@ -98,10 +101,11 @@ func outermost(ids []arm.ID) []arm.ID {
 	return out
 }
 
-// within reports whether a scope holds a resource.
+// within reports whether a scope contains a resource.
 func within(id, scope arm.ID) bool { return strings.HasPrefix(id.Key()+"/", scope.Key()+"/") }
 
-// coarse makes scopes fewer: their resource groups in their place, or the subscription.
+// coarse reduces the number of scopes: it replaces them by their resource groups, or by the
+// subscription.
 func coarse(ids []arm.ID) []arm.ID {
 	if len(ids) <= maxScopes {
 		return ids

@@ -1,5 +1,6 @@
-// Package observe reads until a plan has what it needs: what a plan wants next depends on what was read
-// before, so it is asked again after each read. The keeper and the commands read in this one way.
+// Package observe reads until a plan has what it needs. What a plan needs next depends on what was
+// read before, so observe asks the plan again after each read. The keeper and the commands both
+// read this way.
 //
 // It must not decide anything about routes, remember anything, or know how a read is made.
 package observe
@@ -14,10 +15,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Read reads what is wanted into the snapshot that it is about.
+// Read reads what is wanted into its snapshot.
 type Read func(context.Context, inventory.Wanted) error
 
-// Until reads what is wanted, until nothing more is. What was tried must not be wanted again.
+// Until reads until nothing more is wanted. wanted must not return what was tried before.
 func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error {
 	for w := wanted(); !w.Empty(); w = wanted() {
 		if err := read(ctx, w); err != nil {
@@ -27,9 +28,9 @@ func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error
 	return nil
 }
 
-// Sources finds the clusters' own tables, reading what that takes, and returns those that were found.
-// Where tables have to be read for it, those that the configs name are read with them: one list may
-// show them all.
+// Sources finds the clusters' route tables, reads what that takes, and returns the tables. If it
+// has to read tables, it also reads those that the configs name, because one list may show them
+// all.
 func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
 	var sources []arm.ID
 	err := Until(ctx, read, func() inventory.Wanted {
@@ -50,8 +51,8 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that have not been tried yet: the given ones, the targets, and those to keep
-// on further subnets.
+// Tables lists the tables that were not tried yet: the given ones, the targets, and those of
+// guarded subnets.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
@@ -65,8 +66,8 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 	return Untried(s, ids)
 }
 
-// Subnets lists the subnets that have not been tried yet: the clusters' node subnets, and those that are
-// guarded.
+// Subnets lists the subnets that were not tried yet: the clusters' node subnets and the guarded
+// subnets.
 func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	var ids []arm.ID
 	for _, c := range configs {
@@ -80,7 +81,8 @@ func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	return Untried(s, ids)
 }
 
-// Untried are the subnets and tables that were neither read nor found unreadable, sorted, each once.
+// Untried returns the subnets and tables that were neither read nor found unreadable, sorted, each
+// once.
 func Untried(s *inventory.Snapshot, ids []arm.ID) []arm.ID {
 	return slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
 		_, unread := s.Unread[id.Key()]

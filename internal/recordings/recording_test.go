@@ -34,9 +34,6 @@ type recording struct {
 	calls []*call
 }
 
-// source is where a recording is from: not all sources kept all headers.
-func (r recording) source() string { return filepath.Dir(r.name) }
-
 // load reads recordings from a folder or a .tgz: one file each, one call a line.
 func load(t *testing.T, from string) []recording {
 	t.Helper()

@@ -17,18 +17,20 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// Auth says who may call. The zero value lets everybody in, which is refused beyond loopback.
+// Auth says who may call. The zero value admits everyone, and works on loopback only.
 type Auth struct {
-	// Secret stands in the path behind /events/, or is the bearer token. "": there is none.
+	// Secret is in the path after /events/, or is the bearer token. "": no secret.
 	Secret string
-	// Tenant is whose Entra ID tokens are taken, "" for none, for one of Audiences, and of an application in Apps or with one of
-	// Roles: any application of a tenant can get a token for any other.
+	// Tenant is the tenant whose Entra ID tokens are accepted, "" for none. A token must be for one
+	// of Audiences, and from an application in Apps or with one of Roles: any application in a
+	// tenant can get a token for any other.
 	Tenant                 string
 	Audiences, Apps, Roles []string
-	// UsersFile holds names and passwords of people, as htpasswd -B writes them; "" for none. It is read again when it changes.
+	// UsersFile has the names and passwords of people, as htpasswd -B writes them; "" for none. It
+	// is reloaded when it changes.
 	UsersFile string
-	// Authority is Entra ID's address, as https://login.microsoftonline.com; LegacyIssuer starts the issuer of its tokens of version
-	// 1.0, as https://sts.windows.net/.
+	// Authority is Entra ID's address, such as https://login.microsoftonline.com. LegacyIssuer is
+	// the beginning of the issuer of its version 1.0 tokens, such as https://sts.windows.net/.
 	Authority, LegacyIssuer string
 	// Client fetches keys. Nil: the default one.
 	Client *http.Client
@@ -38,20 +40,20 @@ func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFi
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
-		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of the application that stands for this listener")
+		return errors.New("Entra ID tokens need an audience: the application ID URI or the client ID of this listener's application")
 	}
 	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("tokens of Entra ID need an application that may call, or a role: any application of a tenant can get a token for any other")
+		return errors.New("Entra ID tokens need an allowed application or role: any application in a tenant can get a token for any other")
 	}
 	return nil
 }
 
-// gate lets calls in.
+// gate authenticates callers.
 type gate struct {
 	Auth
 	log    *slog.Logger
 	client *http.Client
-	users  *users // nil: there are none
+	users  *users // nil: none
 
 	mu        sync.Mutex
 	verifiers []*oidc.IDTokenVerifier // for each issuer and audience
@@ -68,13 +70,14 @@ func newGate(a Auth, log *slog.Logger) *gate {
 	return g
 }
 
-// caller is who calls.
+// caller is an authenticated caller.
 type caller struct {
 	name     string
-	bySecret bool // by what is known to everything that sends events
+	bySecret bool // with the secret that every sender of events knows
 }
 
-// admits reports whether a call may be answered, and whose it is. Secret is what stood in its path.
+// admits reports whether a call may be answered, and who the caller is. secret is the one in its
+// path.
 func (g *gate) admits(r *http.Request, secret string) (caller, bool) {
 	if g.none() {
 		return caller{}, true
@@ -97,7 +100,7 @@ func (g *gate) admits(r *http.Request, secret string) (caller, bool) {
 	return caller{name: name}, true
 }
 
-// challenge says how to be known.
+// challenge tells the caller how to authenticate.
 func (g *gate) challenge(h http.Header) {
 	if g.users != nil {
 		h.Add("WWW-Authenticate", `Basic realm="routekeeper", charset="UTF-8"`)
@@ -112,13 +115,14 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), found && strings.EqualFold(scheme, "Bearer")
 }
 
-// same compares in a time that tells nothing, not even of the length.
+// same compares in constant time and does not reveal the length.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// verify checks a token: signature, issuer, audience, time, and who it is of. It returns the name of the person or the application.
+// verify checks a token: signature, issuer, audience, expiry and owner. It returns the name of the
+// person or application.
 func (g *gate) verify(ctx context.Context, raw string) (name string, err error) {
 	verifiers, err := g.issuers()
 	if err != nil {
@@ -155,11 +159,11 @@ func (g *gate) verify(ctx context.Context, raw string) (name string, err error) 
 	if slices.ContainsFunc(claims.Roles, func(r string) bool { return slices.Contains(g.Roles, r) }) {
 		return name, nil
 	}
-	return "", fmt.Errorf("the application %q with the roles %q is not one that may call", app, claims.Roles)
+	return "", fmt.Errorf("the application %q with the roles %q is not allowed to call", app, claims.Roles)
 }
 
-// issuers are the verifiers, made when they are first needed: that Entra ID cannot be reached must not keep anything else from
-// starting. Keys are fetched when a token has one that is not known, and kept.
+// issuers returns the verifiers. It creates them on first use, so that an unreachable Entra ID does
+// not block the start. Keys are fetched when a token has an unknown one, and cached.
 func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +171,7 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 		return g.verifiers, nil
 	}
 	if time.Since(g.tried) < keysEvery {
-		return nil, errors.New("no answer from Entra ID a moment ago")
+		return nil, errors.New("Entra ID did not answer a moment ago")
 	}
 	g.tried = time.Now()
 	ctx := oidc.ClientContext(context.Background(), g.client)
@@ -193,10 +197,11 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 	return made, nil
 }
 
-// keysEvery is how often keys are fetched at most: whoever sends forged tokens must not make this program call Entra ID as often.
+// keysEvery is the shortest time between two fetches of keys, so that forged tokens cannot trigger
+// more.
 const keysEvery = 10 * time.Second
 
-// seldom lets each address be fetched only so often.
+// seldom limits how often each address is fetched.
 type seldom struct {
 	under http.RoundTripper
 	mu    sync.Mutex
@@ -212,7 +217,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Unlock()
 	if wait > 0 {
-		return nil, fmt.Errorf("the keys were fetched a moment ago; the next time in %s", wait.Round(time.Second))
+		return nil, fmt.Errorf("the keys were fetched a moment ago; they can be fetched again in %s", wait.Round(time.Second))
 	}
 	return s.under.RoundTrip(r)
 }

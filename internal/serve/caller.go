@@ -8,18 +8,18 @@ import (
 	"unicode"
 )
 
-// actor is who is behind an event, as the activity log has it: the claims of a token, written as an object or as a text that holds one, and
-// the caller, a user principal name or an object ID.
+// actor is who caused an event, as the activity log has it: the claims of a token, as an object or
+// as a text that contains one, and the caller, a user principal name or an object ID.
 type actor struct {
 	Caller      any             `json:"caller"`
 	Correlation any             `json:"correlationId"`
 	Claims      json.RawMessage `json:"claims"`
 }
 
-// longestName is how much of a caller's name is taken: it comes from outside.
+// longestName limits a caller's name, because it comes from outside.
 const longestName = 128
 
-// name is what a person would call them, "" where nothing says it.
+// name is the display name, or "".
 func (a actor) name() string {
 	claims := a.claims()
 	caller, _ := a.Caller.(string)
@@ -37,14 +37,14 @@ func (a actor) correlation() string {
 	return printable(id)
 }
 
-// identities are their object and client ID, as far as they are told.
+// identities are the object and client ID, if known.
 func (a actor) identities() []string {
 	claims := a.claims()
 	caller, _ := a.Caller.(string)
 	return slices.DeleteFunc([]string{claims["http://schemas.microsoft.com/identity/claims/objectidentifier"], claims["appid"], printable(caller)}, func(id string) bool { return id == "" })
 }
 
-// claims are those that are texts, fit to be shown.
+// claims are the claims with text values, safe to display.
 func (a actor) claims() map[string]string {
 	raw := a.Claims
 	var text string
@@ -53,7 +53,7 @@ func (a actor) claims() map[string]string {
 	}
 	var all map[string]any
 	if json.Unmarshal(raw, &all) != nil {
-		return nil // of another form: they are of no use here
+		return nil // not an object: ignore them
 	}
 	claims := map[string]string{}
 	for key, value := range all {
@@ -64,7 +64,7 @@ func (a actor) claims() map[string]string {
 	return claims
 }
 
-// printable is a text on one line without what a terminal would obey, and not too long.
+// printable makes a text one short line without control characters.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// certificate is one of files, read again when they change. While a new one cannot be read the old one stays.
+// certificate is read from files, and reloaded when they change. If the new one cannot be read, the
+// old one stays in use.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	read    [2]time.Time // when the files were changed last
+	read    [2]time.Time // modification times of the files
 	looked  time.Time
 }
 
-// lookEvery is how often the files are looked at, at most.
-const lookEvery = time.Second
+// checkEvery is the shortest time between two checks of the files.
+const checkEvery = time.Second
 
 // load reads the files for the first time.
 func (c *certificate) load() error {
@@ -45,18 +46,18 @@ func (c *certificate) changed() (at [2]time.Time) {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) < lookEvery {
+	if time.Since(c.looked) < checkEvery {
 		return c.current, nil
 	}
 	c.looked = time.Now()
 	if at := c.changed(); at != c.read {
 		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 		if err != nil { // one of the two may be about to be written
-			c.log.Error("the certificate has changed and cannot be read; the old one stays", "error", err.Error())
+			c.log.Error("the certificate has changed and cannot be read; the old one stays in use", "error", err.Error())
 			return c.current, nil
 		}
 		c.current, c.read = &pair, at
-		c.log.Info("the certificate was read again", "file", c.certFile)
+		c.log.Info("the certificate was reloaded", "file", c.certFile)
 	}
 	return c.current, nil
 }

@@ -11,26 +11,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// event is all that is taken from what was posted: which resources it names and who has changed them, or the code of a handshake.
-// Nothing of it is ever followed.
+// event is all that is used of a posted event: the resources that it names and who changed them, or
+// the code of a handshake. No link in it is ever followed.
 type event struct {
 	resources []arm.ID
-	caller    string // fit to be shown, "" where it does not say
-	// call and identities are which call made the change, and by whose identity.
+	caller    string // safe to display; "" if unknown
+	// call and identities are the correlation ID of the change, and the identity that made it.
 	call       string
 	identities []string
-	// validation is the code that Event Grid wants back before it sends to an address.
+	// validation is the code that Event Grid expects back before it sends events.
 	validation string
 }
 
-// The limits of an ID that is looked at: Azure's own are shorter.
+// Limits of a resource ID: Azure's own are shorter.
 const (
 	longestID  = 1024
 	deepestID  = 40 // slashes
 	longestVal = 256
 )
 
-// add notes a resource. What is no resource ID names nothing that is kept.
+// add notes a resource. It ignores texts that are not resource IDs.
 func (e *event) add(ids ...string) {
 	for _, text := range ids {
 		if len(text) > longestID || strings.Count(text, "/") > deepestID {
@@ -42,10 +42,10 @@ func (e *event) add(ids ...string) {
 	}
 }
 
-// parse reads what Azure Monitor (both alert schemas) and Event Grid (its own schema and CloudEvents, one or many) post. The error says
-// in one line what is wrong with it.
+// parse reads what Azure Monitor (both alert schemas) and Event Grid (its own schema and
+// CloudEvents, one or many) post. The error is one line.
 func parse(header http.Header, body []byte) ([]event, error) {
-	if header.Get("ce-specversion") != "" { // CloudEvents in binary mode: the attributes stand in the header
+	if header.Get("ce-specversion") != "" { // CloudEvents in binary mode: the attributes are in the header
 		var e event
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
@@ -75,7 +75,7 @@ func parse(header http.Header, body []byte) ([]event, error) {
 	return []event{e}, nil
 }
 
-// by notes who has made a change.
+// by notes who made a change.
 func (e *event) by(a actor) {
 	e.caller, e.call, e.identities = a.name(), a.correlation(), a.identities()
 }
@@ -102,14 +102,14 @@ func (e *event) one(raw []byte) error {
 	case strings.EqualFold(head.SchemaID, "Microsoft.Insights/activityLogs"):
 		return e.legacyAlert(head.Data)
 	case head.SchemaID != "":
-		return fmt.Errorf("alerts of the schema %.60q are not read", head.SchemaID)
+		return fmt.Errorf("alerts with schema %.60q are not supported", head.SchemaID)
 	case strings.EqualFold(head.EventType, "Microsoft.EventGrid.SubscriptionValidationEvent"):
 		return e.handshake(head.Data)
 	case head.EventType != "", head.SpecVersion != "":
 		e.add(head.Subject)
 		return e.data(head.Data)
 	}
-	return fmt.Errorf("it is neither an alert of Azure Monitor nor an event of Event Grid nor a CloudEvent")
+	return fmt.Errorf("expected an Azure Monitor alert, an Event Grid event or a CloudEvent")
 }
 
 func (e *event) commonAlert(raw []byte) error {
@@ -149,7 +149,7 @@ func (e *event) legacyAlert(raw []byte) error {
 	return nil
 }
 
-// scope is on what an operation was authorized: the resource itself.
+// scope is what an operation was authorized on: the resource itself.
 type scope struct {
 	Scope string `json:"scope"`
 }
@@ -162,13 +162,13 @@ func (e *event) handshake(raw []byte) error {
 		return err
 	}
 	if data.ValidationCode == "" || len(data.ValidationCode) > longestVal {
-		return fmt.Errorf("the handshake has no code")
+		return fmt.Errorf("the handshake has no validation code")
 	}
 	e.validation = data.ValidationCode
 	return nil
 }
 
-// data reads what an event of a resource says beside its subject. Of other kinds it can be anything.
+// data reads the data of an event about a resource. For other events it can be anything.
 func (e *event) data(raw []byte) error {
 	var some struct {
 		actor
@@ -196,21 +196,21 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// readable reports whether a content type is one that events come in.
+// readable reports whether events can have a content type.
 func readable(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (kind == "application/json" || kind == "application/cloudevents+json" || kind == "application/cloudevents-batch+json")
 }
 
-// unexpected says what is wrong with JSON to who has sent it.
+// unexpected tells the sender what is wrong with JSON.
 func unexpected(what string, err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s is not of the expected form: %.200s is a JSON %s", what, kind.Field, kind.Value)
+		return fmt.Errorf("%s has the wrong shape: %.200s is a JSON %s", what, kind.Field, kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s is not of the expected form: it is a JSON %s", what, kind.Value)
+		return fmt.Errorf("%s has the wrong shape: it is a JSON %s", what, kind.Value)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s is not JSON: %w at byte %d", what, syntax, syntax.Offset)
 	}

@@ -10,43 +10,41 @@ import (
 )
 
 const (
-	// patience is how long a group of clusters may go without the end of a check. Reads are given up
-	// after seconds, and nothing waits for a write, so a minute without an end is a keeper that is stuck.
+	// patience is how long a group of clusters may go without the end of a check. Reads are given
+	// up after seconds, and no check waits for a write, so after a minute the keeper is stuck.
 	patience = time.Minute
 	// firstPatience is for the first check, which can read thousands of clusters.
 	firstPatience = 10 * time.Minute
 )
 
-// Health says whether a keeper makes progress. It answers /livez and /readyz, and systemd's
-// watchdog.
+// Health says whether a keeper makes progress. It answers /livez, /readyz and systemd's watchdog.
 //
-// A check that ends is progress, also one that ends in an error: a restart does not cure an outage
-// of Azure. A success is what routekeeper_cluster_last_success_timestamp_seconds counts, of any
-// cluster.
+// Every check that ends is progress, even with an error: a restart does not fix an outage of Azure.
+// A success is what routekeeper_cluster_last_success_timestamp_seconds counts, for any cluster.
 type Health struct {
 	limit time.Duration
 
 	mu        sync.Mutex
-	progress  time.Time // since when the group that waits longest has waited for the end of a check
+	progress  time.Time // since when the group that has waited longest waits for the end of a check
 	allowed   time.Duration
 	succeeded time.Time // zero: never
 }
 
-// NewHealth begins with a keeper that has just been started, and that checks once in an interval.
+// NewHealth is for a keeper that was just started and checks once per interval.
 func NewHealth(interval time.Duration) *Health {
 	limit := max(3*interval, patience)
 	return &Health{limit: limit, progress: time.Now(), allowed: max(limit, firstPatience)}
 }
 
-// Progress notes that a check ended, in whatever way, and when that of the group was which waits longest
-// for its next one.
+// Progress notes that a check ended, and when the last check of the group that has waited longest
+// ended.
 func (h *Health) Progress(oldest time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.progress, h.allowed = oldest, h.limit
 }
 
-// Round notes what a check led to.
+// Round notes the result of a check.
 func (h *Health) Round(r keeper.Round) {
 	for _, cluster := range checked(r) {
 		if successful(r, cluster) {
@@ -58,7 +56,7 @@ func (h *Health) Round(r keeper.Round) {
 	}
 }
 
-// Live says in one line why the keeper counts as stuck, nil while it does not.
+// Live says in one line why the keeper is stuck, or nil.
 func (h *Health) Live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +67,7 @@ func (h *Health) Live() error {
 	return nil
 }
 
-// Ready says in one line why the keeper does not do its work at the moment, nil while it does.
+// Ready says in one line why the keeper currently does not do its work, or nil.
 func (h *Health) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,10 +17,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Metrics are what Prometheus is told: docs/events.md has the list. They are kept by what is seen of rounds, ARM calls and events.
+// Metrics are the metrics for Prometheus, listed in docs/events.md. They count checks, ARM calls
+// and events.
 type Metrics struct {
 	registry *prometheus.Registry
-	kept     []string // names of clusters, as of the last round
+	kept     []string // names of clusters, as of the last check
 
 	findings      *prometheus.GaugeVec   // code, severity, cluster
 	changes       *prometheus.CounterVec // verb, outcome, cluster
@@ -33,8 +34,8 @@ type Metrics struct {
 	limit         *prometheus.GaugeVec   // table
 	free          *prometheus.GaugeVec   // subnet
 	surge         *prometheus.GaugeVec   // subnet
-	looked        map[string]time.Time   // tables and subnets, and when they were checked last
-	swept         time.Time              // when the others were last forgotten
+	looked        map[string]time.Time   // when each table and subnet was last checked
+	swept         time.Time              // when unseen ones were last removed
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
@@ -44,10 +45,10 @@ type Metrics struct {
 // retired is when AKS retires kubenet.
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
-// results are what can become of an event.
+// results are the possible results of an event.
 var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "malformed", "large"}
 
-// NewMetrics makes the metrics of one keeper.
+// NewMetrics returns the metrics of one keeper.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{}, remaining: newTokens()}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -66,13 +67,13 @@ func NewMetrics() *Metrics {
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
-	m.refusedConfig = gauge("config_refused", "1 while the config that is there has a mistake, and the one before is kept.").WithLabelValues()
+	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous one stays in use.").WithLabelValues()
 	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.free = gauge("subnet_addresses_free",
-		"Addresses in a node subnet that Azure still gives out.", "subnet")
+		"Free addresses in a node subnet.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
@@ -82,7 +83,7 @@ func NewMetrics() *Metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
-	// What is counted from nothing is there from the start: the first increase could not be told otherwise.
+	// Create these counters at the start, or Prometheus would miss their first increase.
 	for _, result := range results {
 		m.events.WithLabelValues(result)
 	}
@@ -92,7 +93,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Handler answers with the metrics, to anybody.
+// Handler serves the metrics without authentication.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
@@ -100,7 +101,7 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
 
-// Config notes whether the config that is there now is taken.
+// Config notes whether the current config is in use.
 func (m *Metrics) Config(taken bool) {
 	m.refusedConfig.Set(0)
 	if !taken {
@@ -111,11 +112,11 @@ func (m *Metrics) Config(taken bool) {
 // LogDropped adds how many lines of the log were dropped.
 func (m *Metrics) LogDropped(count func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "routekeeper_log_lines_dropped_total", Help: "Lines of the log that were dropped, because it was not read.",
+		Name: "routekeeper_log_lines_dropped_total", Help: "Log lines dropped because nothing read the log.",
 	}, func() float64 { return float64(count()) }))
 }
 
-// Call notes an answer of Azure.
+// Call counts an answer of Azure.
 func (m *Metrics) Call(c azure.Call) {
 	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
 	if c.Remaining >= 0 {
@@ -123,7 +124,7 @@ func (m *Metrics) Call(c azure.Call) {
 	}
 }
 
-// Round notes what a round led to. Rounds are told one after the other.
+// Round records the result of a check. Calls must not overlap.
 func (m *Metrics) Round(r keeper.Round) {
 	cause, began := keeper.ByPoll, r.Started
 	if !r.Asked.IsZero() {
@@ -155,8 +156,8 @@ func (m *Metrics) Round(r keeper.Round) {
 	m.fill(r, end)
 }
 
-// checked are the clusters that a round checked, and that are still configured: a round may end after
-// its cluster has left the config.
+// checked are the clusters that were checked and are still configured: a check may end after its
+// cluster has left the config.
 func checked(r keeper.Round) []string {
 	if r.Of == nil {
 		return r.Kept
@@ -164,8 +165,9 @@ func checked(r keeper.Round) []string {
 	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
 }
 
-// keep forgets the clusters that are not kept any more, and tells of those that never were seen whole, too. Where thousands are kept, a look
-// at all of them can end in hundreds of rounds.
+// keep removes the metrics of clusters that are no longer managed, and adds clusters that were
+// never checked. With thousands of clusters, one check of all of them can arrive as hundreds of
+// results.
 func (m *Metrics) keep(names []string) {
 	if slices.Equal(m.kept, names) {
 		return
@@ -184,13 +186,13 @@ func (m *Metrics) keep(names []string) {
 	}
 }
 
-// unseen is for how long the metrics show how full a table or subnet was that is not checked any
-// more: the config may not name it now, or it cannot be read.
+// unseen is how long the metrics show a table or subnet after its last check: the config may no
+// longer name it, or it cannot be read.
 const unseen = time.Hour
 
-// fill notes how full tables and node subnets are.
+// fill records how full tables and node subnets are.
 func (m *Metrics) fill(r keeper.Round, now time.Time) {
-	if r.Of == nil && r.Complete { // what is not read any more is nobody's target now
+	if r.Of == nil && r.Complete { // a table that was not read is no longer a target
 		m.looked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
 			g.Reset()
@@ -214,7 +216,7 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 			m.surge.WithLabelValues(key).Set(float64(room.Surge))
 		}
 	}
-	if now.Sub(m.swept) < time.Minute { // this is called for each group of clusters
+	if now.Sub(m.swept) < time.Minute { // fill runs for each group of clusters
 		return
 	}
 	m.swept = now
@@ -228,7 +230,8 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	}
 }
 
-// left notes what a round left unmade. Of a cluster that was not seen it stays what it was.
+// left records the changes that a check did not make. Clusters that were not read retain their
+// values.
 func (m *Metrics) left(r keeper.Round, looked []string) {
 	for _, cluster := range looked {
 		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
@@ -249,7 +252,8 @@ func (m *Metrics) left(r keeper.Round, looked []string) {
 	}
 }
 
-// unsuccessful are the findings that say that not all of a cluster was seen, or not all made.
+// unsuccessful are the findings that mean that a cluster was not fully read, or not all changes
+// were made.
 var unsuccessful = []finding.Code{
 	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
@@ -257,7 +261,7 @@ var unsuccessful = []finding.Code{
 
 func successful(r keeper.Round, cluster string) bool { return !has(r, cluster, unsuccessful...) }
 
-// has reports whether one of these was found of a cluster, or of all.
+// has reports whether a finding with one of the codes is about a cluster, or about all.
 func has(r keeper.Round, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 		if f.Code == finding.AzureUnreachable && r.Complete {

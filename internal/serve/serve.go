@@ -1,7 +1,8 @@
-// Package serve is the one listener of a running keeper, behind one authentication: events come in, and the state goes out, as pages
-// (package page) and metrics.
+// Package serve is the HTTP listener of a running keeper, behind one authentication. It receives
+// events and serves the state as pages (package page) and metrics.
 //
-// It decides nothing and writes nothing. An event only says which resources to look at again; a forged one costs a few reads.
+// It must not decide or write anything. An event only says which resources to check; a forged one
+// costs a few reads.
 package serve
 
 import (
@@ -26,31 +27,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// Waker is what looks at resources again that somebody, as far as is known, has changed. It returns how many clusters they concern.
+// Waker checks resources that may have changed. It returns how many clusters use them.
 type Waker interface {
 	Wake(caller string, resources ...arm.ID) int
 }
 
-// Options say how to serve.
+// Options configure a Server.
 type Options struct {
 	// Address is where to listen: host:port.
 	Address string
 	Auth    Auth
-	// CertFile and KeyFile hold the certificate and its key as PEM; both "": plain HTTP.
+	// CertFile and KeyFile are the certificate and its key as PEM; both "": plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
-	// Health answers /livez and /readyz. Nil: they always say ok.
+	// Health answers /livez and /readyz. Nil: they always answer ok.
 	Health *Health
-	// Own knows the changes that need not wake anybody: those which the waker itself has made, by the call and whose identity it was. Nil:
-	// there are none.
+	// Own reports whether the waker itself made a change, by the correlation ID and the identity.
+	// Such changes trigger nothing. Nil: there are none.
 	Own func(call string, identities []string, resource arm.ID) bool
-	// Board is what the pages show, by Page. Nil: there are none.
+	// Board is what the pages show. Nil: there are no pages.
 	Board *page.Board
 	Page  page.Options
 	Log   *slog.Logger
 }
 
-// Server listens, until it is closed.
+// Server listens until it is closed.
 type Server struct {
 	http     http.Server
 	listener net.Listener
@@ -64,7 +65,7 @@ type Server struct {
 	ended    chan error
 }
 
-// Start listens. Without authentication it does so on loopback only.
+// Start listens. Without authentication it accepts loopback addresses only.
 func Start(o Options, waker Waker) (*Server, error) {
 	if err := o.Auth.check(); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, err
 	}
 	if o.Auth.none() && !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("%s is not on loopback: without authentication anybody could call", o.Address)
+		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone could call it", o.Address)
 	}
 	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, health: o.Health, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
@@ -120,13 +121,13 @@ func Start(o Options, waker Waker) (*Server, error) {
 	return s, nil
 }
 
-// Address is where it listens.
+// Address is the listening address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Ended gives an error where listening ends by itself.
+// Ended receives an error if listening ends unexpectedly.
 func (s *Server) Ended() <-chan error { return s.ended }
 
-// Close stops listening, and waits a while for the answers under way.
+// Close stops listening and waits a while for open requests.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -168,28 +169,30 @@ func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
 	}
 }
 
-// What callers may do: who knows the secret may send events and read metrics; people, and programs with a token, may look at pages.
+// What callers may do: a caller with the secret may send events and read metrics; people, and
+// programs with a token, may also open pages.
 const (
 	maySend = iota
 	mayMeasure
 	mayLook
 )
 
-// guarded lets only those in who may call.
+// guarded admits only authorized callers.
 func (s *Server) guarded(next http.Handler, what int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if what > maySend && s.gate.none() && !local(r.Host) {
-			// A page of another site can have a browser take its name for this machine's, and would see everything.
-			http.Error(w, "without authentication calls are answered that are for localhost, not for "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
+			// With DNS rebinding, another site's page could make a browser send requests here and
+			// read everything.
+			http.Error(w, "without authentication, only calls to localhost are answered, not to "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
 		if !ok || what == mayLook && who.bySecret {
-			if what == maySend { // a browser always asks for a page without a password first
+			if what == maySend { // a browser's first request for a page has no password
 				s.metrics.refused("unauthorized")
 			}
 			s.gate.challenge(w.Header())
-			http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+			http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
@@ -198,13 +201,13 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 
 type callerKey struct{}
 
-// nameOf is the name of who calls.
+// nameOf is the caller's name.
 func nameOf(r *http.Request) string {
 	who, _ := r.Context().Value(callerKey{}).(caller)
 	return cmp.Or(who.name, "the page")
 }
 
-// local reports whether a host names this machine to itself.
+// local reports whether a host is this machine's loopback name.
 func local(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -213,14 +216,15 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
 
-// consent is CloudEvents' handshake: it says that events may be sent here, which still have to be authorized, each.
+// consent answers the CloudEvents handshake: events may be sent here, but each still needs
+// authorization.
 func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("WebHook-Request-Origin")
 	secret := r.PathValue("secret")
 	switch {
 	case s.gate.Secret != "" && secret != "" && !same(secret, s.gate.Secret):
 		s.metrics.refused("unauthorized")
-		http.Error(w, "this call is not authorized", http.StatusUnauthorized)
+		http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
 	case origin == "":
 		s.metrics.refused("malformed")
 		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)
@@ -232,10 +236,10 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// largestBody is what Event Grid sends at most.
+// largestBody is the largest request that Event Grid sends.
 const largestBody = 1 << 20
 
-// events takes events in.
+// events receives events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, why, text string) {
 		s.metrics.refused(why)
@@ -263,7 +267,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	clusters, own := 0, 0
 	for _, e := range events {
 		if e.validation != "" {
-			s.log.Info("Event Grid has asked whether it may send events here, and may")
+			s.log.Info("the handshake with Event Grid succeeded")
 			s.metrics.accepted("handshake")
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode

@@ -254,12 +254,12 @@ func TestCertificate(t *testing.T) {
 	if err := os.WriteFile(keyFile, []byte("half a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(lookEvery + 50*time.Millisecond)
+	time.Sleep(checkEvery + 50*time.Millisecond)
 	if got := serial(); got != 1 {
 		t.Errorf("certificate %d while the files do not fit", got)
 	}
 	writePair(t, certFile, keyFile, 2)
-	time.Sleep(lookEvery + 50*time.Millisecond)
+	time.Sleep(checkEvery + 50*time.Millisecond)
 	if got := serial(); got != 2 {
 		t.Errorf("certificate %d after it was replaced", got)
 	}

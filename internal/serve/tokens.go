@@ -9,11 +9,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// tokensTold is for how long it is told what Azure said is left: a bucket fills up within half a minute (250 reads at 25 a second, 200 writes at
-// 10), and the next write may be weeks away.
+// tokensTold is how long the remaining tokens that Azure reported are exported: a bucket refills
+// within half a minute (250 reads at 25 a second, 200 writes at 10), and the next write may be
+// weeks away.
 const tokensTold = 2 * time.Minute
 
-// tokens are what Azure said is left, by subscription and kind, as a metric.
+// tokens exports the remaining tokens that Azure reported, by subscription and kind.
 type tokens struct {
 	desc *prometheus.Desc
 	mu   sync.Mutex
@@ -33,17 +34,17 @@ func newTokens() *tokens {
 	}
 }
 
-// note takes what an answer said.
+// note records the tokens in an answer.
 func (t *tokens) note(c azure.Call, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.said[[2]string{c.Subscription, c.Kind}] = said{c.Remaining, now}
 }
 
-// Describe says what is told.
+// Describe implements prometheus.Collector.
 func (t *tokens) Describe(to chan<- *prometheus.Desc) { to <- t.desc }
 
-// Collect tells it.
+// Collect implements prometheus.Collector.
 func (t *tokens) Collect(to chan<- prometheus.Metric) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,25 +19,26 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// users are the people of a file with a name and a password on each line, as htpasswd -B writes them: name:hash.
+// users are the people in a file with lines of NAME:HASH, as htpasswd -B writes them.
 type users struct {
 	file string
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	read   time.Time // what the file was last changed at when it was read
+	read   time.Time // modification time of the file when it was read
 	looked time.Time
 	hashes map[string][]byte
-	// known are passwords that were right, by what nobody can guess them from: to compare with a hash is slow, so that it cannot be
-	// tried often.
+	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
+	// guessing.
 	known map[[sha256.Size]byte]bool
 	salt  []byte
-	turn  chan struct{} // one compares at a time: it must not take all of the machine
-	// slowest is one of the hashes, for names that are not in the file, which must take as long.
+	turn  chan struct{} // one check at a time, so that logins do not use the whole machine
+	// slowest is the slowest of the hashes. Unknown names are checked against it, so that they take
+	// as long.
 	slowest []byte
 }
 
-// turnWithin is for how long somebody waits for a turn.
+// turnWithin is how long a login waits for its turn.
 const turnWithin = 10 * time.Second
 
 func newUsers(file string, log *slog.Logger) (*users, error) {
@@ -65,7 +66,7 @@ func (u *users) load() error {
 	return nil
 }
 
-// cost is how slow it is to compare with a hash, which was looked at when it was read.
+// cost is how slow a hash is to check. It was validated when it was read.
 func cost(hash []byte) int {
 	n, _ := bcrypt.Cost(hash)
 	return n
@@ -84,7 +85,7 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 			return nil, fmt.Errorf("line %d: expected name:hash", n)
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
-			return nil, fmt.Errorf("line %d: the password of %s is not hashed by bcrypt; htpasswd -B writes it so", n, name)
+			return nil, fmt.Errorf("line %d: the password of %s is not a bcrypt hash; htpasswd -B writes one", n, name)
 		}
 		if hashes[name] != nil {
 			return nil, fmt.Errorf("line %d: a second %s", n, name)
@@ -95,12 +96,13 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if len(hashes) == 0 {
-		return nil, fmt.Errorf("there is nobody in it; expected lines of name:hash, as htpasswd -B writes them")
+		return nil, fmt.Errorf("the file has no users; expected lines of NAME:HASH, as htpasswd -B writes them")
 	}
 	return hashes, nil
 }
 
-// again reads the file anew where it has changed, at most once a second. One with a mistake is not taken, and the old one stays.
+// again reloads the file if it has changed, at most once a second. If the new file has a mistake,
+// the old users stay.
 func (u *users) again() {
 	if time.Since(u.looked) < time.Second {
 		return
@@ -114,13 +116,13 @@ func (u *users) again() {
 		err = u.load()
 	}
 	if err != nil {
-		u.log.Error("the file of users is not taken; the old one stays", "error", err.Error())
+		u.log.Error("the users file has a mistake; the previous users stay in use", "error", err.Error())
 		return
 	}
-	u.log.Info("the file of users was read again", "users", len(u.hashes))
+	u.log.Info("the users file was reloaded", "users", len(u.hashes))
 }
 
-// know reports whether a name and a password go together. Whoever does not wait any more is not compared.
+// know reports whether a name and a password are correct. It gives up if the caller has gone.
 func (u *users) know(ctx context.Context, name, password string) bool {
 	u.mu.Lock()
 	u.again()
@@ -147,7 +149,7 @@ func (u *users) know(ctx context.Context, name, password string) bool {
 		return false
 	}
 	u.mu.Lock()
-	known[sum] = true // of the file that it was compared with
+	known[sum] = true // belongs to the file that was checked
 	u.mu.Unlock()
 	return true
 }

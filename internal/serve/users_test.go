@@ -99,13 +99,13 @@ func TestUsersTime(t *testing.T) {
 func TestUsersFileMistakes(t *testing.T) {
 	good := hashOf(t, "x")
 	for text, want := range map[string]string{
-		"":                                       "there is nobody in it",
+		"":                                       "the file has no users",
 		"ada:" + good + "\neve":                  "line 2: expected name:hash",
 		":" + good:                               "line 1: expected name:hash",
-		"ada:$apr1$x$y":                          "line 1: the password of ada is not hashed by bcrypt",
+		"ada:$apr1$x$y":                          "line 1: the password of ada is not a bcrypt hash",
 		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
-		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not hashed by bcrypt",
-		"# nobody yet\n" + strings.Repeat("\n", 9): "there is nobody in it",
+		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not a bcrypt hash",
+		"# nobody yet\n" + strings.Repeat("\n", 9): "the file has no users",
 	} {
 		if _, err := parseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

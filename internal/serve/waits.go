@@ -13,23 +13,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// What is repaired: the association of a node subnet, or of a further subnet in spec.guard.subnets,
-// or a route in a target.
+// Kinds of repairs: the association of a node subnet or of a subnet in spec.guard.subnets, or a
+// route in a target.
 const (
 	nodeSubnet    = "node-subnet"
 	guardedSubnet = "guarded-subnet"
 	targetRoute   = "target"
 )
 
-// waits measures how long changes wait to be made: from the event or check that first found them
-// necessary to the moment they were seen in Azure, however many checks lie between.
+// waits measures how long changes wait: from the event or check that first found them necessary to
+// the moment they were seen in Azure, over any number of checks.
 type waits struct {
 	repair *prometheus.HistogramVec // kind
 	node   prometheus.Histogram
-	since  map[wait]time.Time // changes that are not made yet
+	since  map[wait]time.Time // changes that were not made yet
 }
 
-// wait is a change that is to be made. The name of a route may change meanwhile.
+// wait is a change to be made. The name of a route may change meanwhile.
 type wait struct{ cluster, resource, prefix string }
 
 func newWaits(registry *prometheus.Registry) *waits {
@@ -53,17 +53,17 @@ func newWaits(registry *prometheus.Registry) *waits {
 	return w
 }
 
-// round notes what a check left to be made, and what it made. began is when the check, or the event
-// that led to it, did.
+// round records which changes a check left and made. began is when the check, or the event that
+// triggered it, began.
 func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 	if has(r, "", finding.Paused) {
-		clear(w.since) // a person wants them to wait
+		clear(w.since) // a person paused them
 		return
 	}
 	open := map[wait]bool{}
 	for _, c := range r.Changes {
 		if c.New == nil {
-			continue // nobody waits for a delete
+			continue // no traffic waits for a delete
 		}
 		key := wait{c.Cluster, c.Resource.Key(), c.New.AddressPrefix}
 		since, waited := w.since[key]
@@ -89,9 +89,9 @@ func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 		case !slices.Contains(r.Kept, key.cluster):
 			delete(w.since, key)
 		case !slices.Contains(checked, key.cluster):
-		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable): // not seen: it waits on
+		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable): // not read: it still waits
 		default:
-			delete(w.since, key) // made, or not wanted any more
+			delete(w.since, key) // made, or no longer needed
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 	}
 }
 
-// guards reports whether a change's subnet is one that its config names, beside the node subnets.
+// guards reports whether a change's subnet is in its config's spec.guard.subnets.
 func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
 	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
 		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(arm.ID(g.SubnetID)) }

@@ -255,9 +255,9 @@ func BenchmarkAll(b *testing.B) {
 func TestAllUnseen(t *testing.T) {
 	s := crowd(300)
 	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
-	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not accept the login (401 Unauthorized)"}
 	m := New(s, Options{}).All()
-	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not take the login (401 Unauthorized)" ||
+	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not accept the login (401 Unauthorized)" ||
 		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: which pods it has only Kubernetes says" {
 		t.Errorf("%d pairs, not seen %q", m.Pairs, m.Unseen)
 	}
