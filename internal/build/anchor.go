@@ -8,14 +8,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// How a removal finds what was used of an existing network. The cluster's document says it, and
-// goes first. So the identity says it too, in its tags: it is the first resource to be made, and
-// goes after all that is in the network. A tag's value has at most 256 characters, and an ID can be
-// longer: so the IDs are shortened, and the subnets of one network are in one tag.
+// How a removal finds what a cluster used of an existing network. The cluster's document names it,
+// but the cluster is deleted first. So the tags of the cluster's identity name it too: the identity
+// is made first, and deleted after everything in the network. A tag's value has at most 256
+// characters, and an ID can be longer: so IDs are shortened, and one tag holds all subnets of the
+// network.
 
-// The tags of an identity that say what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
-// of the subnets for nodes, pods and gateway, and the route tables of others that have the pod
-// routes, and the gateway's copies of them.
+// The tags of an identity that name what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
+// of the subnets for nodes, pods and gateway, and the existing route tables with the pod routes and
+// with the gateway's copies of them.
 const (
 	networkTag      = "routekeeper-network"
 	subnetsTag      = "routekeeper-subnets"
@@ -51,7 +52,7 @@ func shortened(id arm.ID) string {
 	return id.Subscription() + "/" + id.ResourceGroup() + "/" + id.Name()
 }
 
-// Placed is the cluster in the network that its identity's tags name; nil is no identity.
+// Placed is the cluster in the network that its identity's tags name; nil means no identity.
 func (c Cluster) Placed(identity *arm.Document) Cluster {
 	if identity == nil {
 		return c
@@ -87,7 +88,7 @@ func (c Cluster) Placed(identity *arm.Document) Cluster {
 	return c
 }
 
-// Subnets are those that the cluster can use, whatever its options were.
+// Subnets are all subnets that the cluster can use, whatever its options were.
 func (c Cluster) Subnets() []arm.ID {
 	return []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()}
 }

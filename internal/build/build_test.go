@@ -59,8 +59,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything else in it
-// stays as it was, byte for byte.
+// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything
+// else in it stays as it was, byte for byte.
 func TestDecide(t *testing.T) {
 	c, err := shop(capacity.Kubenet).Complete()
 	if err != nil {
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 		{"another's", `{"location":"westeurope","tags":{"routekeeper-cluster":"a/b"}}`, table, true, Refuse, "belongs to the cluster a/b"},
 		{"untagged", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, false, Refuse, "--adopt"},
 		{"adopted", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, true, Change, ""},
-		{"elsewhere", `{"location":"northeurope","tags":{"routekeeper-cluster":"shop-rg/shop"}}`, table, false, Refuse, "made again"},
+		{"elsewhere", `{"location":"northeurope","tags":{"routekeeper-cluster":"shop-rg/shop"}}`, table, false, Refuse, "created again"},
 		{"ours", `{"location":"WestEurope","tags":{"routekeeper-cluster":"shop-rg/SHOP"}}`, table, false, Keep, ""},
 		{"of another plugin", `{"location":"westeurope","tags":{"routekeeper-cluster":"shop-rg/shop"},"properties":{"networkProfile":{"networkPlugin":"azure"}}}`, cluster, false, Refuse, "networkPlugin"},
 	} {

@@ -13,41 +13,41 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Cluster says what to build: an AKS cluster with a network of its own, or in an existing one.
+// Cluster describes an AKS cluster to build in a new or in an existing network.
 type Cluster struct {
-	// Name is the cluster's, and the beginning of all other names. Group is the resource group, by
-	// default Name-rg; Subscription is a GUID.
+	// Name is the cluster's name, and the prefix of all other names. Group is the resource group,
+	// by default Name-rg; Subscription is a GUID.
 	Name         string `json:"name"`
 	Subscription string `json:"subscription"`
 	Group        string `json:"resourceGroup"`
 	Location     string `json:"location"`
 	// Blueprint is how pods get addresses.
 	Blueprint capacity.Plugin `json:"blueprint"`
-	// Version is Kubernetes', "" for AKS's default.
+	// Version is the Kubernetes version, "" for AKS's default.
 	Version string `json:"kubernetesVersion,omitempty"`
-	// Space is the network's address space. Nodes, Pods (of pod-subnet and pod-subnet-static) and Gateway
-	// are subnets in it; what is not given is laid out.
+	// Space is the network's address space. Nodes, Pods (of pod-subnet and pod-subnet-static) and
+	// Gateway are subnets in it; missing ones are chosen.
 	Space   []netip.Prefix `json:"addressSpace"`
 	Nodes   netip.Prefix   `json:"nodeSubnet"`
 	Pods    netip.Prefix   `json:"podSubnet,omitzero"`
 	Gateway netip.Prefix   `json:"gatewaySubnet,omitzero"`
-	// PodCIDR is where pods of kubenet and overlay get addresses, Services those of services.
+	// PodCIDR is the range for pods of kubenet and overlay, Services the range for services.
 	PodCIDR  netip.Prefix `json:"podCIDR,omitzero"`
 	Services netip.Prefix `json:"serviceCIDR"`
-	// Existing is nil where the network is made. Otherwise Space and the prefixes of its subnets
-	// come from that network, by Use.
+	// Existing is nil if the network is made. Otherwise Use takes Space and the prefixes of the
+	// subnets from that network.
 	Existing *Existing `json:"existing,omitempty"`
 	Pools    []Pool    `json:"pools"`
 	// NetworkPolicy is azure, calico, cilium or "" for none.
 	NetworkPolicy string `json:"networkPolicy,omitempty"`
-	// Egress is the firewall that 0.0.0.0/0 leads to; zero: the cluster's load balancer.
+	// Egress is the firewall that gets 0.0.0.0/0; zero: the cluster's load balancer.
 	Egress netip.Addr `json:"egress,omitzero"`
 	// Private keeps the API server off the internet.
 	Private bool `json:"private,omitempty"`
 	// ApplicationGateway is nil for none.
 	ApplicationGateway *Gateway `json:"applicationGateway,omitempty"`
-	// BuiltInRoles gives the cluster's identity Network Contributor in place of a custom role,
-	// which not everyone may define.
+	// BuiltInRoles gives the cluster's identity Network Contributor instead of a custom role,
+	// because not every login may define roles.
 	BuiltInRoles bool `json:"builtInRoles,omitempty"`
 }
 
@@ -55,20 +55,21 @@ type Cluster struct {
 type Pool struct {
 	Name   string `json:"name"`
 	VMSize string `json:"vmSize"`
-	// Count is how many nodes there are, or at first are where Most is more than 0: the autoscaler's
-	// limits.
+	// Count is the number of nodes. If Most is more than 0, Least and Most are the autoscaler's
+	// limits, and Count is the number at first.
 	Count int `json:"count"`
 	Least int `json:"minCount,omitempty"`
 	Most  int `json:"maxCount,omitempty"`
-	// MaxPods is how many pods a node holds, 0 for the blueprint's default.
+	// MaxPods is the number of pods per node, 0 for the blueprint's default.
 	MaxPods int      `json:"maxPods,omitempty"`
 	Zones   []string `json:"zones,omitempty"`
 }
 
-// most is how many nodes a pool may have.
+// most is the largest number of nodes of a pool.
 func (p Pool) most() int { return max(p.Count, p.Most) }
 
-// Gateway is an Application Gateway v2 with AKS's add-on for it. Least and Most are its autoscale limits.
+// Gateway is an Application Gateway v2 with AKS's add-on for it. Least and Most are its autoscale
+// limits.
 type Gateway struct {
 	Least int `json:"minCapacity"`
 	Most  int `json:"maxCapacity"`
@@ -83,11 +84,12 @@ var (
 	versionShape  = regexp.MustCompile(`^1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
 )
 
-// mostGateway is how many instances an Application Gateway v2 can have (application-gateway-autoscaling).
+// mostGateway is the largest number of instances of an Application Gateway v2
+// (application-gateway-autoscaling).
 const mostGateway = 125
 
-// Complete fills in what is not said, and refuses what cannot be built. Of an existing network that
-// takes what is in it: Use does the rest. The error is an *Error.
+// Complete fills in defaults, and refuses what cannot be built. For an existing network, Use does
+// the rest. The error is an *Error.
 func (c Cluster) Complete() (Cluster, error) {
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
@@ -109,13 +111,13 @@ func (c Cluster) Complete() (Cluster, error) {
 func (c *Cluster) checkNames() error {
 	switch {
 	case !nameShape.MatchString(c.Name):
-		return wrong("name", "%q is no name for a cluster, expected up to 30 lower-case letters, "+
+		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", c.Name)
 	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil: // no braces, no urn:uuid:
-		return wrong("subscription", "%q is no subscription ID, expected one such as "+
+		return wrong("subscription", "%q is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", c.Subscription)
 	case !groupShape.MatchString(c.Group):
-		return wrong("resourceGroup", "%q is no name of a resource group", c.Group)
+		return wrong("resourceGroup", "%q is not a resource group name", c.Group)
 	}
 	return nil
 }
@@ -123,9 +125,9 @@ func (c *Cluster) checkNames() error {
 func (c *Cluster) checkPlace() error {
 	switch {
 	case !locationShape.MatchString(c.Location):
-		return wrong(fieldLocation, "%q is no location, expected one such as westeurope", c.Location)
+		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope", c.Location)
 	case c.Version != "" && !versionShape.MatchString(c.Version):
-		return wrong("kubernetesVersion", "%q is no version, expected one such as 1.33", c.Version)
+		return wrong("kubernetesVersion", "%q is not a version, expected one such as 1.33", c.Version)
 	}
 	if _, err := capacity.ParsePlugin(string(c.Blueprint)); err != nil {
 		return wrong("blueprint", "%v", err)
@@ -149,7 +151,7 @@ func (c *Cluster) checkPools() error {
 	return nil
 }
 
-// check says what is wrong with which field of a pool; before are the pools before it.
+// check says which field of a pool is wrong; before are the earlier pools.
 func (p Pool) check(before []Pool) (field, fault string) {
 	same := func(o Pool) bool { return o.Name == p.Name }
 	unknown := func(z string) bool { return z != "1" && z != "2" && z != "3" }
@@ -159,7 +161,7 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	case slices.ContainsFunc(before, same):
 		return "name", "two pools have this name"
 	case !sizeShape.MatchString(p.VMSize):
-		return "vmSize", fmt.Sprintf("%q is no VM size, expected one such as Standard_D4s_v5", p.VMSize)
+		return "vmSize", fmt.Sprintf("%q is not a VM size, expected one such as Standard_D4s_v5", p.VMSize)
 	case p.Count < 1 || p.Count > 1000:
 		return "count", fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
 	case p.Most == 0 && p.Least != 0:
@@ -196,7 +198,7 @@ func (c *Cluster) checkOptions() error {
 // HasTable reports whether the node subnet has a route table: kubenet's, or one for the firewall.
 func (c Cluster) HasTable() bool { return c.Blueprint == capacity.Kubenet || c.Egress.IsValid() }
 
-// HasPodSubnet reports whether pods have a subnet of their own.
+// HasPodSubnet reports whether pods have their own subnet.
 func (c Cluster) HasPodSubnet() bool {
 	return c.Blueprint == capacity.PodSubnet || c.Blueprint == capacity.PodSubnetStatic
 }
@@ -220,7 +222,7 @@ func (c Cluster) id(resourceType, suffix string) arm.ID {
 // ClusterID is the managed cluster.
 func (c Cluster) ClusterID() arm.ID { return c.id(arm.TypeCluster, "") }
 
-// GroupID is the resource group that everything is in but what AKS makes itself.
+// GroupID is the resource group of everything except what AKS makes itself.
 func (c Cluster) GroupID() arm.ID { return arm.GroupID(c.Subscription, c.Group) }
 
 // NodeTableID and GatewayTableID are the route tables.
@@ -238,7 +240,7 @@ func (c Cluster) GatewayTableID() arm.ID {
 	return c.ownGatewayTable()
 }
 
-// ownNodeTable and ownGatewayTable are the tables that are made where no other is there.
+// ownNodeTable and ownGatewayTable are the tables that are made if there is no existing one.
 func (c Cluster) ownNodeTable() arm.ID    { return c.id(arm.TypeRouteTable, "-nodes-rt") }
 func (c Cluster) ownGatewayTable() arm.ID { return c.id(arm.TypeRouteTable, "-gateway-rt") }
 
@@ -272,8 +274,8 @@ func (c Cluster) GatewaySubnetID() arm.ID {
 	return c.madeSubnet("gateway")
 }
 
-// madeSubnet is a subnet that is made. A subnet carries no tag: in a network of others its name
-// says whose it is, and no other gives it.
+// madeSubnet is a new subnet. Subnets have no tags: in an existing network the name shows the
+// owner, and no other program gives such names.
 func (c Cluster) madeSubnet(name string) arm.ID {
 	if c.Existing != nil {
 		name = c.Name + "-" + name + "-" + c.guid("subnet " + name)[:8]

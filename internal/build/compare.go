@@ -19,18 +19,18 @@ import (
 // Verb is what a step does.
 type Verb string
 
-// Create makes what is not there, Keep leaves alone what is right, Change changes what can be changed.
-// Refuse does nothing: the resource is not this cluster's, or would have to be made again.
+// Create makes what does not exist, Keep keeps what is right, Change changes what Azure can change.
+// Refuse does nothing: the resource belongs to another owner, or would have to be created again.
 const (
 	Create Verb = "create"
 	Keep   Verb = "keep"
 	Change Verb = "change"
 	Refuse Verb = "refuse"
-	// Delete takes away what create made.
+	// Delete removes what Create made.
 	Delete Verb = "delete"
 )
 
-// Difference is a field that does not say what it should.
+// Difference is a field with the wrong value.
 type Difference struct {
 	// Path is the field, as in properties.agentPoolProfiles[system].count.
 	Path string `json:"field"`
@@ -42,7 +42,7 @@ type Difference struct {
 	fixed bool
 }
 
-// Decision is what a step does about what is there.
+// Decision is what a step does with the present resource.
 type Decision struct {
 	Verb        Verb         `json:"verb"`
 	Differences []Difference `json:"differences,omitempty"`
@@ -50,7 +50,7 @@ type Decision struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Wrong says in one line what reads differently after a write, "" where nothing does.
+// Wrong says in one line what reads differently after a write, "" if nothing does.
 func (d Decision) Wrong() string {
 	switch {
 	case d.Verb == Keep:
@@ -66,11 +66,12 @@ func (d Decision) Wrong() string {
 	return fmt.Sprintf("%s is %s, expected %s", first.Path, have, first.Want)
 }
 
-// Decide compares a step with what is there; nil is nothing. Adopt lets it change what is not tagged.
+// Decide compares a step with the present resource, nil if there is none. adopt allows changes of a
+// resource without the tag.
 func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decision {
 	switch {
 	case have == nil && s.Found:
-		return Decision{Verb: Refuse, Why: "it is not there any more"}
+		return Decision{Verb: Refuse, Why: "it no longer exists"}
 	case have == nil && s.Guest && !adopt:
 		return Decision{Verb: Refuse, Why: "it would be made in the network " + s.ID.Parent().Name() +
 			", which was not made for this cluster; --adopt allows that"}
@@ -102,7 +103,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	case !ours && owner != "":
 		return Decision{Verb: Refuse, Why: "it belongs to the cluster " + owner}
 	case !ours && !adopt:
-		return Decision{Verb: Refuse, Why: "it is there, and was not made for this cluster; --adopt takes it"}
+		return Decision{Verb: Refuse, Why: "it exists and was not made for this cluster; --adopt takes it over"}
 	case len(d.Differences) == 0:
 		return d
 	}
@@ -114,12 +115,12 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		}
 	}
 	if len(fixed) > 0 {
-		d.Verb, d.Why = Refuse, "it would have to be made again: Azure does not change "+strings.Join(fixed, ", ")
+		d.Verb, d.Why = Refuse, "it would have to be created again: Azure cannot change "+strings.Join(fixed, ", ")
 	}
 	return d
 }
 
-// decideFound compares what others made. The only thing that it can lack is a route table.
+// decideFound compares an existing resource of others. It can only lack a route table.
 func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
 	d := Decision{Verb: Keep, Differences: differences(have, want, nil)}
 	table := arm.ID(gjson.GetBytes(have, "properties.routeTable.id").String())
@@ -149,8 +150,8 @@ func differences(have []byte, want object, fixed []string) []Difference {
 	return found
 }
 
-// walk compares a value with what it should be. Path is for people, place for sjson, plain without the
-// names of list members.
+// walk compares a value with its expected value. path is for people, place for sjson, and plain has
+// no names of list members.
 func walk(have gjson.Result, want any, path, place, plain string, note func(Difference, string)) {
 	switch w := want.(type) {
 	case object:
@@ -176,7 +177,7 @@ func walk(have gjson.Result, want any, path, place, plain string, note func(Diff
 	}
 }
 
-// walkNamed compares a list whose members have names. Others may stand in it.
+// walkNamed compares a list with named members. It ignores further members.
 func walkNamed(have gjson.Result, want []any, path, place, plain string, note func(Difference, string)) {
 	members := have.Array()
 	for _, w := range want {
@@ -193,7 +194,7 @@ func walkNamed(have gjson.Result, want []any, path, place, plain string, note fu
 	}
 }
 
-// member finds a field, whatever its case: Azure does not always spell keys as it was told to.
+// member finds a field in any case: Azure does not always keep the spelling of keys.
 func member(o gjson.Result, name string) (value gjson.Result, spelled string) {
 	spelled = name
 	o.ForEach(func(k, v gjson.Result) bool {
@@ -211,7 +212,8 @@ func named(v any) bool {
 	return is && o["name"] != nil
 }
 
-// same compares a value; texts without case, because IDs and enums come back in another.
+// same compares a value; it ignores the case of text, because Azure changes the case of IDs and
+// enums.
 func same(have gjson.Result, want any) bool {
 	switch w := want.(type) {
 	case string:
@@ -233,7 +235,7 @@ func same(have gjson.Result, want any) bool {
 	return equalJSON(have, want)
 }
 
-// equalJSON compares a member that has no name: what it should say is what counts.
+// equalJSON compares a member without a name: only expected fields count.
 func equalJSON(have gjson.Result, want any) bool {
 	if o, is := want.(object); is {
 		equal := true
@@ -256,16 +258,16 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// escape makes a key that sjson takes as it is.
+// escape quotes a key for sjson.
 func escape(key string) string {
 	return strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`, ":", `\:`).Replace(key)
 }
 
 // errRefused is for documents that must not be edited.
-var errRefused = errors.New("it is not to be changed")
+var errRefused = errors.New("it must not be changed")
 
-// Edit returns a document with the differences of a decision made good, everything else as it is; nil
-// where there is nothing to do.
+// Edit returns a document with the differences of a decision fixed, and everything else unchanged;
+// nil if there is nothing to do.
 func (d Decision) Edit(have []byte) ([]byte, error) {
 	switch d.Verb {
 	case Keep:

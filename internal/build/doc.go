@@ -1,7 +1,7 @@
-// Package build plans AKS clusters from nothing to clean-up: which resources a blueprint needs, in which
-// order and with which bodies, what of them is there already, whether a cluster is as its blueprint says,
-// and what goes when it is removed.
+// Package build plans AKS clusters from creation to clean-up: which resources a blueprint needs, in
+// which order and with which bodies; which of them exist already; whether a cluster matches its
+// blueprint; and what a removal deletes.
 //
-// It is pure: no context, clock, logger, network or files. It calls nothing and writes nothing (package
-// provision does, through azure), and it decides nothing about routes (that is plan).
+// It is pure: no context, clock, logger, network or files. It must not call or write anything
+// (package provision does, through azure), or decide about routes (package plan does).
 package build

@@ -13,21 +13,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// How existing networks work. The node subnet is named by its ID, and so the network is known. The
-// subnets for pods and for the gateway are named too, or are made in that network. Nothing of it is
-// changed without --adopt: a subnet keeps its route table, and that table is used. Where a subnet
-// that needs a table has none, the cluster's own is made and associated. The identity carries tags
-// that say which subnets are used (anchor.go), so that a removal finds them without any file.
+// How existing networks work. The node subnet's ID names the network. The subnets for pods and for
+// the gateway are named too, or made in that network. Nothing is changed without --adopt: a subnet
+// keeps its route table, and the cluster uses that table. If a subnet needs a table and has none,
+// the cluster's route table is made and associated. Tags on the identity name the used subnets
+// (anchor.go), so that a removal finds them without any file.
 
-// Existing are subnets that are there before the cluster, all in one network.
+// Existing are existing subnets, all in one network.
 type Existing struct {
-	// Nodes is the node subnet. Pods and Gateway are "" where they are made in the same network, or
-	// where there is none.
+	// Nodes is the node subnet. Pods and Gateway are "" if they are made in the same network, or
+	// not needed.
 	Nodes   arm.ID `json:"nodes"`
 	Pods    arm.ID `json:"pods,omitempty"`
 	Gateway arm.ID `json:"gateway,omitempty"`
-	// NodeTable, PodTable and GatewayTable are the route tables that Use found on these, "" where
-	// there is none or the cluster's own.
+	// NodeTable, PodTable and GatewayTable are the route tables that Use found on them, "" for none
+	// or the cluster's own.
 	NodeTable    arm.ID `json:"nodeTable,omitempty"`
 	PodTable     arm.ID `json:"podTable,omitempty"`
 	GatewayTable arm.ID `json:"gatewayTable,omitempty"`
@@ -83,14 +83,13 @@ func (c *Cluster) checkExisting() error {
 	return nil
 }
 
-// Network is what was read of an existing network.
+// Network is an existing network as read.
 type Network struct {
-	// VNet is nil where there is none.
+	// VNet is nil if the network does not exist.
 	VNet *arm.Document
 	// Tables are the route tables on its subnets, by ID.Key().
 	Tables map[string]arm.Document
-	// Built reports whether the cluster is there already, and Identity is its identity, nil for
-	// none.
+	// Built reports whether the cluster exists already, and Identity is its identity, nil for none.
 	Built    bool
 	Identity *arm.Document
 }
@@ -134,8 +133,8 @@ func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
 	return found
 }
 
-// Use fills in what a network says about the subnets that a cluster is to use, and refuses what
-// they are not fit for. The error is an *Error.
+// Use fills in the facts of the network about the cluster's subnets, and refuses unsuitable
+// subnets. The error is an *Error.
 func (c Cluster) Use(n Network) (Cluster, error) {
 	if c.Existing == nil {
 		return c, nil
@@ -222,8 +221,8 @@ func (c *Cluster) useSubnets(n Network) error {
 	return nil
 }
 
-// countUsed counts the addresses that others have in a subnet. Those of the cluster's own machines
-// and of its own gateway do not count: a second run finds them.
+// countUsed counts the addresses in a subnet that others use. The cluster's own machines and
+// gateway do not count: a second run finds them.
 func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
@@ -251,7 +250,7 @@ func (c Cluster) nodeGroup() string {
 	return name[:min(len(name), 80)]
 }
 
-// othersIn are the subnets of a network that are not the cluster's.
+// othersIn are the subnets of a network that do not belong to the cluster.
 func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
 	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
 		name := s.Get("name").String()
@@ -264,7 +263,7 @@ func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
 	return others
 }
 
-// peersOf are the address spaces of the networks that a network is peered with.
+// peersOf are the address spaces of the peered networks.
 func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 	for _, peering := range gjson.GetBytes(vnet.Raw, "properties.virtualNetworkPeerings").Array() {
 		for _, name := range []string{"remoteAddressSpace", "remoteVirtualNetworkAddressSpace"} {
@@ -279,7 +278,7 @@ func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 	return spaces
 }
 
-// useTables takes the route tables that the subnets have, and refuses those that cannot work.
+// useTables uses the route tables of the subnets, and refuses tables that cannot work.
 func (c *Cluster) useTables(n Network) error {
 	e := c.Existing
 	on := func(id arm.ID) arm.ID { return tableOf(subnetIn(*n.VNet, id)) }
@@ -324,8 +323,8 @@ func (c *Cluster) useTables(n Network) error {
 	return nil
 }
 
-// checkKept refuses another table than the cluster was built with: its routes are in that one.
-// Where the subnet has lost the cluster's own, its step puts it back.
+// checkKept refuses any table other than the one that the cluster was built with: its routes are in
+// that one. If the subnet has lost the cluster's own table, the subnet's step associates it again.
 func (c *Cluster) checkKept(n Network, on arm.ID) error {
 	before := c.Placed(n.Identity).Existing
 	if !n.Built || before == nil || !c.HasTable() {
@@ -358,8 +357,8 @@ func routeFor(table arm.Document, prefix netip.Prefix) (found gjson.Result) {
 	return found
 }
 
-// checkEgress refuses a table that leads elsewhere than the cluster is to know: its outboundType
-// follows from egress, and a table of others is not changed.
+// checkEgress refuses a table whose egress differs from the cluster's: outboundType follows from
+// egress, and an existing table is not changed.
 func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 	doc, read := n.Tables[table.Key()]
 	route := routeFor(doc, everywhere)
@@ -375,14 +374,14 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected %s %s",
 			table.Short(), hop, fieldEgress, hop)
 	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
-		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: no cluster can leave that way",
+		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress that way",
 			table.Short(), kind)
 	}
 	return nil
 }
 
-// checkRoutes counts the routes of an existing table that are not the cluster's. Before the cluster
-// is built there must be none for its pods: two clusters cannot share a table.
+// checkRoutes counts the routes of an existing table that are not the cluster's. A new cluster's
+// pod CIDR must have none: two clusters cannot share a table.
 func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
 	pods := c.PodCIDR
 	if !pods.IsValid() {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Field names what a Cluster is read from, by its path in the spec of a v1alpha1.Cluster, such as
-// nodeSubnet or pools[0].count; name is metadata.name.
+// Field is the path of a field in the spec of a v1alpha1.Cluster, such as nodeSubnet or
+// pools[0].count; name is metadata.name.
 type Field string
 
 // Fields that are named in several places.
@@ -28,8 +28,8 @@ const (
 
 func poolField(i int, name string) Field { return Field(fmt.Sprintf("pools[%d].%s", i, name)) }
 
-// Error says what is wrong with a field. Who asks for the cluster has other names for fields, such
-// as flags: Problem uses these.
+// Error says which field is wrong. Callers have other names for fields, such as flags: Problem uses
+// those.
 type Error struct {
 	Field  Field
 	format string

@@ -15,8 +15,8 @@ func dnsOf(services netip.Prefix) string {
 	return a.String()
 }
 
-// The built-in roles that the add-on needs in addition to the cluster's own (AGIC names them when they lack:
-// application-gateway-kubernetes-ingress#997).
+// The built-in roles that the add-on needs in addition to the cluster's role (AGIC reports them
+// when they are missing: application-gateway-kubernetes-ingress#997).
 const (
 	contributor = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 	reader      = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
@@ -25,8 +25,8 @@ const (
 )
 
 // GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group
-// of its network. The gateway is for a cluster that is there; of that cluster only name, group and
-// location count.
+// of its network. The gateway belongs to an existing cluster, of which only name, group and
+// location matter.
 func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"
 	if len(name) > mostTableName {
@@ -36,11 +36,11 @@ func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
 	return []Step{
 		c.step(table, "route table", "for the gateway's copies of the pod routes", nil, "location"),
-		found(subnet, "subnet", "of others, of the Application Gateway", body),
+		found(subnet, "subnet", "existing, of the Application Gateway", body),
 	}
 }
 
-// mostTableName is how long the name of a route table can be (resource-name-rules).
+// mostTableName is the maximum length of a route table's name (resource-name-rules).
 const mostTableName = 80
 
 // builtIn is a built-in role, as the subscription of a scope shows it.
@@ -49,8 +49,9 @@ func builtIn(guid string, scope arm.ID) arm.ID {
 		"/" + guid)
 }
 
-// addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the gateway,
-// reads its resource group, and joins its subnet (application-gateway-kubernetes-ingress#1463).
+// addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the
+// gateway, reads its resource group, and joins its subnet
+// (application-gateway-kubernetes-ingress#1463).
 func (c Cluster) addonSteps() []Step {
 	if c.ApplicationGateway == nil {
 		return nil
@@ -81,8 +82,8 @@ func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on", scope))
 }
 
-// gatewaySteps are an Application Gateway v2 with one listener that leads nowhere: the add-on writes the
-// rest of it.
+// gatewaySteps are an Application Gateway v2 with one listener without a backend: the add-on writes
+// the rest of it.
 func (c Cluster) gatewaySteps() []Step {
 	if c.ApplicationGateway == nil {
 		return nil
@@ -121,7 +122,7 @@ func (c Cluster) gatewaySteps() []Step {
 	}, "location", "sku", "properties.publicIPAllocationMethod")
 	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2", object{"properties": properties},
 		"location", "properties.sku", "properties.gatewayIPConfigurations")
-	// Once it is there, the add-on writes listeners, pools and rules: only what is ours is compared.
+	// The add-on writes listeners, pools and rules later: only our own fields are compared.
 	gateway.Later = func() object {
 		return c.at(object{"properties": object{
 			"sku":                     properties["sku"],

@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// What is taken where nothing else is said. The address space is clear of AKS's own pod CIDR
-// (10.244.0.0/16) and service CIDR (10.0.0.0/16).
+// Defaults. The address space does not overlap AKS's own pod CIDR (10.244.0.0/16) and service CIDR
+// (10.0.0.0/16).
 var (
 	usualSpace    = netip.MustParsePrefix("10.224.0.0/16")
 	usualPodCIDR  = netip.MustParsePrefix("10.244.0.0/16")
@@ -22,8 +22,8 @@ const (
 	usualGatewayBits = 24 // of an Application Gateway v2 (configuration-infrastructure)
 )
 
-// lay lays out what is not given, and refuses what overlaps. Taken are subnets of others in the
-// network, and peers the address spaces of the networks that it is peered with.
+// lay chooses missing prefixes, and refuses overlaps. taken are subnets of others in the network,
+// and peers the address spaces of its peered networks.
 func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 	if len(c.Space) == 0 {
 		c.Space = []netip.Prefix{usualSpace}
@@ -80,7 +80,7 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 	return c.overlaps(peers)
 }
 
-// layOutside fills in the ranges that are not in the network.
+// layOutside fills in the ranges outside of the network.
 func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
 	switch {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
@@ -141,7 +141,7 @@ func (c *Cluster) overlaps(peers []netip.Prefix) error {
 	return nil
 }
 
-// needs are the sizes that the pools take together.
+// needs are the total sizes that the pools need.
 type needs struct {
 	nodes, surge                   int
 	nodeAddresses, podAddresses    int
@@ -178,7 +178,7 @@ func (c *Cluster) sizes() needs {
 	return n
 }
 
-// fits refuses sizes that cannot hold what the pools may grow to.
+// fits refuses sizes that cannot hold the pools at their largest.
 func (c *Cluster) fits() error {
 	n := c.sizes()
 	total := n.nodes + n.surge
@@ -228,7 +228,7 @@ func (c *Cluster) fieldOf(prefix Field) Field {
 	return prefix
 }
 
-// ofOthers says how many addresses of a subnet others have.
+// ofOthers says how many addresses of a subnet others use.
 func ofOthers(used int) string {
 	if used == 0 {
 		return ""
@@ -250,7 +250,7 @@ func (c *Cluster) mostNodes() Field {
 // routeLimit is how many routes a route table holds (azure-subscription-service-limits).
 const routeLimit = 400
 
-// ownRoutes are the routes of the node table that are no node's.
+// ownRoutes are the routes of the node table that do not lead to nodes.
 func (c *Cluster) ownRoutes() int {
 	if c.Existing != nil && c.Existing.NodeTable != "" {
 		return c.Existing.routes

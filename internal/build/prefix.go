@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// first is the first prefix of a length that is free.
+// first is the first free prefix of a length.
 func first(free []netip.Prefix, bits int) (netip.Prefix, bool) {
 	for _, p := range free {
 		if p.Bits() <= bits {
@@ -16,7 +16,7 @@ func first(free []netip.Prefix, bits int) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// without takes a prefix out of others, which are split around it.
+// without removes a prefix from others, and splits them around it.
 func without(from []netip.Prefix, taken netip.Prefix) []netip.Prefix {
 	if !taken.IsValid() {
 		return from

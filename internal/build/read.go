@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Read reads what a document describes as a complete Cluster. The error is an *Error.
+// Read turns a document into a complete Cluster. The error is an *Error.
 func Read(d v1alpha1.Cluster) (Cluster, error) {
 	c, err := Named(d)
 	if err != nil {
@@ -24,7 +24,7 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p != p.Masked() || !p.Addr().Is4() {
 			return c, wrong(Field(fmt.Sprintf("%s[%d]", fieldSpace, i)),
-				"%q is no IPv4 prefix, expected one such as 10.224.0.0/16", text)
+				"%q is not an IPv4 prefix, expected one such as 10.224.0.0/16", text)
 		}
 		c.Space = append(c.Space, p)
 	}
@@ -41,12 +41,12 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 			continue
 		}
 		if *one.to, err = netip.ParsePrefix(one.text); err != nil {
-			return c, wrong(one.field, "%q is no prefix, expected one such as 10.224.0.0/20", one.text)
+			return c, wrong(one.field, "%q is not a prefix, expected one such as 10.224.0.0/20", one.text)
 		}
 	}
 	if s.Egress != "" {
 		if c.Egress, err = netip.ParseAddr(s.Egress); err != nil {
-			return c, wrong(fieldEgress, "%q is no address, expected one such as 10.1.0.4", s.Egress)
+			return c, wrong(fieldEgress, "%q is not an address, expected one such as 10.1.0.4", s.Egress)
 		}
 	}
 	if g := s.ApplicationGateway; g != nil {
@@ -63,7 +63,7 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 	return c.Complete()
 }
 
-// Named reads only what the names of a cluster's resources come from: enough to delete it. The
+// Named reads only what the names of a cluster's resources depend on: enough to delete it. The
 // error is an *Error.
 func Named(d v1alpha1.Cluster) (Cluster, error) {
 	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
@@ -77,7 +77,7 @@ func Named(d v1alpha1.Cluster) (Cluster, error) {
 	return c, c.checkNames()
 }
 
-// readExisting reads the IDs of subnets that are there.
+// readExisting reads the IDs of existing subnets.
 func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
 	var e Existing
 	for _, one := range []struct {
@@ -92,7 +92,7 @@ func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
 		case one.text == "":
 			continue
 		case err != nil:
-			return wrong(one.field, "%q is no resource ID: %v", one.text, err)
+			return wrong(one.field, "%q is not a resource ID: %v", one.text, err)
 		case e.Nodes == "" && one.to != &e.Nodes:
 			return wrong(one.field, "it takes %s, the node subnet in the same network", fieldVNetSubnet)
 		default:

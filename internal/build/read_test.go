@@ -73,7 +73,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAutoscaledCount: a pool with autoscaling begins with its count, which is the autoscaler's later.
+// TestAutoscaledCount: a pool with autoscaling begins with its count, which is the autoscaler's
+// later.
 func TestAutoscaledCount(t *testing.T) {
 	c, err := read(everything)
 	if err != nil {

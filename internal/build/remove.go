@@ -9,12 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// AdoptedTag marks what was there before and was taken with --adopt: it stays when the cluster goes.
+// AdoptedTag marks an existing resource that --adopt took over: it stays when the cluster is
+// deleted.
 const AdoptedTag = "routekeeper-adopted"
 
-// removalOrder is the order in which types go: each before what it uses, and an assignment before the
-// resource it is on. Subnets go with their network, but those in a network of others by themselves,
-// and before the identity, whose tags name that network. Routes go with their table.
+// removalOrder is the order of deletion by type: each type before what it uses, and an assignment
+// before the resource it is on. Subnets are deleted with their network; in an existing network they
+// are deleted separately, and before the identity, whose tags name that network. Routes are deleted
+// with their table.
 var removalOrder = []string{
 	arm.TypeCluster, arm.TypeRoleAssignment, arm.TypeRoleDefinition, arm.TypeGateway, arm.TypePublicIP,
 	arm.TypeSubnet, arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
@@ -38,8 +40,8 @@ func Word(id arm.ID) string {
 	return id.Type()
 }
 
-// Leftovers are all resources that Steps can have made for a cluster of this name and group, whatever its
-// options were, in the order in which they go.
+// Leftovers are all resources that Steps can have made for a cluster with this name and group,
+// whatever its options were, in the order of deletion.
 func (c Cluster) Leftovers() []arm.ID {
 	ids := []arm.ID{
 		c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(),
@@ -61,19 +63,19 @@ func (c Cluster) Leftovers() []arm.ID {
 	return ids
 }
 
-// RemovalOrder compares two resources by what goes first.
+// RemovalOrder compares two resources by the order of deletion.
 func RemovalOrder(a, b arm.ID) int {
 	rank := func(id arm.ID) int { return slices.IndexFunc(removalOrder, id.Is) }
 	return rank(a) - rank(b)
 }
 
-// guests are the subnets that are made in a network of others.
+// guests are the subnets that create made in an existing network.
 func (c Cluster) guests() []arm.ID {
 	return []arm.ID{c.madeSubnet("pods"), c.madeSubnet("gateway")}
 }
 
-// Removal says whether a resource goes with its cluster: Delete, or Keep and why. What carries no tag has
-// a name that only create gives.
+// Removal says whether a resource is deleted with its cluster: Delete, or Keep and why. A resource
+// without a tag has a name that only create gives.
 func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	if id := have.ID; id.Is(arm.TypeRoleAssignment) || id.Is(arm.TypeRoleDefinition) {
 		return Delete, ""
@@ -82,7 +84,7 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 		if slices.ContainsFunc(c.guests(), id.Equal) {
 			return Delete, ""
 		}
-		return Keep, "it was there before the cluster"
+		return Keep, "it existed before the cluster"
 	}
 	tag := func(name string) string { return gjson.GetBytes(have.Raw, "tags."+name).String() }
 	switch owner := tag(OwnerTag); {
@@ -91,12 +93,12 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 	case !strings.EqualFold(owner, c.Owner()):
 		return Keep, "it belongs to the cluster " + owner
 	case tag(AdoptedTag) != "":
-		return Keep, "it was there before the cluster"
+		return Keep, "it existed before the cluster"
 	}
 	return Delete, ""
 }
 
-// Owns reports whether a resource carries the cluster's tag.
+// Owns reports whether a resource has the cluster's tag.
 func (c Cluster) Owns(have arm.Document) bool {
 	return strings.EqualFold(gjson.GetBytes(have.Raw, "tags."+OwnerTag).String(), c.Owner())
 }

@@ -10,13 +10,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Need is an action that whoever runs create must be able to do at a scope.
+// Need is an action that the caller of create needs at a scope.
 type Need struct {
 	Scope  arm.ID
 	Action string
 }
 
-// linkActions are what it takes to link to a resource of a type.
+// linkActions are the actions that are needed to link to a resource of a type.
 var linkActions = map[string]string{
 	arm.TypeRouteTable:    arm.TypeRouteTable + "/join/action",
 	arm.TypeSubnet:        arm.TypeSubnet + "/join/action",
@@ -28,8 +28,8 @@ var linkActions = map[string]string{
 	"Microsoft.Network/serviceEndpointPolicies": "Microsoft.Network/serviceEndpointPolicies/join/action",
 }
 
-// Needs are what it takes to write a step, where have is what is there of all steps, by ID.Key().
-// Rights on what is yet to be made come from where it will be.
+// Needs are the actions that are needed to write a step; have are the present resources of all
+// steps, by ID.Key(). The rights on a resource that does not exist yet come from its parent.
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
 	add := func(id arm.ID, action string) {
@@ -97,8 +97,8 @@ func linksIn(v any) (ids []arm.ID) {
 	return inventory.SortIDs(ids)
 }
 
-// above is where rights on a resource come from: itself where it is there, or is not the cluster's
-// to make, else what it will be in.
+// above is the scope of the rights on a resource: the resource if it exists or belongs to others,
+// otherwise its future parent.
 func (c Cluster) above(id arm.ID, have Made) arm.ID {
 	if id.Is(arm.TypeRoleAssignment) { // its right is asked for at its scope
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)

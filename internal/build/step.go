@@ -15,47 +15,49 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// How it works. A cluster is a list of steps in the order that Azure demands: each is one resource with the
-// body it should have. A body can hold what Azure gave an earlier step, such as the object ID of an
-// identity. What is there is compared with the body (compare.go): only what the body says counts, so
-// fields that Azure or others add stay. So a plan can be made again at any time, after a kill as well,
-// and what is right is left alone.
+// How it works. A cluster is a list of steps in the order that Azure requires. Each step is one
+// resource with its expected body. A body can contain what Azure gave an earlier step, such as the
+// object ID of an identity. The present resource is compared with the body (compare.go). Only
+// fields of the body count, so fields that Azure or others add stay. So the plan can be made again
+// at any time, also after a kill, and keeps what is right.
 
 // Step is one resource to build.
 type Step struct {
 	ID arm.ID
 	// What names it in words, such as "route table".
 	What string
-	// Why says what it is for, in a few words; it can be "".
+	// Why says what it is for; it can be "".
 	Why string
-	// Found is set for what others made, and the cluster uses: it is never made, and changed only
-	// with --adopt. Guest is set for a subnet that is made in a network of others, with --adopt.
+	// Found is set for an existing resource of others that the cluster uses: it is never made, and
+	// changed only with --adopt. Guest is set for a subnet that is made in an existing network,
+	// with --adopt.
 	Found, Guest bool
-	// Tagged reports whether the resource carries the owner's tag. What cannot carry one is owned with
-	// what it stands in, or by a name that only this program gives.
+	// Tagged reports whether the resource has the owner's tag. A resource without tags is owned
+	// with its parent, or by a name that only this program gives.
 	Tagged bool
-	// Fixed are fields that Azure does not change later; a path covers what is below it.
+	// Fixed are fields that Azure cannot change later; a path includes everything below it.
 	Fixed []string
-	// RolesCount is set where Azure refuses the step until the new identity or its roles count.
+	// RolesCount is set if Azure refuses the step until the new identity or its roles take effect.
 	RolesCount bool
-	// Later is what the resource should say once it is there, where others write the rest of it. Nil: all.
+	// Later is the expected body once the resource exists, if others write the rest of it. Nil: the
+	// whole body.
 	Later func() map[string]any
 	body  func(Made) object
-	// tune completes what the resource should say by what it says; nil where there is nothing to.
+	// tune completes the expected body from the present one; nil if that is not needed.
 	tune func(have gjson.Result, want object)
 }
 
 type object = map[string]any
 
-// Made is what was built or found so far, by ID.Key().
+// Made are the resources built or found so far, by ID.Key().
 type Made map[string]arm.Document
 
-// text is a field of a resource, "" where it is not known yet.
+// text is a field of a resource, "" if it is not known yet.
 func (m Made) text(id arm.ID, path string) string {
 	return gjson.GetBytes(m[id.Key()].Raw, path).String()
 }
 
-// Body is what the resource should say. Values that come from earlier steps are "" until these are made.
+// Body is the expected body. Values from earlier steps are "" until those are made.
 func (s Step) Body(made Made) map[string]any { return s.body(made) }
 
 // OwnerTag is the tag of everything that is built for a cluster, and Owner its value.
@@ -73,7 +75,7 @@ func (c Cluster) at(body object) object {
 	return out
 }
 
-// Steps are what a complete cluster takes, in order.
+// Steps are the steps of a complete cluster, in order.
 func (c Cluster) Steps() []Step {
 	tags := object{"tags": c.anchor()}
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
@@ -97,11 +99,11 @@ func (c Cluster) networkSteps() []Step {
 	if c.HasTable() {
 		why := "for pod routes"
 		if c.Blueprint != capacity.Kubenet {
-			why = "for the way to the firewall"
+			why = "for egress through the firewall"
 		}
 		steps = append(steps, c.tableStep(c.NodeTableID(), c.ownNodeTable(), why))
 	}
-	// By itself: a table is written whole, and would lose the pod routes.
+	// A separate resource: a write of the table would replace it, and lose the pod routes.
 	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) {
 		egress := object{
 			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String(),
@@ -120,22 +122,22 @@ func (c Cluster) networkSteps() []Step {
 	return append(append(steps, c.vnetStep()), c.subnetSteps()...)
 }
 
-// tableStep is a route table: the cluster's own, or one that is there.
+// tableStep is a route table: a new one or an existing one.
 func (c Cluster) tableStep(id, own arm.ID, why string) Step {
 	if !id.Equal(own) {
-		return found(id, "route table", "of others, "+why, nil)
+		return found(id, "route table", "existing, "+why, nil)
 	}
 	return c.step(id, "route table", why, nil, "location")
 }
 
-// found is a resource of others, with what it should say.
+// found is a resource of others, with its expected body.
 func found(id arm.ID, what, why string, body object) Step {
 	return Step{ID: id, What: what, Why: why, Found: true, body: func(Made) object { return body }}
 }
 
 func (c Cluster) vnetStep() Step {
 	if c.Existing != nil {
-		return found(c.VNetID(), "virtual network", "of others, "+list(c.Space), nil)
+		return found(c.VNetID(), "virtual network", "existing, "+list(c.Space), nil)
 	}
 	var space []any
 	for _, p := range c.Space {
@@ -145,8 +147,7 @@ func (c Cluster) vnetStep() Step {
 	return c.step(c.VNetID(), "virtual network", list(c.Space), network, "location")
 }
 
-// subnetSteps are the subnets with their tables. One that is there says only which table it is to
-// have.
+// subnetSteps are the subnets with their tables. For an existing subnet only the table counts.
 func (c Cluster) subnetSteps() (steps []Step) {
 	e := Existing{}
 	if c.Existing != nil {
@@ -159,7 +160,7 @@ func (c Cluster) subnetSteps() (steps []Step) {
 		}
 		if there != "" {
 			body := object{"properties": properties}
-			steps = append(steps, found(id, "subnet", prefix.String()+" of others, "+why, body))
+			steps = append(steps, found(id, "subnet", prefix.String()+" existing, "+why, body))
 			return
 		}
 		properties["addressPrefix"] = prefix.String()
@@ -191,9 +192,9 @@ func (c Cluster) subnetSteps() (steps []Step) {
 	return steps
 }
 
-// ClusterActions are what a cluster's identity needs on the subnets and the route table that it is given
-// (AKS: use kubenet with your own subnet; configure Azure CNI). Network Contributor has them, and a great
-// deal more.
+// ClusterActions are what a cluster's identity needs on existing subnets and route tables (AKS: use
+// kubenet with your own subnet; configure Azure CNI). Network Contributor includes them, and much
+// more.
 func (c Cluster) ClusterActions() []string {
 	actions := []string{
 		"Microsoft.Network/virtualNetworks/subnets/read", "Microsoft.Network/virtualNetworks/subnets/join/action",
@@ -217,8 +218,8 @@ var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 // GUID is the name of an assignment that is made for a purpose at a scope.
 func (c Cluster) GUID(purpose string, scope arm.ID) string { return c.guid(purpose, scope) }
 
-// guid is a name that only this cluster's resource of this purpose has: what guid(clusterId, purpose,
-// scope) is in a template, so that generated code and create name the same resource alike.
+// guid is a name that is unique to this cluster and purpose. It equals guid(clusterId, purpose,
+// scope) in a template, so that generated code and create give the same names.
 func (c Cluster) guid(purpose string, scope ...arm.ID) string {
 	parts := []string{c.ClusterID().Key(), purpose}
 	for _, id := range scope {
@@ -295,7 +296,7 @@ func (c Cluster) roleSteps() []Step {
 	return steps
 }
 
-// assignment gives a role to an identity, whose object ID is a field of what was made before.
+// assignment gives a role to an identity. Its object ID is a field of an earlier step.
 func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 	return Step{
 		ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"},
@@ -325,7 +326,7 @@ func (c Cluster) clusterStep() Step {
 	}
 }
 
-// clusterBody is the cluster's body; at first the nodes of all pools are counted.
+// clusterBody is the cluster's body; with first, it contains the number of nodes of all pools.
 func (c Cluster) clusterBody(first bool) object {
 	properties := object{
 		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(first),
@@ -351,8 +352,8 @@ func (c Cluster) clusterBody(first bool) object {
 	})
 }
 
-// tunePools counts the nodes of pools that Azure would refuse without: an autoscaled pool that is
-// new, and one that has fewer or more nodes than its limits allow.
+// tunePools sets the number of nodes for pools that Azure would refuse without it: a new autoscaled
+// pool, and a pool whose nodes are outside of its limits.
 func (c Cluster) tunePools(have gjson.Result, want object) {
 	pools := want["properties"].(object)["agentPoolProfiles"].([]any)
 	for i, p := range c.Pools {

@@ -13,22 +13,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// How verification works: a claim is one thing that has to be right about a cluster, with what was
-// counted as its detail. Package diagnose decides what is wrong: a claim is wrong where one of its
-// findings concerns it. A claim is right only where what it says was seen. In all other cases it was
-// not checked, and its detail says for want of what.
+// How verification works. A claim is one thing that must be right about a cluster; its detail is
+// what was counted. Package diagnose decides what is wrong: a claim is wrong if one of its findings
+// concerns it. A claim is right only if its facts were read. In all other cases it was not checked,
+// and its detail says what was missing.
 
-// ClaimState says how a claim stands.
+// ClaimState is the state of a claim.
 type ClaimState string
 
-// A claim that was not checked lacks a right of the reader, or a file.
+// A claim is not checked if the reader lacks a right or a file.
 const (
 	ClaimRight     ClaimState = "right"
 	ClaimWrong     ClaimState = "wrong"
 	ClaimUnchecked ClaimState = "not-checked"
 )
 
-// Claim is one thing that has to be right about a cluster.
+// Claim is one thing that must be right about a cluster.
 type Claim struct {
 	Cluster string     `json:"cluster"`
 	Topic   string     `json:"topic"`
@@ -37,7 +37,7 @@ type Claim struct {
 	// Detail is what was counted, what is wrong, or why it was not checked.
 	Detail   string `json:"detail"`
 	Resource string `json:"resource,omitempty"`
-	// Findings are the codes of what is wrong with it.
+	// Findings are the codes that make it wrong.
 	Findings []finding.Code `json:"findings,omitempty"`
 }
 
@@ -59,15 +59,15 @@ const (
 	topicOther       = "other"
 )
 
-// Verification is what is claimed of clusters.
+// Verification are the claims about clusters.
 type Verification struct {
 	Claims []Claim
 	// Wrong are the findings that make claims wrong.
 	Wrong []finding.Finding
 }
 
-// Verify claims what has to be right about the clusters of a case. The findings are those of
-// diagnose.Check of the same case.
+// Verify makes the claims about the clusters of a case. The findings are those of diagnose.Check
+// for the same case.
 func Verify(c diagnose.Case, findings []finding.Finding) Verification {
 	var out Verification
 	tracer := trace.New(c.Snapshot, trace.Options{})
@@ -130,7 +130,7 @@ func (v *verifier) verify(tracer *trace.Tracer) {
 	v.other()
 }
 
-// draft is a claim before it is known how it stands. Findings make it wrong, whatever was counted.
+// draft is a claim without its state. Findings make it wrong, whatever was counted.
 type draft struct {
 	v *verifier
 	Claim
@@ -164,13 +164,13 @@ func (d draft) end(state ClaimState, format string, args []any) {
 	d.v.claims = append(d.v.claims, d.Claim)
 }
 
-// blind are findings that say that something was not read: they make nothing wrong.
+// blind are findings that say that something was not read: they make no claim wrong.
 var blind = []finding.Code{
 	finding.ReadFailed, finding.AzureUnreachable, finding.RightsUnread, finding.KubernetesUnread,
 }
 
-// against returns the findings with one of the codes, of a resource where one is given. What is only
-// for information speaks against nothing.
+// against returns the findings with one of the codes, for a resource if one is given. Findings of
+// severity info do not count.
 func (v *verifier) against(resource arm.ID, codes ...finding.Code) (out []finding.Finding) {
 	for _, f := range v.found {
 		here := resource == "" || resource.Equal(arm.ID(f.Resource))
@@ -186,10 +186,10 @@ func unreadReason(s *inventory.Snapshot, id arm.ID) string {
 	if u, tried := s.Unread[id.Key()]; tried {
 		return u.Reason()
 	}
-	return "it was not seen, which can be for want of rights"
+	return "it was not found; the login may lack rights to see it"
 }
 
-// kubernetes says why nodes or pods were not read, "" where they were.
+// kubernetes says why nodes or pods were not read, "" if they were.
 func (v *verifier) kubernetes(pods bool) string {
 	k := v.s.Kubernetes[v.Cluster.ID.Key()]
 	switch {
@@ -209,8 +209,8 @@ func (v *verifier) kubernetes(pods bool) string {
 	return ""
 }
 
-// notHere are findings that verify leaves to doctor: what a move away from kubenet would meet is no
-// fault of the cluster as it is, and routes of clusters that are gone are not this one's.
+// notHere are findings that verify leaves to doctor: blockers of a migration off kubenet are no
+// fault of the present cluster, and routes of deleted clusters do not belong to it.
 func notHere(code finding.Code) bool {
 	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||
 		strings.HasPrefix(string(code), "migration-")

@@ -15,7 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The plant is a kubenet cluster of two nodes in which everything is right; a test changes a document.
+// The plant is a kubenet cluster of two nodes in which everything is right; a test changes a
+// document.
 const (
 	plantGroup    = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
 	plantNodes    = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop")
@@ -193,8 +194,8 @@ func TestAllRight(t *testing.T) {
 	}
 }
 
-// TestNearMisses: one thing is not as it should be, or was not seen; these claims say so and all others are
-// right.
+// TestNearMisses: one thing is not as it should be, or was not seen; these claims say so and all
+// others are right.
 func TestNearMisses(t *testing.T) {
 	unread := func(ids ...arm.ID) func(*inventory.Snapshot) {
 		return func(s *inventory.Snapshot) {
@@ -324,7 +325,8 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// TestCountsAlone: a claim is not right where its own counts speak against it, whatever findings there are.
+// TestCountsAlone: a claim is not right where its own counts speak against it, whatever findings
+// there are.
 func TestCountsAlone(t *testing.T) {
 	for topic, change := range map[string]func(*plant){
 		topicPods:       func(p *plant) { p.pod("lost", 1, false, "10.244.0.9") },
@@ -376,7 +378,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestProposed: without a config there are no rights of a keeper to check, and targets are called proposed.
+// TestProposed: without a config there are no rights of a keeper to check, and targets are called
+// proposed.
 func TestProposed(t *testing.T) {
 	p := newPlant(t)
 	p.proposed = true

@@ -63,8 +63,8 @@ func (v *verifier) places() {
 	}
 }
 
-// againstPlace are the findings about a place. Those about nodes and pods that are elsewhere have it
-// as their subject.
+// againstPlace are the findings about a place. Findings about nodes and pods that are elsewhere
+// name the place as their subject.
 func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) {
 	for _, f := range v.against("", finding.NodeOutside, finding.PodOutside) {
 		if strings.Contains(f.Subject, called(place)) {

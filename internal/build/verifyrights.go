@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// roles claims that the cluster's identity has the rights that it needs on what AKS did not make.
+// roles claims that the cluster's identity has the rights that it needs on existing resources.
 func (v *verifier) roles() {
 	if len(v.Scopes) == 0 {
 		v.about(topicRoles, "roles of the cluster's identity", v.Cluster.ID, nil).
@@ -87,7 +87,7 @@ func (v *verifier) keeperRights() {
 	c.right("what the config asks for")
 }
 
-// egress claims that the nodes leave as the cluster's outboundType says.
+// egress claims that the nodes' egress matches the cluster's outboundType.
 func (v *verifier) egress() {
 	for _, exit := range v.Exits {
 		wrong := v.against(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
@@ -134,7 +134,7 @@ func (v *verifier) exit(c draft, exit diagnose.Exit) {
 	}
 }
 
-// cutOff reports whether a cluster's nodes are not meant to leave.
+// cutOff reports whether a cluster's nodes should have no egress.
 func cutOff(outbound string) bool {
 	return strings.EqualFold(outbound, "none") || strings.EqualFold(outbound, "block")
 }

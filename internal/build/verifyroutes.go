@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// associations claims that the node subnets have the cluster's own table, and the guarded subnets
+// associations claims that the node subnets have the cluster's route table, and the guarded subnets
 // theirs.
 func (v *verifier) associations() {
 	for _, exit := range v.Exits {
@@ -28,7 +28,7 @@ func (v *verifier) associations() {
 	}
 }
 
-const noSubnet = "no node subnet was seen, which can be for want of rights on the node resource group"
+const noSubnet = "no node subnet was found; the login may lack rights on the node resource group"
 
 func (v *verifier) association(kind string, id, table arm.ID) {
 	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
@@ -51,7 +51,7 @@ func (v *verifier) association(kind string, id, table arm.ID) {
 	}
 }
 
-const tableUnknown = "it is not known for certain which table is the cluster's"
+const tableUnknown = "the cluster's route table is not certain"
 
 func shortOr(id arm.ID, none string) string {
 	if id == "" {
@@ -60,7 +60,7 @@ func shortOr(id arm.ID, none string) string {
 	return id.Short()
 }
 
-// inTable are the codes of what is wrong with the routes in the cluster's own table.
+// inTable are the codes of problems with the routes in the cluster's route table.
 var inTable = []finding.Code{
 	finding.SourceEmpty, finding.SourceHop, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 	finding.RouteHalf, finding.RouteToGoneNode, finding.WrongHop, finding.HopNotNode,
@@ -68,7 +68,7 @@ var inTable = []finding.Code{
 	finding.PodCIDRsExclude, finding.TableUnknown, finding.TableMissing,
 }
 
-// routes claims that every node has its route in the cluster's own table.
+// routes claims that every node has its route in the cluster's route table.
 func (v *verifier) routes() {
 	what := "routes in the cluster's table"
 	if v.Table != "" {
@@ -121,14 +121,14 @@ func (v *verifier) targets() {
 		case table == nil:
 			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
 		case v.Own == nil:
-			c.unchecked("the cluster's own table was not read, so there is nothing to compare with")
+			c.unchecked("the cluster's route table was not read, so there is nothing to compare with")
 		default:
 			v.compare(c, table)
 		}
 	}
 }
 
-// againstTarget are the findings about a target, whatever they are, but for rights.
+// againstTarget are all findings about a target, except for rights.
 func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	for _, f := range v.found {
 		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)
@@ -139,7 +139,7 @@ func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	return wrong
 }
 
-// compare holds the pod routes of a target against the cluster's own.
+// compare compares the pod routes of a target with those of the cluster's table.
 func (v *verifier) compare(c draft, table *inventory.RouteTable) {
 	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
 	same, stale := 0, 0
@@ -178,11 +178,11 @@ func (v *verifier) paths(tracer *trace.Tracer) {
 		}
 		c.wrong("%d of %s drop packets: %s%s: %s", m.Dropped, pairs, b.Kind, direction, b.Why)
 	case m.Unknown > 0:
-		c.unchecked("%d of %s cannot be told: %s", m.Unknown, pairs, m.Broken[0].Why)
+		c.unchecked("%d of %s are unknown: %s", m.Unknown, pairs, m.Broken[0].Why)
 	case len(m.Unseen) > 0:
 		c.unchecked("%s", strings.Join(m.Unseen, "; "))
 	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
-		c.right("there is one node, and no other subnet is to reach its pods")
+		c.right("there is only one node, and no other subnet must reach its pods")
 	case m.Pairs == 0:
 		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
 	default:

@@ -1,9 +1,12 @@
-// Package bundle writes all that a diagnosis read into one file, and reads it again: so that somebody else can diagnose what one has
-// no access to, and a bundle from before can be held against one from after.
+// Package bundle writes everything that a diagnosis reads into one file, and reads it again. So
+// another person can diagnose a network without access to it, and two bundles show what changed
+// between them.
 //
-// A bundle is a .tar.gz of text files that a person can look through before giving it away: manifest.json, the ARM documents under
-// arm/ by their IDs, and what Kubernetes says under kubernetes/. It holds no secrets (redact.go), but names, addresses and IDs as they are.
-// The package is pure: it does not care where the bytes come from or go.
+// A bundle is a .tar.gz of text files that you can read before you pass it on: manifest.json, the
+// ARM documents under arm/ by their IDs, and what Kubernetes shows under kubernetes/. It holds no
+// secrets (redact.go), but names, addresses and IDs are unchanged.
+//
+// The package is pure: it must not know where the bytes come from or go.
 package bundle
 
 import (
@@ -26,27 +29,30 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// format is the version of the layout. A later one may add files and fields; what is in this one keeps its meaning.
+// format is the version of the layout. A later version may add files and fields, but must not
+// change the meaning of these.
 const format = 1
 
-// maxFile and maxTotal bound what is unpacked, in bytes: a bundle comes from somebody else.
+// maxFile and maxTotal limit the unpacked size in bytes: a bundle may come from an untrusted
+// source.
 const (
 	maxFile  = 64 << 20
 	maxTotal = 1 << 30
 )
 
-// Bundle is a snapshot, and what was asked of it.
+// Bundle is a snapshot and the options that it was read with.
 type Bundle struct {
 	Snapshot *inventory.Snapshot
 	// Program is the version that made it.
 	Program string
-	// Clusters are those to diagnose, Configs what is configured for them, or, where Proposed is set, what would be proposed.
+	// Clusters are the clusters to diagnose. Configs are their configs; if Proposed is set, they
+	// are the ones that init would propose.
 	Clusters []arm.ID
 	Configs  []v1alpha1.ClusterRoutes
 	Proposed bool
 }
 
-// manifest is manifest.json: everything that is no document of its own.
+// manifest is manifest.json: everything without a document of its own.
 type manifest struct {
 	Format       int                                    `json:"format"`
 	Program      string                                 `json:"program"`
@@ -64,7 +70,7 @@ type manifest struct {
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
 }
 
-// known is what of inventory.Known a diagnosis reads.
+// known holds the fields of inventory.Known that a diagnosis reads.
 type known struct {
 	OwnSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
 	LogRead     bool            `json:"logRead,omitempty"`
@@ -129,7 +135,8 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 	return file(name, append(data, '\n'))
 }
 
-// documents are all documents of a snapshot, sorted by ID; subnets come with their networks, where those were read.
+// documents are all documents of a snapshot, sorted by ID. A network includes its subnets if both
+// were read.
 func documents(s *inventory.Snapshot) []arm.Document {
 	var all []arm.Document
 	for _, d := range s.Clusters {
@@ -162,7 +169,7 @@ func documents(s *inventory.Snapshot) []arm.Document {
 	return all
 }
 
-// Read reads a bundle. Files it does not know are passed over: a later program may have added them.
+// Read reads a bundle. It ignores unknown files, which a later version may have added.
 func Read(r io.Reader) (Bundle, error) {
 	compressed, err := gzip.NewReader(r)
 	if err != nil {
@@ -199,7 +206,7 @@ func Read(r io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// add puts one file of a bundle in its place.
+// add decodes one file of a bundle.
 func (b *Bundle) add(name string, data []byte, manifested *bool) error {
 	s := b.Snapshot
 	kind, rest, _ := strings.Cut(name, "/")

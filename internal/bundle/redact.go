@@ -11,22 +11,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// secretive are parts of field names whose text is taken out. ARM never returns most of them; a field that it will return some day
-// is not to be the first to be given away.
+// secretive are parts of the names of fields whose text is removed. ARM returns few of these fields
+// today; the list also covers fields that it may return later.
 var secretive = []string{"password", "secret", "token", "credential", "customdata", "userdata", "protectedsettings", "privatekey", "keydata", "accesskey", "sharedkey", "connectionstring"}
 
-// keyed is an address with a password, or with a key to what it leads to.
+// keyed matches an address that contains a password or a key.
 var keyed = regexp.MustCompile(`(?i)://[^/?#\s]*@|[?&](sig|code|key|\w*token)=`)
 
-// gatewayKept are the properties of an Application Gateway that stay. Others hold certificates, headers that it sends, and addresses that it
-// sends on to.
+// gatewayKept are the properties of an Application Gateway that stay. Others hold certificates,
+// headers and backend addresses.
 var gatewayKept = []string{"provisioningState", "resourceGuid", "sku", "operationalState", "enableApplicationGatewayNetworkIsolation", "gatewayIPConfigurations", "frontendIPConfigurations"}
 
-// removed stands in the place of what was taken out.
+// removed replaces removed text.
 const removed = "(removed)"
 
-// redact takes the text of secretive fields, the settings of add-ons, addresses with keys in them, and all tags but those of AKS and Virtual
-// Network Manager, out of a document; everything else stays, its fields sorted.
+// redact removes from a document the text of secretive fields, the settings of add-ons, addresses
+// with keys, and all tags except those of AKS and Virtual Network Manager. Everything else stays;
+// fields are sorted.
 func redact(raw []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -51,7 +52,7 @@ func redact(raw []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// clean replaces text in place: that of fields with secretive names, and that of lists in them.
+// clean replaces the text of secretive fields, and of lists in them, in place.
 func clean(value any, secret bool) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -76,7 +77,7 @@ func clean(value any, secret bool) any {
 	return value
 }
 
-// maskTags takes out what people wrote into tags.
+// maskTags removes the tags that users wrote.
 func maskTags(tags map[string]any) {
 	for name := range tags {
 		if lower := strings.ToLower(name); !strings.HasPrefix(lower, "aks-") && !strings.Contains(lower, "avnm") {
@@ -85,7 +86,7 @@ func maskTags(tags map[string]any) {
 	}
 }
 
-// maskSettings takes out the settings of a cluster's add-ons, but for the resources they name.
+// maskSettings removes the settings of a cluster's add-ons, except the resources that they name.
 func maskSettings(addons map[string]any) {
 	for _, addon := range addons {
 		profile, _ := addon.(map[string]any)

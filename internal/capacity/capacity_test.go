@@ -86,8 +86,8 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// TestSizesFit: what is needed fits into what was found to be needed, and not into half of it; one node more than fits does
-// not fit.
+// TestSizesFit: what is needed fits into what was found to be needed, and not into half of it; one
+// node more than fits does not fit.
 func TestSizesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Setup{
@@ -152,7 +152,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestGrowAtMaximum: two pools that each have room for themselves have it for both, or not; in another subnet it is nobody's loss.
+// TestGrowAtMaximum: two pools that each have room for themselves have it for both, or not; in
+// another subnet it is nobody's loss.
 func TestGrowAtMaximum(t *testing.T) {
 	shared, alone := setup(NodeSubnet, "10.0.0.0/24", 9), setup(NodeSubnet, "10.0.1.0/24", 9)
 	pools := []Pool{
@@ -160,7 +161,8 @@ func TestGrowAtMaximum(t *testing.T) {
 		{Name: "b", Setup: shared, Nodes: 1, Used: 20, Autoscaler: 14},
 		{Name: "c", Setup: alone, Nodes: 1, Used: 10, Autoscaler: 20},
 	}
-	// a: (251 - 20) / 10 = 23 more, and 13 of them are b's, and one is for upgrades; b: 23 - 11 - 1; c: (251 - 10) / 10 = 24, one for upgrades.
+	// a: (251 - 20) / 10 = 23 more, and 13 of them are b's, and one is for upgrades; b: 23 - 11 -
+	// 1; c: (251 - 10) / 10 = 24, one for upgrades.
 	for i, want := range []int{10, 12, 24} {
 		if got := GrowAtMaximum(pools)[i]; got.Most != want || *got.Enough != (want >= pools[i].Autoscaler) {
 			t.Errorf("%s: %+v, want %d at most", got.Pool, got, want)
@@ -179,5 +181,18 @@ func TestGrowAtMaximum(t *testing.T) {
 	overlay.PodCIDR = setup(Overlay, "10.244.0.0/20", 0).Subnet
 	if a := GrowAtMaximum([]Pool{{Name: "a", Setup: overlay, Nodes: 1, Autoscaler: 9}, {Name: "b", Setup: overlay, Nodes: 1, Autoscaler: 7}})[0]; a.Most != 8 { // 16 less 7, and one is for upgrades
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestWidestPodSubnet: dynamic allocation uses a /16 at most.
+func TestWidestPodSubnet(t *testing.T) {
+	s := setup(PodSubnet, "10.0.0.0/14", 110)
+	at := s.Fits()
+	s.PodSubnet = setup(PodSubnet, "10.0.0.0/14", 0).Subnet
+	if wide := s.Fits(); wide.Nodes != at.Nodes || wide.Nodes != 510 {
+		t.Errorf("%+v, a /16 serves %d", wide, at.Nodes)
+	}
+	if n := s.For(Need{Nodes: 550}); n.TooMuch != "pod subnet /16" {
+		t.Errorf("%+v", n)
 	}
 }

@@ -7,33 +7,35 @@ import (
 	"slices"
 )
 
-// Setup is a cluster to be planned for.
+// Setup describes a planned cluster.
 type Setup struct {
 	Plugin Plugin
-	// MaxPods is how many pods a node holds; 0 is the plugin's default.
+	// MaxPods is the number of pods per node; 0 is the plugin's default.
 	MaxPods int
 	Surge   Surge
-	// Subnet is the nodes' subnet, PodSubnet the pods' own where the plugin has one, PodCIDR what nodes get their /24 of.
+	// Subnet is the node subnet, PodSubnet the separate subnet of the pods if the plugin has one,
+	// and PodCIDR the range that nodes get their /24 from.
 	Subnet, PodSubnet, PodCIDR netip.Prefix
-	// Other is how many addresses of the nodes' subnet something else uses.
+	// Other is the number of addresses in the node subnet that are used by something else.
 	Other int
-	// RouteLimit is how many routes a table holds. With DualStack each node has two.
+	// RouteLimit is the number of routes that a table holds. With DualStack each node has two.
 	RouteLimit int
 	DualStack  bool
 }
 
-// Limit is one thing that limits the number of nodes, those of the surge among them.
+// Limit is one limit of the number of nodes, surge included.
 type Limit struct {
 	What    string `json:"what"`
 	Nodes   int    `json:"nodes"`
 	Formula string `json:"formula"`
 }
 
-// Fit is how much fits.
+// Fit is the result of Fits.
 type Fit struct {
 	Plugin  Plugin `json:"plugin"`
 	MaxPods int    `json:"maxPods"`
-	// Nodes is how many fit while Surge more are kept free for an upgrade, Pods how many run on them.
+	// Nodes is the number of nodes that fit with Surge more free for an upgrade, Pods the number of
+	// pods on them.
 	Nodes int `json:"nodes"`
 	Surge int `json:"surge"`
 	Pods  int `json:"pods"`
@@ -43,26 +45,32 @@ type Fit struct {
 }
 
 const (
-	// reserved are the addresses of a subnet that Azure keeps: the first four and the last (virtual-networks-faq).
+	// reserved are the addresses of a subnet that Azure keeps: the first four and the last
+	// (virtual-networks-faq).
 	reserved = 5
-	// mostNodes is how many nodes AKS lets a cluster have (AKS, azure-cni-overlay and quotas-skus-regions).
+	// mostNodes is how many nodes AKS lets a cluster have (AKS, azure-cni-overlay and
+	// quotas-skus-regions).
 	mostNodes = 5000
-	// mostDynamicPods is how many pods a cluster may have whose pods take single addresses of a subnet (AKS,
+	// mostDynamicPods is the maximum number of pods of a cluster with dynamic allocation (AKS,
 	// configure-azure-cni-dynamic-ip-allocation).
 	mostDynamicPods = 65_000
-	// podBatch is how many addresses a node takes at once from a pod subnet; it takes more when fewer than podSpare are free
-	// (AKS, configure-azure-cni-dynamic-ip-allocation). A block of a static allocation holds as many.
+	// podBatch is the number of addresses that a node takes at once from a pod subnet. It takes
+	// another batch when fewer than podSpare are free (AKS,
+	// configure-azure-cni-dynamic-ip-allocation). A static block has the same size.
 	podBatch = 16
 	podSpare = 8
+	// widestPodSubnet is the largest pod subnet that dynamic allocation uses (AKS,
+	// configure-azure-cni-dynamic-ip-allocation).
+	widestPodSubnet = 16
 )
 
-// Addresses is how many addresses a prefix has, up to 2^30: more than any limit here needs.
+// addresses is the number of addresses of a prefix, at most 2^30, which is above every limit here.
 func addresses(p netip.Prefix) int { return 1 << min(p.Addr().BitLen()-p.Bits(), 30) }
 
-// Usable is how many addresses of a subnet Azure gives out.
+// Usable is the number of addresses of a subnet that Azure gives out.
 func Usable(p netip.Prefix) int { return max(0, addresses(p)-reserved) }
 
-// name is a prefix as it was meant: one at 0.0.0.0 is only a size.
+// name shows a prefix. A prefix at 0.0.0.0 is only a size.
 func name(p netip.Prefix) string {
 	if p.Addr().IsUnspecified() {
 		return fmt.Sprintf("/%d", p.Bits())
@@ -77,7 +85,7 @@ func (s Setup) maxPods() int {
 	return s.MaxPods
 }
 
-// perNode is how many addresses of the nodes' subnet a node takes.
+// perNode is the number of addresses in the node subnet per node.
 func (s Setup) perNode() int {
 	if s.Plugin == NodeSubnet {
 		return 1 + s.maxPods() // its own, and those of its pods up front
@@ -85,7 +93,7 @@ func (s Setup) perNode() int {
 	return 1
 }
 
-// podsPerNode is how many addresses of the pod subnet a node takes when it is full of pods.
+// podsPerNode is the number of addresses in the pod subnet that a node full of pods takes.
 func (s Setup) podsPerNode() int {
 	if s.Plugin == PodSubnetStatic {
 		return podBatch * ceil(s.maxPods()+1, podBatch)
@@ -93,8 +101,8 @@ func (s Setup) podsPerNode() int {
 	return podBatch * ceil(s.maxPods()+podSpare, podBatch)
 }
 
-// podSubnetNodes is how many nodes a pod subnet serves. Whether Azure gives out the first and the last block of a static
-// allocation, which hold reserved addresses, no source says: they are not counted on.
+// podSubnetNodes is how many nodes a pod subnet serves. No source says whether Azure gives out the
+// first and the last static block, which hold reserved addresses, so they do not count.
 func (s Setup) podSubnetNodes() Limit {
 	size := addresses(s.PodSubnet)
 	if s.Plugin == PodSubnetStatic {
@@ -102,8 +110,13 @@ func (s Setup) podSubnetNodes() Limit {
 		return Limit{"pod subnet " + name(s.PodSubnet), blocks / each,
 			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = (%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
 	}
-	return Limit{"pod subnet " + name(s.PodSubnet), Usable(s.PodSubnet) / s.podsPerNode(),
-		fmt.Sprintf("(%d addresses - %d reserved) / %d a node: batches of %d for %d pods with %d spare", size, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
+	widest := ""
+	if most := 1 << (32 - widestPodSubnet); size > most {
+		size, widest = most, fmt.Sprintf(" of a /%d, the widest that AKS uses", widestPodSubnet)
+	}
+	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.podsPerNode(),
+		fmt.Sprintf("(%d addresses%s - %d reserved) / %d per node: batches of %d for %d pods with %d spare",
+			size, widest, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
 }
 
 // Fits counts what fits.
@@ -129,7 +142,7 @@ func (s Setup) Fits() Fit {
 	return f
 }
 
-// fixed are the limits that no prefix changes.
+// fixed are the limits that do not depend on prefixes.
 func (s Setup) fixed() []Limit {
 	limits := []Limit{{"AKS", mostNodes, "the most nodes of a cluster"}}
 	switch s.Plugin {
@@ -145,7 +158,8 @@ func (s Setup) fixed() []Limit {
 	return limits
 }
 
-// podCIDRNodes is how many nodes get a /24 of a pod CIDR, or for IPv6 a prefix 16 bits longer.
+// podCIDRNodes is how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16 bits
+// longer than the pod CIDR.
 func podCIDRNodes(p netip.Prefix) int {
 	if p.Addr().Is6() {
 		return 1 << 16

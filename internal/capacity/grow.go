@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Pool is a node pool that may grow, in a cluster as it is.
+// Pool is a node pool of an existing cluster.
 type Pool struct {
 	Name  string
 	Setup Setup
 	Nodes int
-	// Used and PodsUsed are the addresses in use in its subnets, its own nodes' among them.
+	// Used and PodsUsed are the addresses in use in its subnets, including those of its own nodes.
 	Used, PodsUsed int
-	// Autoscaler is how far its autoscaler goes, 0 without one.
+	// Autoscaler is the autoscaler's maximum, 0 without one.
 	Autoscaler int
 }
 
@@ -20,17 +20,19 @@ type Pool struct {
 type Growth struct {
 	Pool  string `json:"pool"`
 	Nodes int    `json:"nodes"`
-	// Most is how many nodes it can have beside those of an upgrade's surge.
+	// Most is the largest number of nodes, without the surge of an upgrade.
 	Most      int    `json:"most"`
 	Surge     int    `json:"surge"`
 	LimitedBy string `json:"limitedBy"`
-	// Autoscaler is how far the autoscaler goes, and Enough whether that fits with the surge; absent without one.
+	// Autoscaler is the autoscaler's maximum, and Enough whether it fits with the surge; both are
+	// absent without an autoscaler.
 	Autoscaler int   `json:"autoscaler,omitempty"`
 	Enough     *bool `json:"enough,omitempty"`
 }
 
-// Grow tells how far each pool of a cluster can grow. A pool's limits are what is free in its subnets, and what the other
-// pools leave of the pod CIDR, the route table and AKS's own limit.
+// Grow computes how far each pool of a cluster can grow. The limits of a pool are the free
+// addresses in its subnets, and what the other pools leave of the pod CIDR, the route table and
+// AKS's own limit.
 func Grow(pools []Pool) []Growth {
 	total := 0
 	for _, p := range pools {
@@ -47,7 +49,7 @@ func Grow(pools []Pool) []Growth {
 			add("node subnet "+name(p.Setup.Subnet), (Usable(p.Setup.Subnet)-p.Used)/p.Setup.perNode())
 		}
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
-			// What the nodes there are may take yet is theirs.
+			// Present nodes may still take more pod addresses: those are reserved for them.
 			all := p.Setup.podSubnetNodes()
 			foreign := max(0, p.PodsUsed-p.Nodes*p.Setup.podsPerNode())
 			add(all.What, all.Nodes-ceil(foreign, p.Setup.podsPerNode())-p.Nodes)
@@ -71,7 +73,7 @@ func Grow(pools []Pool) []Growth {
 	return out
 }
 
-// GrowAtMaximum is Grow for each pool when all others have grown as far as their autoscalers go.
+// GrowAtMaximum is Grow for each pool after all others have grown to their autoscalers' maximum.
 func GrowAtMaximum(pools []Pool) []Growth {
 	out := make([]Growth, len(pools))
 	for i := range pools {

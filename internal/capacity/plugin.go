@@ -1,7 +1,12 @@
-// Package capacity plans addresses: how many nodes and pods fit with each of AKS's network plugins and what limits them, and
-// how large subnets have to be for the nodes and pods that are needed.
+// Package capacity plans addresses for each of AKS's network plugins: how many nodes and pods fit
+// and what limits them, and how large subnets must be for a number of nodes and pods.
 //
-// It is pure: it counts, and looks nothing up. How numbers are shown is not its business.
+// How it works. Setup.Fits counts the nodes that each limit allows (subnets, pod CIDR, route table,
+// AKS) and takes the smallest, less the nodes of an upgrade. Setup.For goes the other way, from
+// needed nodes and pods to sizes. Grow does the first for the pools of an existing cluster, which
+// share some of the limits.
+//
+// The package is pure: it must not read anything, or know how numbers are shown.
 package capacity
 
 import (
@@ -11,18 +16,20 @@ import (
 	"strings"
 )
 
-// Plugin is a way in which pods get addresses.
+// Plugin is a way to give pods their addresses.
 type Plugin string
 
 // The network plugins of AKS, by the names the command line uses.
 const (
-	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each node.
+	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each
+	// node.
 	Kubenet Plugin = "kubenet"
 	// NodeSubnet is Azure CNI where pods share the nodes' subnet.
 	NodeSubnet Plugin = "node-subnet"
-	// PodSubnet is Azure CNI where pods take addresses from a subnet of their own, in batches as they need them.
+	// PodSubnet is Azure CNI where pods have their own subnet, and take addresses in batches as
+	// needed.
 	PodSubnet Plugin = "pod-subnet"
-	// PodSubnetStatic is the same with blocks given to each node up front.
+	// PodSubnetStatic is PodSubnet with blocks that each node takes in advance.
 	PodSubnetStatic Plugin = "pod-subnet-static"
 	// Overlay is Azure CNI Overlay: a /24 of the pod CIDR for each node, and no routes.
 	Overlay Plugin = "overlay"
@@ -49,11 +56,11 @@ const (
 	MostMaxPods  = 250
 )
 
-// DefaultMaxPods is how many pods a node holds where nobody says otherwise (AKS, azure-cni-overview; for pod subnets one page
-// says 250 and another 110).
+// DefaultMaxPods is the number of pods per node that AKS sets by default (AKS,
+// concepts-network-ip-address-planning). For pod subnets, pages before 2026 said 250.
 func (p Plugin) DefaultMaxPods() int {
 	switch p {
-	case Kubenet:
+	case Kubenet, PodSubnet, PodSubnetStatic:
 		return 110
 	case NodeSubnet:
 		return 30
@@ -67,7 +74,8 @@ func (p Plugin) hasPodCIDR() bool { return p == Kubenet || p == Overlay }
 // hasPodSubnet reports whether pods have a subnet of their own.
 func (p Plugin) hasPodSubnet() bool { return p == PodSubnet || p == PodSubnetStatic }
 
-// Surge is how many nodes more there are during an upgrade: a number, or a percentage of the nodes, rounded up.
+// Surge is the number of extra nodes during an upgrade: a number, or a percentage of the nodes,
+// rounded up.
 type Surge struct {
 	Nodes, Percent int
 }
@@ -78,7 +86,7 @@ func ParseSurge(text string) (Surge, error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 0:
-		return Surge{}, fmt.Errorf("%q is no surge, expected a number such as 1 or a percentage such as 10%%", text)
+		return Surge{}, fmt.Errorf("%q is not a surge, expected a number such as 1 or a percentage such as 10%%", text)
 	case percent && n > 100:
 		return Surge{}, fmt.Errorf("%q is more than all nodes, expected 0%% to 100%%", text)
 	case percent:
@@ -87,10 +95,10 @@ func ParseSurge(text string) (Surge, error) {
 	return Surge{Nodes: n}, nil
 }
 
-// usualSurge is what AKS takes where a pool names none (AgentPoolUpgradeSettings.maxSurge).
+// usualSurge is AKS's default for a pool without maxSurge (AgentPoolUpgradeSettings.maxSurge).
 var usualSurge = Surge{Percent: 10}
 
-// SurgeOf is the surge of a pool: what its maxSurge says, or what AKS takes where it says none.
+// SurgeOf is the surge of a pool: its maxSurge, or AKS's default.
 func SurgeOf(maxSurge string) Surge {
 	if maxSurge == "" {
 		return usualSurge
@@ -101,7 +109,7 @@ func SurgeOf(maxSurge string) Surge {
 	return usualSurge
 }
 
-// Of returns how many more there are of so many nodes.
+// Of returns the number of extra nodes for a number of nodes.
 func (s Surge) Of(nodes int) int {
 	if nodes == 0 {
 		return 0
@@ -109,7 +117,7 @@ func (s Surge) Of(nodes int) int {
 	return s.Nodes + ceil(nodes*s.Percent, 100)
 }
 
-// within returns how many nodes there can be beside their surge, when so many are possible in all.
+// within returns how many of total nodes are left after their own surge.
 func (s Surge) within(total int) int {
 	// nodes + nodes*percent/100 + s.Nodes <= total, and the rounding up costs at most one more.
 	nodes := max(0, (total-s.Nodes)*100/(100+s.Percent))

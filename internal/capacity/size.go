@@ -1,31 +1,33 @@
 package capacity
 
+import "fmt"
+
 // Need is what has to fit.
 type Need struct{ Nodes, Pods int }
 
-// Sizes is how large everything has to be for it. A size of 0 is none: the plugin has no such thing. Sizes are lengths of IPv4
-// prefixes.
+// Sizes are the sizes that a need requires, as lengths of IPv4 prefixes. 0 means that the plugin
+// has no such prefix.
 type Sizes struct {
 	Plugin  Plugin `json:"plugin"`
 	MaxPods int    `json:"maxPods"`
 	// Nodes is how many are needed, Surge how many more during an upgrade.
 	Nodes int `json:"nodes"`
 	Surge int `json:"surge"`
-	// SubnetAddresses are the addresses that nodes (and with node-subnet their pods) take in the nodes' subnet, without the
-	// reserved ones.
+	// SubnetAddresses is the number of addresses that nodes (and with node-subnet their pods) take
+	// in the node subnet, without the reserved ones.
 	SubnetAddresses    int `json:"subnetAddresses"`
 	Subnet             int `json:"subnet"`
 	PodSubnetAddresses int `json:"podSubnetAddresses,omitempty"`
 	PodSubnet          int `json:"podSubnet,omitempty"`
 	PodCIDR            int `json:"podCIDR,omitempty"`
-	// TooMuch names the limit that no size cures; "" when there is none.
+	// TooMuch names the limit that no size can lift; "" if there is none.
 	TooMuch string `json:"tooMuch,omitempty"`
 }
 
 // smallestSubnet is the smallest subnet Azure allows (virtual-networks-faq).
 const smallestSubnet = 29
 
-// For returns the sizes that a need takes.
+// For returns the sizes that a need requires.
 func (s Setup) For(need Need) Sizes {
 	out := Sizes{Plugin: s.Plugin, MaxPods: s.maxPods()}
 	out.Nodes = max(need.Nodes, ceil(need.Pods, s.maxPods()))
@@ -40,6 +42,9 @@ func (s Setup) For(need Need) Sizes {
 	case s.Plugin == PodSubnet:
 		out.PodSubnetAddresses = total * s.podsPerNode()
 		out.PodSubnet = subnetFor(out.PodSubnetAddresses + reserved)
+		if out.PodSubnet < widestPodSubnet {
+			out.TooMuch = fmt.Sprintf("pod subnet /%d", widestPodSubnet)
+		}
 	case s.Plugin.hasPodCIDR():
 		out.PodCIDR = 24
 		for 1<<(24-out.PodCIDR) < total {
@@ -57,10 +62,10 @@ func (s Setup) For(need Need) Sizes {
 // Meets reports whether what fits is enough.
 func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
 
-// SubnetFor is the length of the smallest subnet that gives out so many addresses.
+// SubnetFor is the length of the smallest subnet that gives out this many addresses.
 func SubnetFor(addresses int) int { return subnetFor(addresses + reserved) }
 
-// subnetFor is the length of the smallest subnet with so many addresses.
+// subnetFor is the length of the smallest subnet with this many addresses.
 func subnetFor(n int) int {
 	bits := smallestSubnet
 	for bits > 0 && 1<<(32-bits) < n {

@@ -51,7 +51,7 @@ Exit code 0: it fits (one of the plugins asked for, or every autoscaler's maximu
 	f.StringVar(&o.podSubnet, "pod-subnet", "", "the pods' own subnet (`CIDR` or length), for pod-subnet and pod-subnet-static")
 	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16", "the pod `CIDR` (or its length), for kubenet and overlay")
 	f.StringVar(&o.plugin, "plugin", "all", "kubenet, node-subnet, pod-subnet, pod-subnet-static, overlay, or all of them")
-	f.IntVar(&o.maxPods, "max-pods", 0, "pods of a node (default 110 with kubenet, 30 with node-subnet, otherwise 250)")
+	f.IntVar(&o.maxPods, "max-pods", 0, "pods per node (default 30 with node-subnet, 250 with overlay, otherwise 110)")
 	f.StringVar(&o.surge, "surge", "1", "nodes more during an upgrade: a number, or a percentage of the nodes")
 	f.IntVar(&o.other, "other", 0, "addresses of the nodes' subnet that something else uses")
 	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "routes that a table holds, for kubenet")

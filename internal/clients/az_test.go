@@ -18,8 +18,8 @@ import (
 // needAZ is set by .ci/run: with it a machine without the Azure CLI fails this test.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestAzureCLI runs testdata/az/script.sh with the Azure CLI that is installed. It takes most of a minute: az needs half
-// a second to start, and waits at least a second for every operation.
+// TestAzureCLI runs testdata/az/script.sh with the Azure CLI that is installed. It takes most of a
+// minute: az needs half a second to start, and waits at least a second for every operation.
 func TestAzureCLI(t *testing.T) {
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {

@@ -30,7 +30,8 @@ const (
 	sub      = emulator.DefaultSubscription
 	region   = "westeurope"
 	pageSize = 2
-	// operationTime is long enough that every poller polls at least once before its operation has ended.
+	// operationTime is long enough that every poller polls at least once before its operation has
+	// ended.
 	operationTime = 60 * time.Millisecond
 )
 
@@ -46,7 +47,8 @@ type azure struct {
 	seen int // requests up to here are history
 }
 
-// start serves a local Azure for one test. Its client logs in over the wire, with the client secret.
+// start serves a local Azure for one test. Its client logs in over the wire, with the client
+// secret.
 func start(t *testing.T, options emulator.Options) *azure {
 	t.Helper()
 	if options.OperationTime == 0 {
@@ -167,7 +169,8 @@ func (r answer[T]) refused(t testing.TB, status int, code string) {
 	}
 }
 
-// all reads a list to its end, following nextLink, and expects that many items. Lists longer than a page must have come in pages.
+// all reads a list to its end, following nextLink, and expects that many items. Lists longer than a
+// page must have come in pages.
 func all[P, E any](a *azure, pager *runtime.Pager[P], items func(P) []*E, want int) []*E {
 	a.Helper()
 	var list []*E
@@ -200,8 +203,9 @@ func is[T comparable](t testing.TB, what string, got *T, want T) {
 	}
 }
 
-// wire expects the calls since the last look to have been these, in this order, login aside: method, path behind the last
-// /providers/ or the subscription, api-version, and status. A poll repeated is one line, a next page ends in "next".
+// wire expects the calls since the last look to have been these, in this order, login aside:
+// method, path behind the last /providers/ or the subscription, api-version, and status. A poll
+// repeated is one line, a next page ends in "next".
 func (a *azure) wire(want ...string) {
 	a.Helper()
 	var got []string
@@ -215,7 +219,8 @@ func (a *azure) wire(want ...string) {
 	}
 }
 
-// requests returns the default principal's calls since the last look, without the login: not what clusters do.
+// requests returns the default principal's calls since the last look, without the login: not what
+// clusters do.
 func (a *azure) requests() []emulator.Request {
 	var calls []emulator.Request
 	for _, r := range a.e.Requests(a.seen) {

@@ -26,8 +26,8 @@ const (
 	rmCluster    = "2025-10-01"
 )
 
-// azurerm makes the calls that Terraform's azurerm provider 5.2 makes. The provider itself cannot run here: these are
-// its calls, literally and in its order, over HTTPS.
+// azurerm makes the calls that Terraform's azurerm provider 5.2 makes. The provider itself cannot
+// run here: these are its calls, literally and in its order, over HTTPS.
 type azurerm struct{ *rest }
 
 // create reads what must not be there, puts it, and reads it until it is no longer being updated.

@@ -13,8 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestCloudProvider makes the calls of cloud-provider-azure's cloud-controller-manager, over plain HTTP and with a token of
-// the cluster's identity: it finds a new node and gives it its route. The cluster's own one is stopped meanwhile.
+// TestCloudProvider makes the calls of cloud-provider-azure's cloud-controller-manager, over plain
+// HTTP and with a token of the cluster's identity: it finds a new node and gives it its route. The
+// cluster's own one is stopped meanwhile.
 func TestCloudProvider(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

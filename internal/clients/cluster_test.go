@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// kubenet is a kubenet cluster with an identity of its own, in a brought subnet or, with "", in a network of its own.
+// kubenet is a kubenet cluster with an identity of its own, in a brought subnet or, with "", in a
+// network of its own.
 func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCluster {
 	pool := &armcontainerservice.ManagedClusterAgentPoolProfile{
 		Name: to.Ptr("nodepool1"), Count: to.Ptr(count), VMSize: to.Ptr("Standard_D4s_v5"), Mode: to.Ptr(armcontainerservice.AgentPoolModeSystem),
@@ -36,7 +37,8 @@ func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCl
 	}
 }
 
-// shop is a kubenet cluster of three nodes in a brought network with a brought table that has one route.
+// shop is a kubenet cluster of three nodes in a brought network with a brought table that has one
+// route.
 func (a *azure) shop() armcontainerservice.ManagedCluster {
 	a.Helper()
 	a.group("net")
@@ -51,7 +53,8 @@ func (a *azure) shop() armcontainerservice.ManagedCluster {
 
 const nodesSubnet = subscription + "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes"
 
-// routes waits until the brought table has as many routes: the cluster's cloud provider writes them by and by.
+// routes waits until the brought table has as many routes: the cluster's cloud provider writes them
+// by and by.
 func (a *azure) routes(want int) []*armnetwork.Route {
 	a.Helper()
 	tables := client(a, armnetwork.NewRouteTablesClient)

@@ -1,8 +1,9 @@
-// Package clients is where real clients meet the local Azure: the Azure SDK for Go, the Azure CLI, and the calls of
-// Terraform's azurerm provider, all over HTTPS, as anybody else would use them. It holds tests only, so that the
-// program links none of the SDK's resource modules.
+// Package clients tests the emulator with real clients over HTTPS: the Azure SDK for Go, the Azure
+// CLI, kubectl, and the calls of Terraform's azurerm provider and of the cloud provider. It holds
+// tests only, so that the program does not link the SDK's resource modules.
 //
-// A test here asserts on what a client got back and on what went over the wire (the emulator's request log), not on
-// the absence of an error: clients are forgiving. It uses nothing of the program but package emulator, and of that only how it is
-// started and what it has logged. What a client needs is fixed in package emulator; there are no exceptions for it here.
+// A test here asserts what a client got back and what went over the wire (the emulator's request
+// log), not only the absence of an error: clients are forgiving. It must only use package emulator,
+// to start it and to read its log. Fix what a client needs in package emulator; there are no
+// exceptions here.
 package clients

@@ -98,7 +98,8 @@ func TestApplicationGateways(t *testing.T) {
 	appgw := call(subnets.Get(a.ctx, "net", "vnet", "appgw", nil)).ok(t).Subnet
 	is(t, "who is in the subnet", appgw.Properties.ApplicationGatewayIPConfigurations[0].ID, *g.ID+"/gatewayIPConfigurations/subnet")
 
-	// A classic gateway's subnet takes no 0.0.0.0/0 to an appliance; one that is delegated for network isolation does.
+	// A classic gateway's subnet takes no 0.0.0.0/0 to an appliance; one that is delegated for
+	// network isolation does.
 	associated := subnet("", "10.0.2.0/24", *rt.ID)
 	poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "appgw", *associated, nil)).refused(t, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
 	associated.Properties.Delegations = []*armnetwork.Delegation{{

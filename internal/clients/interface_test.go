@@ -62,7 +62,8 @@ func TestNetworkInterfaces(t *testing.T) {
 	poll(subnets.BeginDelete(a.ctx, "net", "vnet", "a", nil)).ok(t)
 }
 
-// TestEffectiveRoutes asks the two places where Azure says which way a packet goes, with a peering and a table.
+// TestEffectiveRoutes asks the two places where Azure says which way a packet goes, with a peering
+// and a table.
 func TestEffectiveRoutes(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

@@ -13,7 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestKubectl asks a cluster's API server with kubectl, by the kubeconfig that az aks get-credentials gets.
+// TestKubectl asks a cluster's API server with kubectl, by the kubeconfig that az aks
+// get-credentials gets.
 func TestKubectl(t *testing.T) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skipf("NOT RUN: kubectl is not installed here (%v)", err)

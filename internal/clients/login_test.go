@@ -35,7 +35,8 @@ func (a *azure) assign(scope, principal, role string) {
 	}, nil)).ok(a)
 }
 
-// writesAs writes a table with a credential, and finds in the request log that an identity wrote it.
+// writesAs writes a table with a credential, and finds in the request log that an identity wrote
+// it.
 func (a *azure) writesAs(cred azcore.TokenCredential) {
 	a.Helper()
 	from := a.e.LastRequest()
@@ -51,7 +52,8 @@ func (a *azure) writesAs(cred azcore.TokenCredential) {
 	}
 }
 
-// TestManagedIdentity logs in as what runs on an Azure machine does. Not in parallel: the environment says where.
+// TestManagedIdentity logs in as what runs on an Azure machine does. Not in parallel: the
+// environment says where.
 func TestManagedIdentity(t *testing.T) {
 	a := start(t, emulator.Options{})
 	a.group("net")
@@ -73,7 +75,8 @@ func TestManagedIdentity(t *testing.T) {
 	}
 }
 
-// TestWorkloadIdentity logs in as a pod does: with a token of its cluster, which a federated credential trusts.
+// TestWorkloadIdentity logs in as a pod does: with a token of its cluster, which a federated
+// credential trusts.
 func TestWorkloadIdentity(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

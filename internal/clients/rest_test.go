@@ -17,8 +17,8 @@ type rest struct {
 	header          http.Header // of the last answer
 }
 
-// send makes one call and returns the status and the answer; headers are name and value. Where a resource is busy, it waits as it is told to, as
-// the clients it stands for do.
+// send makes one call and returns the status and the answer; headers are name and value. Where a
+// resource is busy, it waits as it is told to, as the clients it stands for do.
 func (c *rest) send(method, id, version, body string, headers ...string) (int, gjson.Result) {
 	c.Helper()
 	separator := "?"

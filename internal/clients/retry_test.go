@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestPolling follows operations the way everybody does, with all defaults. Where the client is not told where to poll and
-// when, that takes half a minute each.
+// TestPolling follows operations the way everybody does, with all defaults. Where the client is not
+// told where to poll and when, that takes half a minute each.
 func TestPolling(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
@@ -41,7 +41,8 @@ func TestPolling(t *testing.T) {
 	)
 }
 
-// TestRetries lets calls go wrong the way Azure's do. The client tries again by itself, and ends where it would have been.
+// TestRetries lets calls go wrong the way Azure's do. The client tries again by itself, and ends
+// where it would have been.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -51,7 +52,8 @@ func TestRetries(t *testing.T) {
 		"throttled":  {emulator.Fault{Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 1}, []string{"429", "201"}},
 		"down":       {emulator.Fault{Status: 503, Code: "ServiceUnavailable"}, []string{"503", "201"}},
 		"cut before": {emulator.Fault{Cut: "before"}, []string{"0", "201"}},
-		// The first one took effect, so the second one changes what is there; it comes while that is still being written.
+		// The first one took effect, so the second one changes what is there; it comes while that
+		// is still being written.
 		"cut after": {emulator.Fault{Cut: "after"}, []string{"201", "429", "200"}},
 	} {
 		for protocol, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {

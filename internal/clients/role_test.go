@@ -135,7 +135,8 @@ func TestRoleAssignments(t *testing.T) {
 	call(theirs.Get(a.ctx, "net", "rt", nil)).refused(t, 403, "AuthorizationFailed")
 }
 
-// TestLocks writes locks through the generic client: the SDK's module for them has no other calls than these.
+// TestLocks writes locks through the generic client: the SDK's module for them has no other calls
+// than these.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

@@ -1,8 +1,11 @@
-// Package demo plays the life of a cluster's routes on a local Azure, scene by scene, with a keeper at work, and checks
-// after each scene that the network is as it should be.
+// Package demo plays the life of a cluster's routes on a local Azure emulator, scene by scene,
+// while a keeper runs. After each scene it checks the network with its own client. It must not
+// trust the keeper, except for the findings that it reports, and must not know how a scene is
+// shown.
 //
-// It looks at the network with a client of its own and believes nothing the keeper says, except that a finding was made.
-// How a scene is shown is not its business.
+// How it works. Run starts an emulator with a network and a cluster, and makes a keeper. Each scene
+// changes something in Azure, lets the keeper check until the network is right (stage.until), and
+// fails when the keeper takes too long.
 package demo
 
 import (
@@ -18,12 +21,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Keeper is what is being watched.
+// Keeper is the keeper under test.
 type Keeper interface {
 	Round(context.Context) (keeper.Round, error)
 }
 
-// The principals of the demo: the keeper, and the one who redeploys the network and looks at it.
+// The principals of the demo: the keeper, and the operator who redeploys and checks the network.
 var (
 	KeeperPrincipal = emulator.DefaultPrincipal
 	Operator        = emulator.Principal{
@@ -32,42 +35,44 @@ var (
 	}
 )
 
-// Options say how the demo is played.
+// Options are the options of the demo.
 type Options struct {
-	// NewKeeper makes the keeper for the local Azure at the given place.
+	// NewKeeper makes the keeper for the emulator.
 	NewKeeper func(emulator.Info, []v1alpha1.ClusterRoutes) (Keeper, error)
-	// Dir is a folder of its own for the local Azure's files.
+	// Dir is an empty folder for the emulator's files.
 	Dir string
-	// Started is told where the local Azure is, Scene about each scene that ended. Both may be nil.
+	// Started receives the emulator's addresses, Scene each scene that ended. Both may be nil.
 	Started func(emulator.Info, emulator.Demo)
 	Scene   func(Scene)
-	// Playing is told of each scene before it is played, with its place among how many. Nil: nobody is.
+	// Playing receives each scene before it starts, with its number and the number of scenes. It
+	// may be nil.
 	Playing func(s Scene, n, of int)
-	// Between is how long to wait before each scene, for those who watch.
+	// Between is the pause before each scene, for people who watch.
 	Between time.Duration
-	// Stay is called at the end, while the local Azure is still there. Nil: it ends at once.
+	// Stay runs at the end, while the emulator is still up. It may be nil.
 	Stay func(context.Context) error
-	// Patience is how long the keeper has to get a scene right. 0: 20 s.
+	// Patience is how long the keeper may take for a scene. 0: 20 s.
 	Patience time.Duration
-	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud provider collects routes.
+	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud
+	// provider collects routes before it writes.
 	OperationTime, RouteBatch time.Duration
 }
 
-// Scene is what was played and how it went.
+// Scene is the result of a scene.
 type Scene struct {
 	Name  string
 	Title string // what happens, in a sentence
 	OK    bool
-	// Detail says what was seen, or what is wrong.
+	// Detail says what was checked, or what is wrong.
 	Detail  string
 	Elapsed time.Duration
-	// Reads, Writes and Polls are the keeper's ARM calls, as the local Azure counted them.
+	// Reads, Writes and Polls are the keeper's ARM calls, as the emulator counted them.
 	Reads, Writes, Polls int
 	Changes              []plan.Outcome
 	Findings             []finding.Finding
 }
 
-// Config is the config the demo's keeper works by.
+// Config is the config of the demo's keeper.
 func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
 	c.Spec.ClusterID = string(d.Cluster)
@@ -77,7 +82,8 @@ func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
 	return []v1alpha1.ClusterRoutes{c}
 }
 
-// Run plays all scenes and reports whether every one went well. The error is for what keeps it from being played.
+// Run plays all scenes and reports whether every one succeeded. The error says why the demo could
+// not run.
 func Run(ctx context.Context, o Options) (bool, error) {
 	if o.Patience == 0 {
 		o.Patience = 20 * time.Second
@@ -141,7 +147,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stage is where the scenes are played.
+// stage is the state that scenes share.
 type stage struct {
 	opts   Options
 	names  emulator.Demo
@@ -181,7 +187,7 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	return result
 }
 
-// round lets the keeper make one round.
+// round makes the keeper check once.
 func (s *stage) round(ctx context.Context) (keeper.Round, error) {
 	r, err := s.keeper.Round(ctx)
 	for _, c := range r.Changes {
@@ -193,10 +199,12 @@ func (s *stage) round(ctx context.Context) (keeper.Round, error) {
 	return r, err
 }
 
-// between is the pause between two rounds: long enough to see the keeper wait for the network, short enough to watch.
+// between is the pause between two checks: long enough to see the keeper wait for the network,
+// short enough to watch.
 const between = 200 * time.Millisecond
 
-// until lets the keeper make rounds until the network is right, or patience is over. right says what is wrong.
+// until makes the keeper check until the network is right or Patience is over. right says what is
+// wrong.
 func (s *stage) until(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.opts.Patience)
 	for {

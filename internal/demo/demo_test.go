@@ -33,7 +33,8 @@ type sabotage struct {
 	azure   func(keeper.Azure) keeper.Azure
 }
 
-// play runs the demo with a keeper broken in one way and returns the names of the scenes that went wrong.
+// play runs the demo with a keeper broken in one way and returns the names of the scenes that went
+// wrong.
 func play(t *testing.T, s sabotage, patience time.Duration) []string {
 	t.Helper()
 	var red []string
@@ -108,8 +109,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the right ones red, and no
-// others.
+// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the
+// right ones red, and no others.
 func TestSaboteurs(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -119,7 +120,7 @@ func TestSaboteurs(t *testing.T) {
 	}{
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
-			[]string{"sync", "scale-out", "strip", "next-hop", "foreign", "scale-in", "safeguard"},
+			[]string{"sync", "scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
@@ -127,7 +128,7 @@ func TestSaboteurs(t *testing.T) {
 		},
 		{
 			"deletes routes it does not know", sabotage{put: withoutUnknown}, 2 * time.Second,
-			[]string{"sync", "foreign"},
+			[]string{"sync", "unmanaged"},
 		},
 		{
 			"takes what is missing for proven gone", sabotage{azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
@@ -195,8 +196,8 @@ func withoutUnknown(path string, body []byte) []byte {
 	return out
 }
 
-// credulous sees all nodes, and none of them at an address to which no cluster's table leads: whatever is missing there is
-// proven gone.
+// credulous sees all nodes, and none of them at an address to which no cluster's table leads:
+// whatever is missing there is proven gone.
 type credulous struct{ keeper.Azure }
 
 func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {

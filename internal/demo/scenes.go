@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// scene is one thing that happens to a network, and what must be true afterwards.
+// scene is one event in a network, with a check of the result.
 type scene struct {
 	name, title string
 	play        func(context.Context, *stage) (detail string, err error)
@@ -23,14 +23,14 @@ var scenes = []scene{
 	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut},
 	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables", playStrip},
 	{"next-hop", "A node comes back under its name with another address", playNextHop},
-	{"foreign", "Other people put routes of their own into the gateway's table", playForeign},
+	{"unmanaged", "Other writers add routes to the gateway's table", playUnmanaged},
 	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
-	{"safeguard", "The cluster's table suddenly reads empty, though the nodes are there", playSafeguard},
-	{"quiet", "Three rounds with nothing to do", playQuiet},
+	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist", playSafeguard},
+	{"quiet", "Three checks with nothing to do", playQuiet},
 }
 
-// copied checks that the gateway's table holds exactly the pod routes of the cluster's, want of them, and beside them
-// just what it held before.
+// copied checks that the gateway's table holds exactly the want pod routes of the cluster's table,
+// and that its other routes are still rest.
 func (s *stage) copied(ctx context.Context, want int, rest map[string]string) func() error {
 	return func() error {
 		source, err := s.azure.table(ctx, s.names.ClusterTable)
@@ -57,32 +57,32 @@ func (s *stage) copied(ctx context.Context, want int, rest map[string]string) fu
 	}
 }
 
-// same compares the routes that are none of the keeper's business.
+// same compares the unmanaged routes.
 func same(before, after map[string]string) error {
 	for name, text := range before {
 		switch now, there := after[name]; {
 		case !there:
-			return fmt.Errorf("the foreign route %s is gone", name)
+			return fmt.Errorf("the unmanaged route %s is gone", name)
 		case now != text:
-			return fmt.Errorf("the foreign route %s was %s and is %s", name, text, now)
+			return fmt.Errorf("the unmanaged route %s was %s and is %s", name, text, now)
 		}
 	}
 	for name, text := range after {
 		if _, there := before[name]; !there {
-			return fmt.Errorf("a route that nobody asked for appeared: %s", text)
+			return fmt.Errorf("an unexpected route appeared: %s", text)
 		}
 	}
 	return nil
 }
 
-// foreign returns what the gateway's table holds beside pod routes.
-func (s *stage) foreign(ctx context.Context) (map[string]string, error) {
+// unmanaged returns the routes of the gateway's table that are not pod routes.
+func (s *stage) unmanaged(ctx context.Context) (map[string]string, error) {
 	t, err := s.azure.table(ctx, s.names.GatewayTable)
 	return t.rest(), err
 }
 
 func playSync(ctx context.Context, s *stage) (string, error) {
-	rest, err := s.foreign(ctx)
+	rest, err := s.unmanaged(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (s *stage) scale(ctx context.Context, count int) error {
 }
 
 func playScaleOut(ctx context.Context, s *stage) (string, error) {
-	rest, err := s.foreign(ctx)
+	rest, err := s.unmanaged(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 			return "", err
 		}
 		before[id] = doc
-		// What a template does that does not name the table: everything else as it was.
+		// A template that does not name the table keeps everything else.
 		stripped := maps.Clone(doc)
 		stripped["properties"] = maps.Clone(doc["properties"].(map[string]any))
 		delete(stripped["properties"].(map[string]any), "routeTable")
@@ -151,7 +151,7 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 		}
 		return nil
 	})
-	return "both have their tables again; NSG, service endpoints, delegations and a field that no SDK knows are as before", err
+	return "both have their tables again; NSG, service endpoints, delegations and a field unknown to every SDK are unchanged", err
 }
 
 func compareDocs(a, b map[string]any) ([]string, error) {
@@ -178,7 +178,7 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rest, err := s.foreign(ctx)
+	rest, err := s.unmanaged(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +203,7 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 	return fmt.Sprintf("%s led to %s and now leads to %s", moved.prefix, moved.hop, now.hop), err
 }
 
-func playForeign(ctx context.Context, s *stage) (string, error) {
+func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 	t, err := s.azure.table(ctx, s.names.GatewayTable)
 	if err != nil {
 		return "", err
@@ -226,19 +226,19 @@ func playForeign(ctx context.Context, s *stage) (string, error) {
 	if err := s.azure.put(ctx, s.names.GatewayTable, t.doc); err != nil {
 		return "", err
 	}
-	rest, err := s.foreign(ctx)
+	rest, err := s.unmanaged(ctx)
 	if err != nil {
 		return "", err
 	}
 	if len(rest) != own+len(theirs) {
-		return "", fmt.Errorf("there should be %d foreign routes, there are %d", own+len(theirs), len(rest))
+		return "", fmt.Errorf("expected %d unmanaged routes, found %d", own+len(theirs), len(rest))
 	}
-	// The table has to be written while they are in it: one more node.
+	// One more node makes the keeper write the table while these routes are in it.
 	pods := len(t.pods()) + 1
 	if err := s.scale(ctx, pods); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d foreign routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
+	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
 		s.until(ctx, s.copied(ctx, pods, rest))
 }
 
@@ -251,7 +251,7 @@ func playScaleIn(ctx context.Context, s *stage) (string, error) {
 	if err := s.scale(ctx, 2); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; nothing else is", before-2, before),
+	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; no other route changed", before-2, before),
 		s.until(ctx, s.copied(ctx, 2, t.rest()))
 }
 
@@ -316,7 +316,7 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	copied := s.copied(ctx, len(pods), target.rest())
-	return "while it lasts: " + why + "; when the table is back, all is well", s.until(ctx, func() error {
+	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx, func() error {
 		if held() {
 			return fmt.Errorf("deletes are still withheld")
 		}
@@ -332,7 +332,7 @@ func playQuiet(ctx context.Context, s *stage) (string, error) {
 			return "", err
 		}
 		if !r.Complete {
-			return "", fmt.Errorf("a round did not see everything: %+v", r.Findings)
+			return "", fmt.Errorf("a check did not read everything: %+v", r.Findings)
 		}
 	}
 	reads := 0
@@ -345,5 +345,5 @@ func playQuiet(ctx context.Context, s *stage) (string, error) {
 			reads++
 		}
 	}
-	return fmt.Sprintf("nothing is written; %d reads a round", reads/3), nil
+	return fmt.Sprintf("nothing is written; %d reads per check", reads/3), nil
 }

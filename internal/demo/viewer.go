@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// viewer is a client of the local Azure that has nothing in common with the keeper's: it reads and writes JSON over
-// HTTPS.
+// viewer is a client of the emulator that shares no code with the keeper's client: it reads and
+// writes JSON over HTTPS.
 type viewer struct {
 	info  emulator.Info
 	http  *http.Client
@@ -74,7 +74,7 @@ func (v *viewer) do(ctx context.Context, method, address string, body io.Reader,
 	return response.StatusCode, d.Decode(into)
 }
 
-// versions are the api-versions of the viewer.
+// version is the api-version that the viewer uses for a resource.
 func version(id arm.ID) string {
 	if strings.Contains(id.Key(), "/microsoft.containerservice/") {
 		return "2025-10-01"
@@ -89,7 +89,7 @@ func (v *viewer) get(ctx context.Context, id arm.ID) (map[string]any, error) {
 	return doc, err
 }
 
-// put writes a resource, as a template does: again and again while another operation is running on it.
+// put writes a resource as a template does: it retries while another operation runs on it.
 func (v *viewer) put(ctx context.Context, id arm.ID, doc map[string]any) error {
 	raw, err := json.Marshal(doc)
 	if err != nil {
@@ -109,7 +109,7 @@ func (v *viewer) put(ctx context.Context, id arm.ID, doc map[string]any) error {
 	}
 }
 
-// control makes a call that only a local Azure has.
+// control makes a control call of the emulator.
 func (v *viewer) control(ctx context.Context, name string, body map[string]any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -120,7 +120,8 @@ func (v *viewer) control(ctx context.Context, name string, body map[string]any) 
 	return err
 }
 
-// table is a route table as the viewer sees it: each route by name, as its JSON text without what changes by itself.
+// table is a route table: its routes by name, each as JSON text without the fields that Azure
+// changes.
 type table struct {
 	doc    map[string]any
 	routes map[string]route
@@ -158,7 +159,7 @@ func (v *viewer) table(ctx context.Context, id arm.ID) (table, error) {
 	return t, nil
 }
 
-// pods returns the table's routes to nodes: by the demo's addresses, in the order of their prefixes.
+// pods returns the table's routes to nodes, recognised by the demo's addresses, by prefix.
 func (t table) pods() map[string]route {
 	pods := map[string]route{}
 	for _, r := range t.routes {

@@ -50,8 +50,11 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 		}
 	}
 	if len(f.Evidence) == 0 {
-		f = f.With("nothing was found in the way, as far as Azure's documentation says what is")
+		f = f.With("no blocker found in what was read")
 	}
+	// update-azure-cni, warnings: this program reads no ConfigMaps.
+	f = f.With("not checked: custom azure-ip-masq-agent configuration, which can cut connections after " +
+		"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which has to go first")
 	return f.With(p.afterwards()...).WithFix("when it is planned, and nothing is in the way (there is no way back): %s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
@@ -68,7 +71,7 @@ func (p *patient) afterwards() (lines []string) {
 		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
 	}
 	if len(p.cluster.PodCIDRs) > 1 {
-		lines = append(lines, "pods have IPv4 and IPv6 addresses: AKS does not say whether it migrates such clusters")
+		lines = append(lines, "the cluster is dual-stack: AKS migrates it, and IPv6 breaks meanwhile (AKS#5120)")
 	}
 	return lines
 }
@@ -199,8 +202,14 @@ func policyForOverlay(p *patient) []finding.Finding {
 	if p.cluster.Policy == "" || strings.EqualFold(p.cluster.Policy, "none") {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.MigrationPolicy, p.cluster.ID, "cluster %s has the network policy engine %s, and only clusters without one are migrated to overlay",
-		p.cluster.ID.Short(), p.cluster.Policy).WithFix("%s", p.azAKS("update", "--network-policy none"))}
+	f := p.found(finding.MigrationPolicy, p.cluster.ID,
+		"cluster %s has the network policy engine %s, and AKS migrates only clusters without one to overlay",
+		p.cluster.ID.Short(), p.cluster.Policy)
+	if minor, known := p.minor(); known && minor < uninstalls {
+		return []finding.Finding{f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
+			WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
+	}
+	return []finding.Finding{f.WithFix("%s", p.azAKS("update", "--network-policy none"))}
 }
 
 func poolsForOverlay(p *patient) []finding.Finding {
@@ -218,20 +227,31 @@ func poolsForOverlay(p *patient) []finding.Finding {
 	return found
 }
 
-// oldest is the minor version of Kubernetes 1 from which on clusters are migrated.
-const oldest = 27
+// oldest is the minor version of Kubernetes 1 from which AKS migrates clusters, uninstalls the one
+// from which it removes a network policy engine (AKS#5832, release notes).
+const (
+	oldest     = 27
+	uninstalls = 30
+)
 
-func versionForOverlay(p *patient) []finding.Finding {
+// minor is the minor version of the cluster's Kubernetes 1.
+func (p *patient) minor() (minor int, known bool) {
 	parts := strings.Split(p.cluster.Version, ".")
 	if len(parts) < 2 || parts[0] != "1" {
-		return nil
+		return 0, false
 	}
 	minor, err := strconv.Atoi(parts[1])
-	if err != nil || minor >= oldest {
+	return minor, err == nil
+}
+
+func versionForOverlay(p *patient) []finding.Finding {
+	if minor, known := p.minor(); !known || minor >= oldest {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID, "cluster %s has Kubernetes %s, and clusters are migrated to overlay from 1.%d on",
-		p.cluster.ID.Short(), p.cluster.Version, oldest).WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
+	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID,
+		"cluster %s has Kubernetes %s, and AKS migrates clusters to overlay from 1.%d on",
+		p.cluster.ID.Short(), p.cluster.Version, oldest).
+		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version <the next minor version>"))}
 }
 
 // namesForOverlay: the names become labels of nodes (azure-cni-overlay, limitations).

@@ -14,7 +14,10 @@ import (
 func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
 	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") || !strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
-		!slices.Equal(f.Evidence, []string{"nothing was found in the way, as far as Azure's documentation says what is", "AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
+		!slices.Equal(f.Evidence, []string{"no blocker found in what was read",
+			"not checked: custom azure-ip-masq-agent configuration, which can cut connections after " +
+				"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which has to go first",
+			"AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
 	}
 	f = healthy(t).managed().finds(finding.KubenetRetired)
@@ -23,7 +26,8 @@ func TestRetirement(t *testing.T) {
 	}
 	both := healthy(t).set(shop, "addonProfiles", object{"ingressApplicationGateway": object{"enabled": true, "config": object{"effectiveApplicationGatewayId": string(gateway)}}})
 	both.props(shop)["networkProfile"].(object)["podCidrs"] = list{"10.244.0.0/16", "fd00:244::/64"}
-	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 4 || !strings.Contains(f.Evidence[2], "Gateway shop-agw will learn") || !strings.Contains(f.Evidence[3], "IPv6") {
+	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 5 ||
+		!strings.Contains(f.Evidence[3], "Gateway shop-agw will learn") || !strings.Contains(f.Evidence[4], "AKS migrates it, and IPv6 breaks") {
 		t.Errorf("%q", f.Evidence)
 	}
 	w := healthy(t).set(shop, "kubernetesVersion", "1.26.9")
@@ -175,6 +179,19 @@ func TestMigrationConditions(t *testing.T) {
 		}
 		if got != tt.code {
 			t.Errorf("%s: found %q, want %q", name, got, tt.code)
+		}
+	}
+}
+
+// TestPolicyVersion: AKS removes a network policy engine from Kubernetes 1.30 on only.
+func TestPolicyVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.29.4": "az aks upgrade", "1.30.0": "--network-policy none", "1.31": "--network-policy none", "": "--network-policy none",
+	} {
+		w := healthy(t).set(shop, "kubernetesVersion", version)
+		w.props(shop)["networkProfile"].(object)["networkPolicy"] = "calico"
+		if f := w.finds(finding.MigrationPolicy); !strings.Contains(f.Fix, want) {
+			t.Errorf("%q: %s", version, f.Fix)
 		}
 	}
 }

@@ -14,16 +14,16 @@ const (
 var permissions = []Description{
 	{IdentityLacks, Warning, "The cluster's identity lacks a permission",
 		"AKS and the cluster's cloud provider act as this identity. Without it on a route table that was brought, new nodes get no route; without it on a subnet that was brought, pools cannot grow or be upgraded. What runs goes on until then.",
-		"Assign the role that the finding names, or a custom role with the actions it lists. A new assignment can take an hour to count."},
+		"Assign the role that the finding names, or a custom role with the actions it lists. AKS can take an hour to see a new assignment."},
 	{AddonLacks, Error, "The identity of the ingress add-on lacks a permission",
 		"The ingress add-on (AGIC) acts as an identity that AKS makes for it. It writes the " +
 			"Application Gateway, reads the gateway's resource group, and joins the gateway's subnet. " +
 			"Without one of these its pod fails, and the gateway does not learn of new pods.",
 		"Assign the role that the finding names, or run routekeeper cluster create again where it " +
-			"has built the cluster. A new assignment can take an hour to count."},
+			"has built the cluster. A new assignment can take 10 minutes to count."},
 	{CallerLacks, Error, "The identity that keeps the routes lacks a permission",
 		"What the config asks for takes actions that the identity this was run with may not do: writes will be refused. Where nothing is configured yet it is only told.",
-		"Assign the role that the finding names, or a custom role with the actions it lists. A new assignment can take an hour to count."},
+		"Assign the role that the finding names, or a custom role with the actions it lists. A new assignment can take 10 minutes to count."},
 	{RightsUnread, Info, "Permissions could not be read",
 		"Whether an identity may do what it has to could not be told at some scopes. That is no sign that it may not.",
 		"Give the identity that runs the diagnosis the role Reader there."},

@@ -32,8 +32,9 @@ var retirement = []Description{
 		"The migration takes the route table off the node subnets, which AKS documents to work with a user-assigned identity only.",
 		"Give the cluster a user-assigned identity with rights on its network."},
 	{MigrationPolicy, Warning, "A network policy engine is installed",
-		"AKS migrates only clusters without network policies. While the engine is gone, nothing enforces them.",
-		"Uninstall the engine, migrate, and install one that works with overlay."},
+		"AKS migrates only clusters without a network policy engine, and removes one from Kubernetes 1.30 on. " +
+			"Without the engine, nothing enforces network policies.",
+		"Upgrade to 1.30 if needed, uninstall the engine, migrate, and install one that works with overlay."},
 	{MigrationWindows, Warning, "A node pool runs Windows",
 		"Windows nodes need containerd, and the build 20348.1668 or later: earlier ones translate source addresses wrongly on overlay.",
 		"Upgrade the pool's node image first."},

@@ -1,6 +1,7 @@
-// Package hello is the demo of routekeeper cluster hello: a program that runs in pods, which calls its
-// like and says who answered; its manifests; and what deploys it, calls every pod from every other one,
-// and removes it again.
+// Package hello is the demo of routekeeper cluster hello. It has the program that runs in the
+// demo's pods and calls the other pods, the manifests, and the code that deploys the demo, makes
+// every pod call every other pod, and removes the demo. It must not judge the results: the command
+// does.
 package hello
 
 import (
@@ -23,18 +24,18 @@ import (
 // Demo is the demo on one cluster.
 type Demo struct {
 	Client *kube.Client
-	// Namespace is the demo's own, and is deleted with it.
+	// Namespace belongs to the demo, and is deleted with it.
 	Namespace string
-	// Image holds the program, which is started with the argument hello.
+	// Image is the image of the program, started with the argument hello.
 	Image string
-	// Tell is told what is waited for.
+	// Tell receives what the demo waits for.
 	Tell func(string)
 
 	begun bool   // applying has begun
 	uid   string // of the namespace, once the answer has come
 }
 
-// mark is the label of the demo's namespace: without it, a namespace is another owner's.
+// mark is the label of the demo's namespace: a namespace without it belongs to another owner.
 const mark = "routekeeper.dev/demo"
 
 // Pod is a pod of the demo.
@@ -51,12 +52,12 @@ func (d *Demo) namespace() kube.Object {
 	return kube.Object{APIVersion: "v1", Plural: "namespaces", Name: d.Namespace}
 }
 
-// Leftover is the command that removes what is left of the demo.
+// Leftover is the command that removes the demo by hand.
 func (d *Demo) Leftover() string {
 	return "kubectl delete namespace " + d.Namespace + " --context " + d.Client.Context()
 }
 
-// namespaceDocument is a namespace, as far as it is read here.
+// namespaceDocument holds the fields of a namespace that the demo reads.
 type namespaceDocument struct {
 	Metadata struct {
 		UID               string
@@ -65,8 +66,8 @@ type namespaceDocument struct {
 	}
 }
 
-// Deploy applies the manifests. A namespace of another owner is refused; one that an earlier run left is
-// taken over.
+// Deploy applies the manifests. It refuses a namespace of another owner, and takes over one that an
+// earlier run left.
 func (d *Demo) Deploy(ctx context.Context) error {
 	for {
 		found, err := d.readNamespace(ctx)
@@ -75,7 +76,7 @@ func (d *Demo) Deploy(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found.Metadata.Labels[mark] == "":
-			return fmt.Errorf("namespace %s is there and is not the demo's (it lacks the label %s): nothing was changed; "+
+			return fmt.Errorf("namespace %s exists and does not belong to the demo (it lacks the label %s): nothing was changed; "+
 				"name another one with --namespace", d.Namespace, mark)
 		case found.Metadata.DeletionTimestamp != "":
 			d.Tell("waiting until namespace " + d.Namespace + " of an earlier run is gone")
@@ -119,7 +120,7 @@ func (d *Demo) readNamespace(ctx context.Context) (found namespaceDocument, err 
 // Begun reports whether there may be something to remove.
 func (d *Demo) Begun() bool { return d.begun }
 
-// Remove deletes the demo's namespace with all that is in it, and waits until it is gone.
+// Remove deletes the demo's namespace with its contents, and waits until it is gone.
 func (d *Demo) Remove(ctx context.Context) error {
 	if d.uid == "" { // the answer to the first apply was lost
 		found, err := d.readNamespace(ctx)
@@ -149,7 +150,7 @@ func (d *Demo) Remove(ctx context.Context) error {
 	}
 }
 
-// Wait waits until all pods of the demo are ready, or the limit is over, and returns those there are.
+// Wait waits until all pods of the demo are ready or the limit is over, and returns the pods.
 func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 	deadline := time.Now().Add(limit)
 	for {
@@ -180,7 +181,7 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 	}
 }
 
-// wanted is how many pods there are to be, once the controllers have seen what was applied.
+// wanted is the expected number of pods, once the controllers have seen the manifests.
 func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	settled = true
 	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"}, {Plural: "deployments", Name: "hello-web"}} {
@@ -212,7 +213,7 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	return pods, settled, nil
 }
 
-// Pods are the demo's pods, but for those that are on their way out, sorted by node and name.
+// Pods are the demo's pods without those that are terminating, sorted by node and name.
 func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
 	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods", Namespace: d.Namespace})
 	if err != nil {
@@ -232,7 +233,7 @@ func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
 	return pods, nil
 }
 
-// podDocument is a pod, as far as it is read here.
+// podDocument holds the fields of a pod that the demo reads.
 type podDocument struct {
 	Metadata struct{ Name, DeletionTimestamp string }
 	Spec     struct{ NodeName string }
@@ -267,20 +268,20 @@ func (p podDocument) pod() Pod {
 	return out
 }
 
-// Dial connects to the program in a pod, by port-forward.
+// Dial connects to the program in a pod by port-forward.
 func (d *Demo) Dial(ctx context.Context, pod Pod) (net.Conn, error) {
 	return d.Client.Dial(ctx, d.Namespace, pod.Name, Port)
 }
 
-// Asked is a pod with what became of its calls, in the order of the addresses. Err says why it could not
-// be asked.
+// Asked is a pod with the results of its calls, in the order of the addresses. Err says why the pod
+// could not be asked.
 type Asked struct {
 	Pod   Pod
 	Calls []Call
 	Err   error
 }
 
-// CallAll lets each pod call all addresses but its own.
+// CallAll makes each pod call all addresses except its own.
 func (d *Demo) CallAll(ctx context.Context, pods []Pod, to []netip.Addr) []Asked {
 	out := make([]Asked, len(pods))
 	var all sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 //go:embed hello.yaml
 var manifest string
 
-// plurals are the kinds in the manifest, as paths have them.
+// plurals are the kinds in the manifest, as API paths name them.
 var plurals = map[string]string{
 	"Namespace": "namespaces", "Service": "services", "DaemonSet": "daemonsets", "Deployment": "deployments",
 }
@@ -29,7 +29,7 @@ type document struct {
 	raw []byte // as JSON
 }
 
-// documents are the objects of the manifest, in the order in which they are applied.
+// documents are the objects of the manifest in the order in which they are applied.
 func documents(namespace, image string) ([]document, error) {
 	text := strings.NewReplacer("NAMESPACE", namespace, "IMAGE", image).Replace(manifest)
 	var all []document

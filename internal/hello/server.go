@@ -19,10 +19,10 @@ import (
 	_ "embed"
 )
 
-// Port is where every pod of the demo serves its page.
+// Port is the port of every pod of the demo.
 const Port = 8080
 
-// callTime is how long a call between pods may take. Packets that are dropped are not answered at all.
+// callTime is how long a call between pods may take. Dropped packets get no answer at all.
 const callTime = 2 * time.Second
 
 // Self is who a pod is.
@@ -33,12 +33,12 @@ type Self struct {
 	Address   string `json:"address"`
 }
 
-// Result is what became of a call.
+// Result is the result of a call.
 type Result string
 
-// A call is answered by another pod of the demo, or by something else; refused by the machine that has
-// the address, which shows that packets arrive there and come back; not answered in time; or it failed
-// in another way.
+// Another pod of the demo answered, or something else did; the machine with the address refused,
+// which shows that packets arrive there and come back; there was no answer in time; or the call
+// failed in another way.
 const (
 	Answered Result = "answered"
 	Refused  Result = "refused"
@@ -53,11 +53,11 @@ type Call struct {
 	// Millis is the time from connecting to the whole answer.
 	Millis float64 `json:"millis"`
 	Error  string  `json:"error,omitempty"`
-	// Who answered, where it is a pod of the demo.
+	// Who is the pod that answered, if it belongs to the demo.
 	Who *Self `json:"who,omitempty"`
 }
 
-// Arrived reports whether packets went there and back.
+// Arrived reports whether packets arrived there and came back.
 func (c Call) Arrived() bool { return c.Result == Answered || c.Result == Refused }
 
 // Server is the program in the demo's pods.
@@ -71,8 +71,8 @@ type Server struct {
 	Log io.Writer
 }
 
-// Handler serves the page (/), who this pod is (/self), calls to an address (/call?to=ADDRESS) and to
-// all other pods (/peers), and /healthz.
+// Handler serves the page (/), who this pod is (/self), calls to an address (/call?to=ADDRESS) and
+// to all other pods (/peers), and /healthz.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
@@ -105,8 +105,8 @@ func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a client that went away needs no answer
 }
 
-// call asks who is at an address. Only the demo's own port is called, so that the page is no door to
-// anything else.
+// call calls an address. It only calls the demo's own port, so that the page gives access to
+// nothing else.
 func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
 	c.To = to.String()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
@@ -153,7 +153,7 @@ func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
 	return c
 }
 
-// callPeers calls all pods of the demo but this one, some at a time.
+// callPeers calls all other pods of the demo, several at a time.
 func (s *Server) callPeers(ctx context.Context) ([]Call, error) {
 	peers, err := s.Peers(ctx)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"testing/synctest"
 )
 
-// network has servers in a network of their own: who answers at an address, who refuses, and who is silent.
+// network has servers in a network of their own: who answers at an address, who refuses, and who is
+// silent.
 func network(pods map[string]*Server) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -58,7 +59,8 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestCalls calls what answers, refuses and says nothing, in a bubble: a lost packet costs two seconds.
+// TestCalls calls what answers, refuses and says nothing, in a bubble: a lost packet costs two
+// seconds.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -85,7 +87,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestOnlyAddresses calls nothing but the demo's port of an address: the page is no door to anything else.
+// TestOnlyAddresses calls nothing but the demo's port of an address: the page is no door to
+// anything else.
 func TestOnlyAddresses(t *testing.T) {
 	s := &Server{Log: &syncBuffer{}, Dial: func(context.Context, string, string) (net.Conn, error) {
 		t.Error("it was called")

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// subnetsKept is the api-version from which a PUT of a virtual network without subnets leaves them as they are; before, it deletes them.
+// subnetsKept is the api-version from which a PUT of a virtual network without subnets keeps them;
+// before, it deletes them.
 const subnetsKept = "2023-09-01"
 
 // armSubnet is a subnet as a body writes it.
@@ -53,7 +54,7 @@ func (v *tfValues) body() (armBody, error) {
 	return b, json.Unmarshal(raw, &b.armSubnet)
 }
 
-// bodyText is the body's JSON: of an object as it stands, of text what it says.
+// bodyText is the body's JSON, from an object or from text.
 func (v *tfValues) bodyText() []byte {
 	var text string
 	if json.Unmarshal(v.Body, &text) == nil {
@@ -62,8 +63,9 @@ func (v *tfValues) bodyText() []byte {
 	return v.Body
 }
 
-// azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The first PUTs its body as it stands; the second reads
-// the resource and puts the body over it, in which a list takes the place of a list.
+// azapi judges an azapi_resource or azapi_update_resource of a subnet or a virtual network. The
+// first PUTs its body as it is. The second reads the resource and merges the body into it; a list
+// replaces a list.
 func (j *judge) azapi(r *tfResource) {
 	v := r.after()
 	if r.deletes() {
@@ -107,7 +109,7 @@ func (j *judge) azapi(r *tfResource) {
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
 	case r.Change.Unknown.of("body").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so what it does to a table cannot be told", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so its effect on route tables is unknown", Unknown: true})
 		return
 	}
 	before, err := r.before().body()
@@ -122,7 +124,7 @@ func (j *judge) azapi(r *tfResource) {
 	case subnet && (r.Type == tfAzapi || r.clears()):
 		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
 	case vnet && properties.of("subnets").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "which subnets its body lists is known only after apply, and so not which of them keep a table", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are known only after apply, so it is unknown which of them keep a table", Unknown: true})
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -136,16 +138,17 @@ func (j *judge) azapi(r *tfResource) {
 	}
 }
 
-// action judges an azapi_resource_action: one that PUTs a subnet or a network writes it as it stands.
+// action judges an azapi_resource_action: an action that PUTs a subnet or a network writes its body
+// as it is.
 func (j *judge) action(r *tfResource) {
 	v := r.after()
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
 	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and what it sends is not looked into: see that each subnet in it names its routeTable", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and its body is not checked: make sure that each subnet in it has its routeTable", Unknown: true})
 	}
 }
 
-// clears reports whether an update's body says that there is to be no table.
+// clears reports whether an update's body removes the table.
 func (r *tfResource) clears() bool {
 	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")
 }
@@ -167,17 +170,18 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 		}
 		if !listed {
 			id := vnet.Child("subnets", old.Name)
-			j.recreated(id, j.tables[id.Key()], r, "the body lists it no more")
+			j.recreated(id, j.tables[id.Key()], r, "the body no longer lists it")
 		}
 	}
 	for _, subnet := range j.subnets[vnet.Key()] {
 		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool { return strings.EqualFold(s.Name, subnet.id.Name()) }) {
-			j.recreated(subnet.id, "", r, "the body lists others, and not it")
+			j.recreated(subnet.id, "", r, "the body lists other subnets but not this one")
 		}
 	}
 }
 
-// bodyWithout judges a body of a network that lists no subnets, at an api-version that takes this for "there are none".
+// bodyWithout judges a network's body that lists no subnets, at an api-version that deletes them
+// then.
 func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	if len(j.subnets[vnet.Key()]) == 0 {
 		j.notes = append(j.notes, listsNone(r.place(), version))
@@ -187,7 +191,7 @@ func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	}
 }
 
-// listsNone says of a network, of whose subnets nothing is known, that its body deletes them.
+// listsNone notes that a network's body deletes its subnets, about which nothing is known.
 func listsNone(at Place, version string) Note {
 	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version + " deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
 }
@@ -209,9 +213,9 @@ func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u 
 		}
 		e.Verb, e.How = Another, "the body names a routeTable that is known only after apply"
 	case now == "" && had != "":
-		e.Verb, e.How = Loses, "the body names no routeTable, and is written as it stands"
+		e.Verb, e.How = Loses, "the body names no routeTable, and Azure writes it as it is"
 	case now == "":
-		e.Verb, e.How = MayLose, "the body names no routeTable, and is written as it stands; "+unseen
+		e.Verb, e.How = MayLose, "the body names no routeTable, and Azure writes it as it is; "+unseen
 		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String(), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another routeTable"

@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// armUser is the body of a cluster, a pool or a gateway, as far as it says which subnets they are in.
+// armUser is the body of a cluster, a pool or a gateway, as far as it names subnets.
 type armUser struct {
 	Properties struct {
 		NetworkProfile struct {
@@ -29,7 +29,8 @@ type armUser struct {
 	} `json:"properties"`
 }
 
-// ofAzapi is an azapi_resource as the azurerm resource of what it makes; nil where that is in no subnet.
+// ofAzapi is an azapi_resource as the azurerm resource of the same kind; nil for kinds without a
+// subnet.
 func (r *tfResource) ofAzapi() *tfResource {
 	kind, _, _ := strings.Cut(r.Values.AzapiType, "@")
 	var body armUser

@@ -5,15 +5,17 @@ import (
 	"strings"
 )
 
-// bicepFile is Bicep as far as a repair has to understand it: which resources there are, and what stands in their objects. Nothing is evaluated.
+// bicepFile is Bicep as far as a repair has to understand it: the resources, and the text of their
+// objects. It evaluates nothing.
 type bicepFile struct {
 	text string
-	// mask is the text with comments blanked out and strings as tildes, so that braces in it are braces.
+	// mask is the text with blanks for comments and tildes for strings, so that every brace in it
+	// is a real brace.
 	mask      string
 	resources []*bicepResource
 }
 
-// bicepResource is a resource that is declared at the top of a file.
+// bicepResource is a resource at the top level of a file.
 type bicepResource struct {
 	symbol, kind, version string
 	at                    int // where its declaration starts
@@ -51,7 +53,7 @@ func parseBicep(text string) *bicepFile {
 	return f
 }
 
-// maskBicep makes the mask of a text, which has the same line breaks.
+// maskBicep makes the mask of a text. It keeps line breaks.
 func maskBicep(text string) string {
 	out := []byte(text)
 	blank := func(from, to int, with byte) int {
@@ -84,7 +86,7 @@ func maskBicep(text string) string {
 	return string(out)
 }
 
-// past returns the offset behind an end, or that of the text's where there is none.
+// past returns the offset after an end, or the end of the text.
 func past(text string, from int, end string) int {
 	if i := strings.Index(text[from:], end); i >= 0 {
 		return from + i + len(end)
@@ -92,7 +94,8 @@ func past(text string, from int, end string) int {
 	return len(text)
 }
 
-// bicepString returns the length of the string that a text starts with; expressions in it, ${…}, may hold strings themselves.
+// bicepString returns the length of the string at the start of a text; its expressions, ${…}, may
+// hold strings themselves.
 func bicepString(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -122,12 +125,13 @@ func bicepString(text string) int {
 	return len(text)
 }
 
-// depth is how many braces are open at an offset.
+// depth is the number of open braces at an offset.
 func (f *bicepFile) depth(at int) int {
 	return strings.Count(f.mask[:at], "{") - strings.Count(f.mask[:at], "}")
 }
 
-// open returns the first brace behind an offset that opens the body of a declaration: conditions and loops may stand before it.
+// open returns the first brace after an offset that opens the body of a declaration: conditions and
+// loops may precede it.
 func (f *bicepFile) open(at int) int {
 	round := 0
 	for i := at; i < len(f.mask); i++ {
@@ -145,7 +149,7 @@ func (f *bicepFile) open(at int) int {
 	return -1
 }
 
-// close returns the offset behind the bracket that closes the one at an offset.
+// close returns the offset after the bracket that closes the one at an offset.
 func (f *bicepFile) close(at int) int {
 	depth := 0
 	for i := at; i < len(f.mask); i++ {
@@ -188,7 +192,7 @@ func (f *bicepFile) members(object bicepSpan) []bicepMember {
 	return out
 }
 
-// end returns where a value ends that starts at an offset: at a line break or comma outside of brackets.
+// end returns the end of the value at an offset: a line break or comma outside of brackets.
 func (f *bicepFile) end(at, limit int) int {
 	for i := at; i < limit-1; i++ {
 		switch f.mask[i] {
@@ -210,12 +214,12 @@ func (f *bicepFile) member(object bicepSpan, name string) *bicepMember {
 	return nil
 }
 
-// starts says with which bracket a value starts.
+// starts is the bracket that a value starts with.
 func (f *bicepFile) starts(s bicepSpan, bracket byte) bool {
 	return s.from < s.to && f.mask[s.from] == bracket
 }
 
-// raw is a value as it is written.
+// raw is a value as written.
 func (f *bicepFile) raw(m *bicepMember) string {
 	if m == nil {
 		return ""

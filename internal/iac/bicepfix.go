@@ -8,9 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// FixBicep repairs Bicep in its text, layout and comments kept: a subnet without routeTable passes on the one that it has at present, read from an
-// existing subnet; and a network that lists no subnets gets the api-version that leaves them alone. With carriers, only subnets of their names are
-// repaired, otherwise all. Nothing compiles it here: compile it, and check what comes out.
+// FixBicep repairs the text of a Bicep file, and keeps layout and comments. A subnet without
+// routeTable passes on its present one, read from an existing subnet. A network that lists no
+// subnets gets an api-version that keeps them. With carriers, it repairs only subnets with their
+// names. It does not compile Bicep: compile the result, and check it.
 func FixBicep(file File, carriers []Carrier) *TemplateFix {
 	b := &bicepFix{
 		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{text: file.Data},
@@ -52,12 +53,12 @@ func (b *bicepFix) vnet(r *bicepResource) {
 	switch {
 	case subnets == nil && r.version < subnetsKept:
 		b.edit.replace(r.versionAt, r.versionAt+len(r.version), subnetsKept)
-		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which leaves the subnets alone that it does not list", r.symbol, subnetsKept))
+		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which keeps subnets that it does not list", r.symbol, subnetsKept))
 		return
 	case subnets == nil:
 		return
 	case !b.starts(subnets.value, '['):
-		b.left(subnets.at, "the subnets of %s are an expression: see to it that each has its routeTable", r.symbol)
+		b.left(subnets.at, "the subnets of %s are an expression: make sure that each has its routeTable", r.symbol)
 		return
 	case strings.HasPrefix(strings.TrimSpace(b.mask[subnets.value.from+1:subnets.value.to]), "for ") || r.looped:
 		b.left(subnets.at, "the subnets of %s are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable", r.symbol)
@@ -72,12 +73,12 @@ func (b *bicepFix) vnet(r *bicepResource) {
 	}
 }
 
-// inVNet is the written name of a subnet that its network lists, with the network's.
+// inVNet is the written name of a subnet in its network's list, with the network's name.
 func (b *bicepFix) inVNet(r *bicepResource, item bicepSpan) string {
 	return joinNames(b.raw(b.member(r.body, "name")), b.raw(b.member(item, "name")))
 }
 
-// ownName is the written name of a subnet of its own, with the network's.
+// ownName is the written name of a separate subnet, with its network's name.
 func (b *bicepFix) ownName(r *bicepResource) string {
 	name := b.raw(b.member(r.body, "name"))
 	if parent := b.raw(b.member(r.body, "parent")); parent != "" && name != "" {
@@ -86,7 +87,7 @@ func (b *bicepFix) ownName(r *bicepResource) string {
 	return name
 }
 
-// joinNames puts two expressions together into one text, network/subnet.
+// joinNames joins two expressions into one text, network/subnet.
 func joinNames(vnet, subnet string) string {
 	if vnet == "" || subnet == "" {
 		return ""
@@ -102,7 +103,8 @@ func joinNames(vnet, subnet string) string {
 
 var bicepSymbol = regexp.MustCompile(`\W+`)
 
-// subnet gives an object of a subnet the table that it has at present. Name is that of the subnet, with its network, as it is to be written.
+// subnet makes a subnet object keep its present table. name is the written name of the subnet with
+// its network.
 func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	written := b.raw(b.member(item, "name"))
 	label := strings.Trim(written, "'")
@@ -113,7 +115,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	}
 	properties := b.member(item, "properties")
 	if properties == nil || !b.starts(properties.value, '{') || name == "" {
-		b.left(item.from, "the properties of %s are an expression: see to it that they hold its routeTable", label)
+		b.left(item.from, "the properties of %s are an expression: make sure that they include its routeTable", label)
 		return
 	}
 	table := b.member(properties.value, "routeTable")
@@ -125,7 +127,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 		return
 	}
 	if plain == "" && len(b.carriers) > 0 {
-		b.left(item.from, "which subnet %s is, is not written here: give its properties a routeTable where pods need it", label)
+		b.left(item.from, "%s does not say which subnet it is: give its properties a routeTable if pods need it", label)
 		return
 	}
 	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
@@ -151,17 +153,17 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	if b.made[symbol] != name {
 		b.declare(r, symbol, name)
 	}
-	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on the route table that it has at present (line %d). Both it and its network must be there already", label, b.line(item.from)))
+	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on its present route table (line %d). The subnet and its network must exist already", label, b.line(item.from)))
 }
 
 // declare writes an existing subnet above a resource.
 func (b *bicepFix) declare(r *bicepResource, symbol, name string) {
 	b.made[symbol] = name
 	at := b.aboveDecorators(r.at)
-	b.edit.replace(at, at, fmt.Sprintf("// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
+	b.edit.replace(at, at, fmt.Sprintf("// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
 }
 
-// aboveDecorators returns the start of the lines of decorators and comments that stand directly above a declaration.
+// aboveDecorators returns the start of the decorators and comments directly above a declaration.
 func (b *bicepFix) aboveDecorators(at int) int {
 	start := strings.LastIndexByte(b.text[:at], '\n') + 1
 	for start > 0 {
@@ -175,8 +177,8 @@ func (b *bicepFix) aboveDecorators(at int) int {
 	return start
 }
 
-// constant is the text of a subnet's name: as it is written, or that of the variable or the parameter's default that it is. "" where that is an
-// expression.
+// constant is the text of a subnet's name: a literal, a variable, or the default of a parameter. ""
+// for an expression.
 func (b *bicepFix) constant(written, label string) string {
 	switch {
 	case strings.Contains(label, "${"):
@@ -192,7 +194,7 @@ func (b *bicepFix) constant(written, label string) string {
 	return ""
 }
 
-// bicepConstant is a variable that is a plain text, or a parameter with one as its default.
+// bicepConstant is a variable with a literal text, or a parameter with one as its default.
 var bicepConstant = regexp.MustCompile(`(?m)^(?:var|param)\s+(\w+)(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
 
 func (b *bicepFix) wanted(name string) bool {

@@ -54,12 +54,12 @@ resource table 'Microsoft.Network/routeTables@2024-05-01' existing = {
 func TestFixBicep(t *testing.T) {
 	fix := FixBicep(File{"main.bicep", []byte(someBicep)}, nil)
 	want := strings.NewReplacer(
-		"// The network. Its", `// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+		"// The network. Its", `// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
 resource keepRouteTable_aks_nodes 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' existing = {
   name: '${vnetName}/aks-nodes'
 }
 
-// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
 resource keepRouteTable_jump_vnetName 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' existing = {
   name: '${vnetName}/jump-${vnetName}'
 }
@@ -67,7 +67,7 @@ resource keepRouteTable_jump_vnetName 'Microsoft.Network/virtualNetworks/subnets
 // The network. Its`,
 		"          addressPrefix: '10.20.0.0/22'\n", "          routeTable: keepRouteTable_aks_nodes.properties.?routeTable\n          addressPrefix: '10.20.0.0/22'\n",
 		"routeTable: null", "routeTable: keepRouteTable_jump_vnetName.properties.?routeTable",
-		"resource own", `// The route table that the subnet has at present: what is deployed passes it on. The subnet must be there already.
+		"resource own", `// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
 resource keepRouteTable_pods 'Microsoft.Network/virtualNetworks/subnets@2023-11-01' existing = {
   name: '${vnet.name}/pods'
 }
@@ -83,8 +83,9 @@ resource own`,
 	}
 	// Only what is known to carry pods.
 	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
-	sameLines(t, "named", fix.Done, "pods passes on the route table that it has at present (line 34). Both it and its network must be there already")
-	// A name that is a variable, or a parameter with a default; what is an expression may be the subnet, and is for a person.
+	sameLines(t, "named", fix.Done, "pods passes on its present route table (line 34). The subnet and its network must exist already")
+	// A name that is a variable, or a parameter with a default; what is an expression may be the
+	// subnet, and is for a person.
 	const named = `param nodes string = 'aks-nodes'
 var other = 'other'
 resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {
@@ -103,8 +104,8 @@ resource all 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for s in 
 }]
 `
 	fix = FixBicep(File{"main.bicep", []byte(named)}, []Carrier{Named("aks-nodes", "")})
-	sameLines(t, "expressions", append(fix.Done, fix.Left...), "nodes passes on the route table that it has at present (line 7). Both it and its network must be there already",
-		"line 9: which subnet ${nodes}-2 is, is not written here: give its properties a routeTable where pods need it", "line 13: all is made by a loop: give its properties a routeTable")
+	sameLines(t, "expressions", append(fix.Done, fix.Left...), "nodes passes on its present route table (line 7). The subnet and its network must exist already",
+		"line 9: ${nodes}-2 does not say which subnet it is: give its properties a routeTable if pods need it", "line 13: all is made by a loop: give its properties a routeTable")
 	// One subnet that is written twice is declared once, and two of one name in two networks twice.
 	const twice = `resource a 'Microsoft.Network/virtualNetworks@2024-05-01' = {
   name: 'a'
@@ -137,11 +138,11 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 	}
 	// The api-version that leaves subnets alone, and what is for a person.
 	for text, want := range map[string]string{
-		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "v gets the api-version 2023-09-01, which leaves the subnets alone that it does not list",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "v gets the api-version 2023-09-01, which keeps subnets that it does not list",
 		"resource v 'Microsoft.Network/virtualNetworks@2023-09-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "",
 		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: 'v'\n}\n":                                                                    "",
 		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: [for s in all: {\n      name: s\n    }]\n  }\n}\n": "line 4: the subnets of v are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable",
-		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: all\n  }\n}\n":                                     "line 4: the subnets of v are an expression: see to it that each has its routeTable",
+		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: all\n  }\n}\n":                                     "line 4: the subnets of v are an expression: make sure that each has its routeTable",
 		"resource s 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for n in all: {\n  name: 'v/${n}'\n  properties: {\n  }\n}]\n":                          "line 1: s is made by a loop: give its properties a routeTable",
 		"// resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n//  properties: {}\n// }\n":                                                                "",
 	} {

@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// bigPlan writes a plan of n resources as `terraform show -json` does: planned values, changes and the state before, of virtual machines and, one in
-// every, of a subnet with its association (all subnets and associations for 1). One subnet loses its table.
+// bigPlan writes a plan of n resources as `terraform show -json` does: planned values, changes and
+// the state before, of virtual machines and, one in every, of a subnet with its association (all
+// subnets and associations for 1). One subnet loses its table.
 func bigPlan(w io.Writer, n, every int) error {
 	b := bufio.NewWriterSize(w, 1<<20)
 	filler := `"location":"westeurope","tags":{"team":"shop","cost":"1234"},"admin_username":"azureuser","size":"Standard_D4s_v5","os_disk":[{"caching":"ReadWrite","disk_size_gb":128,"name":"disk","storage_account_type":"Premium_LRS","diff_disk_settings":[],"security_encryption_type":""}],"identity":[{"type":"SystemAssigned","identity_ids":[],"principal_id":"00000000-0000-0000-0000-000000000000","tenant_id":"00000000-0000-0000-0000-0000000000aa"}],"source_image_reference":[{"offer":"0001-com-ubuntu-server-jammy","publisher":"Canonical","sku":"22_04-lts-gen2","version":"latest"}],"custom_data":"with \"quotes\" and { brackets ] in it","timeouts":null`
@@ -115,7 +116,8 @@ func TestPeakMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan reads a plan of 100,000 resources from a file, beside encoding/json reading it into a map.
+// BenchmarkPlan reads a plan of 100,000 resources from a file, beside encoding/json reading it into
+// a map.
 func BenchmarkPlan(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "plan.json")
 	f, err := os.Create(path)

@@ -22,8 +22,8 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs are the findings at or above a severity, with the repair of each; nil where there is none that a program should make. Notes with a
-// repair are among them whatever the severity: without it the apply fails.
+// Repairs are the findings at or above a severity, each with its repair, nil if no program should
+// make one. Notes with a repair are included at any severity: without the repair the apply fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding, repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	for _, e := range r.Effects {
@@ -44,11 +44,12 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 	return findings, repairs
 }
 
-// Fix makes repairs in the code. The edits are sorted by file; of each repair it says why it was not made, "" where it was.
+// Fix makes repairs in the code. The edits are sorted by file. For each repair, why says why it was
+// not made, "" if it was.
 func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	x := &fixer{source: s, open: map[string]*hclwrite.File{}, set: map[string]string{}}
 	for _, r := range repairs {
-		reason := "a person has to decide"
+		reason := "this needs your decision"
 		if r != nil {
 			reason = x.repair(*r)
 		}
@@ -63,8 +64,9 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	return edits, why
 }
 
-// layout gives new lines the layout of terraform fmt, and leaves the others as they are. Where the file had it, it has it again as a whole: what is
-// new can move the equal signs beside it.
+// layout formats new lines like terraform fmt, and keeps all others. If the whole file was
+// formatted before, the whole file is formatted again: new lines can move the equal signs next to
+// them.
 func layout(before, after []byte) []byte {
 	lines := func(text []byte) [][]byte {
 		return bytes.Split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\n"))
@@ -94,12 +96,12 @@ func layout(before, after []byte) []byte {
 	return bytes.Join(now, end)
 }
 
-// oneLine reports whether a block is written on one line, which takes no second attribute.
+// oneLine reports whether a block is on one line, which allows no second attribute.
 func oneLine(b *hclwrite.Block) bool {
 	return !bytes.Contains(bytes.TrimSpace(b.BuildTokens(nil).Bytes()), []byte("\n"))
 }
 
-// Apply returns the configuration with edits made.
+// Apply returns the configuration with the edits.
 func (s *Source) Apply(edits []Edit) (*Source, error) {
 	out := &Source{files: s.files}
 	for _, m := range s.modules {
@@ -129,7 +131,7 @@ func (s *Source) content(name string) []byte {
 	return nil
 }
 
-// fixer edits files, each opened once.
+// fixer edits files, and opens each once.
 type fixer struct {
 	source *Source
 	open   map[string]*hclwrite.File
@@ -147,7 +149,7 @@ func (x *fixer) file(name string) *hclwrite.File {
 	return x.open[name]
 }
 
-// resource finds the block of a resource, and the file that it is in.
+// resource finds the block of a resource, and its file.
 func (x *fixer) resource(address string) (*hclwrite.Block, string) {
 	place, found := x.source.find(address)
 	if !found {
@@ -162,7 +164,7 @@ func (x *fixer) resource(address string) (*hclwrite.Block, string) {
 	return f.Body().FirstMatchingBlock("resource", parts[len(parts)-2:]), place.File
 }
 
-// repair makes one, and says why it cannot.
+// repair makes one repair, or says why it cannot.
 func (x *fixer) repair(r Repair) string {
 	switch {
 	case r.Add:
@@ -172,7 +174,7 @@ func (x *fixer) repair(r Repair) string {
 	}
 	block, file := x.resource(r.Address)
 	if block == nil {
-		return "the code of " + r.Address + " is not here"
+		return "the code of " + r.Address + " was not found"
 	}
 	switch {
 	case oneLine(block):
@@ -204,24 +206,25 @@ func (x *fixer) repair(r Repair) string {
 	return ""
 }
 
-// claim notes what is set where. Instances of one block cannot have tables of their own, and a module has none that its callers do not give it.
+// claim records what is set where. Instances of one block cannot have different tables, and a
+// module only has the tables that its callers pass in.
 func (x *fixer) claim(file string, r Repair) string {
 	keyed, inModule := r.Address != withoutKeys(r.Address), moduleOf(r.Address) != ""
 	for _, s := range r.Set {
 		byID := strings.Contains(s.Expression, `"/`)
 		if byID && inModule && !keyed {
-			return "the code of " + r.Address + " is a module's, and the table is not: it has to come from a variable"
+			return "the code of " + r.Address + " is in a module and the table is not: pass the table in as a variable"
 		}
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
 		if other, known := x.set[key]; known && other != s.Expression || keyed && byID || r.Shared {
-			return "several instances share the code of " + r.Address + ": its table has to come from a variable"
+			return "several instances share the code of " + r.Address + ": pass its table in as a variable"
 		}
 		x.set[key] = s.Expression
 	}
 	return ""
 }
 
-// writtenBlock is the block of a subnet that is written out in its network, nil where there is none.
+// writtenBlock is the literal block of a subnet in its network, nil if there is none.
 func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
 		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
@@ -231,7 +234,7 @@ func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	return nil
 }
 
-// inlineTable names the table in the inline block of a subnet.
+// inlineTable sets the table in the inline block of a subnet.
 func inlineTable(b *hclwrite.Block, r Repair) string {
 	if oneLine(b) {
 		return "the block of " + r.Subnet + " is written on one line: write it on several"
@@ -242,7 +245,7 @@ func inlineTable(b *hclwrite.Block, r Repair) string {
 	return ""
 }
 
-// unquoted is the text of an attribute that is a constant, "" for any other and for none.
+// unquoted is the text of a constant attribute, "" for any other.
 func unquoted(a *hclwrite.Attribute) string {
 	if a == nil {
 		return ""
@@ -255,12 +258,12 @@ func unquoted(a *hclwrite.Attribute) string {
 	return text(expr)
 }
 
-// setAttribute gives an attribute an expression, in place or behind the others.
+// setAttribute sets an attribute, in place or after the others.
 func setAttribute(body *hclwrite.Body, s Setting) {
 	body.SetAttributeRaw(s.Attribute, tokens(s.Expression))
 }
 
-// tokens are those of an expression, with the spaces that it is written with.
+// tokens are the tokens of an expression, with its spaces.
 func tokens(expression string) hclwrite.Tokens {
 	const attribute = "x = "
 	f, diagnostics := hclwrite.ParseConfig([]byte(attribute+expression+"\n"), "", hcl.InitialPos)
@@ -270,14 +273,14 @@ func tokens(expression string) hclwrite.Tokens {
 	return f.Body().GetAttribute("x").Expr().BuildTokens(nil)
 }
 
-// add writes a resource that is not there, at the end of the file that another is in.
+// add writes a new resource at the end of the file of another.
 func (x *fixer) add(r Repair) string {
 	if block, _ := x.resource(r.Address); block != nil {
 		return "" // it is there
 	}
 	place, found := x.source.find(r.Beside)
 	if !found || moduleOf(r.Beside) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
-		return "the code beside which " + cmp.Or(r.Address, "it") + " belongs is not here"
+		return "found no code to put " + cmp.Or(r.Address, "it") + " next to"
 	}
 	f := x.file(place.File)
 	if f == nil {

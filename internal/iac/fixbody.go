@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// bodyTable names the table in the body of an azapi resource: in the properties of the subnet that it is, or lists.
+// bodyTable sets the table in the body of an azapi resource: in the properties of the subnet that
+// it is, or lists.
 func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 	a := body.GetAttribute("body")
 	if a == nil {
@@ -24,7 +25,7 @@ func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 		properties = listed(properties, r.Subnet)
 	}
 	if properties == nil {
-		return "its body is not written out: " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " belongs into the properties of " + r.Subnet
+		return "its body is an expression: add " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " to the properties of " + r.Subnet
 	}
 	if old := member(properties, r.Set[0].Attribute); old != nil {
 		at := old.Range()
@@ -50,7 +51,8 @@ func setBody(body *hclwrite.Body, expression string) {
 	setAttribute(body, Setting{"body", strings.TrimSpace(expression)})
 }
 
-// propertiesOf is the object of the properties in a body that is written out: an object, or jsonencode of one. Nil where it is not.
+// propertiesOf is the properties object in a literal body: an object, or jsonencode of one. Nil for
+// any other body.
 func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
 	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" && len(call.Args) == 1 {
 		expr = call.Args[0]
@@ -63,7 +65,7 @@ func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
 	return properties
 }
 
-// listed is the object of the properties of a subnet that the properties of a network list.
+// listed is the properties object of a subnet in the list of a network.
 func listed(properties *hclsyntax.ObjectConsExpr, name string) *hclsyntax.ObjectConsExpr {
 	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
 	if diagnostics.HasErrors() {

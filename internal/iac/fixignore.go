@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// ignore adds an attribute to ignore_changes of a resource, in place of what names parts of it.
+// ignore adds an attribute to ignore_changes of a resource, and removes items that name parts of
+// it.
 func ignore(body *hclwrite.Body, attribute string) string {
 	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
 	if lifecycle == nil {
@@ -26,7 +27,7 @@ func ignore(body *hclwrite.Body, attribute string) string {
 	case all:
 		return ""
 	case !known:
-		return "ignore_changes is no plain list: " + attribute + " belongs into it"
+		return "ignore_changes is not a plain list: add " + attribute + " to it"
 	}
 	parts := false
 	for _, item := range items {
@@ -45,7 +46,7 @@ func ignore(body *hclwrite.Body, attribute string) string {
 	return ""
 }
 
-// openUp writes a block that is on one line on several.
+// openUp splits a block on one line into several lines.
 func openUp(b *hclwrite.Block) {
 	if !oneLine(b) {
 		return
@@ -61,7 +62,7 @@ func openUp(b *hclwrite.Block) {
 	}
 }
 
-// unignore takes an attribute out of ignore_changes, and what is empty then.
+// unignore removes an attribute from ignore_changes, and removes what is empty then.
 func unignore(body *hclwrite.Body, attribute string) {
 	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
 	if lifecycle == nil {
@@ -93,7 +94,8 @@ func unignore(body *hclwrite.Body, attribute string) {
 	}
 }
 
-// ignoredItems are the items of ignore_changes as they are written; all where it is the word all; known where it is a list that is written out.
+// ignoredItems are the items of ignore_changes as written; all is set for the word all, known for a
+// literal list.
 func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
 	source := a.Expr().BuildTokens(nil).Bytes()
 	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
@@ -114,7 +116,7 @@ func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
 	return items, false, true
 }
 
-// rootOf is the attribute that an item of ignore_changes begins with.
+// rootOf is the first attribute of an item of ignore_changes.
 func rootOf(item string) string {
 	item = strings.Trim(item, `"`)
 	if end := strings.IndexAny(item, ".["); end >= 0 {
@@ -123,8 +125,8 @@ func rootOf(item string) string {
 	return item
 }
 
-// without takes the items that begin with an attribute out of a list that is written out, with the comments behind them, and leaves the other lines
-// as they are. The first of them becomes instead, where that is not "".
+// without removes from a literal list the items that begin with an attribute, with the comments
+// after them, and keeps the other lines. instead replaces the first of them, if it is not "".
 func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
 	space := func(i int) bool {
 		return list[i].Type == hclsyntax.TokenNewline || list[i].Type == hclsyntax.TokenComment
@@ -172,7 +174,7 @@ func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
 	return append(out, list[last])
 }
 
-// appended adds an item to a list that is written out, and leaves its lines and comments as they are.
+// appended adds an item to a literal list, and keeps its lines and comments.
 func appended(list hclwrite.Tokens, item string) hclwrite.Tokens {
 	end := len(list) - 1
 	for end > 0 && list[end].Type != hclsyntax.TokenCBrack {

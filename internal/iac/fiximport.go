@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// imports writes an import block: at the end of the file that the resource, or the call of its module, is in. Terraform takes such blocks in the
-// root module only, since 1.5.
+// imports writes an import block at the end of the file with the resource, or with the call of its
+// module. Terraform accepts such blocks only in the root module, since 1.5.
 func (x *fixer) imports(r Repair) string {
 	name := x.rootFile(r.Address)
 	if name == "" {
-		return "the code of " + r.Address + " is not here"
+		return "the code of " + r.Address + " was not found"
 	}
 	for other := range x.source.modules[0].files {
 		if f := x.file(other); f != nil && importsInto(f.Body(), r.Address) {
@@ -27,7 +27,8 @@ func (x *fixer) imports(r Repair) string {
 	return ""
 }
 
-// rootFile is the file of the root module in which a resource is written, or the module called that it is in; "" where neither is here.
+// rootFile is the file of the root module that has the resource or the call of its module; "" if
+// neither was found.
 func (x *fixer) rootFile(address string) string {
 	if len(x.source.modules) == 0 {
 		return ""
@@ -45,7 +46,7 @@ func (x *fixer) rootFile(address string) string {
 	return ""
 }
 
-// importsInto reports whether an import block for an address is there.
+// importsInto reports whether an import block for an address exists.
 func importsInto(body *hclwrite.Body, address string) bool {
 	for _, b := range body.Blocks() {
 		if to := b.Body().GetAttribute("to"); b.Type() == "import" && to != nil && strings.TrimSpace(string(to.Expr().BuildTokens(nil).Bytes())) == address {

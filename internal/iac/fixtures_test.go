@@ -13,7 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// verdicts are those of the plans in testdata/terraform: the code for the subnet aks-nodes or its table, "" for none.
+// verdicts are those of the plans in testdata/terraform: the code for the subnet aks-nodes or its
+// table, "" for none.
 var verdicts = map[string]finding.Code{
 	"s01-inline-subnet-strips":            finding.IaCStrips,
 	"s02-inline-subnet-with-table-keeps":  "",
@@ -170,7 +171,8 @@ func joined(a, b map[string]any) map[string]any {
 	return a
 }
 
-// TestVerdicts: every real plan, and every variation of it, has its verdict, with and without a word about the subnet.
+// TestVerdicts: every real plan, and every variation of it, has its verdict, with and without a
+// word about the subnet.
 func TestVerdicts(t *testing.T) {
 	for name, want := range verdicts {
 		for _, m := range mutations {
@@ -192,7 +194,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestClusterInPlan: a kubenet cluster in the plan is as good as a word about its subnet, and the subnet has afterwards what the verdict says.
+// TestClusterInPlan: a kubenet cluster in the plan is as good as a word about its subnet, and the
+// subnet has afterwards what the verdict says.
 func TestClusterInPlan(t *testing.T) {
 	for name, want := range verdicts {
 		p := load(t, name)
@@ -230,7 +233,8 @@ func TestClusterInPlan(t *testing.T) {
 	}
 }
 
-// lower and worst are the severities of a code where nothing is known of the subnet, and where it carries pods.
+// lower and worst are the severities of a code where nothing is known of the subnet, and where it
+// carries pods.
 func lower(code finding.Code) finding.Severity {
 	if code == finding.IaCRoutes { // the routes speak for themselves
 		return finding.Error

@@ -11,7 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// FuzzRead: nothing makes it panic, a file says the same however it arrives, and findings can always be made of what was read.
+// FuzzRead: nothing makes it panic, a file says the same however it arrives, and findings can
+// always be made of what was read.
 func FuzzRead(f *testing.F) {
 	for name := range verdicts {
 		for _, file := range []string{"plan.json", "main.tf"} {
@@ -75,12 +76,12 @@ func TestForeign(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00", "UTF-16"},
 		{"encrypted", `{"meta":{},"encrypted_data":"x"}`, "encrypted by OpenTofu"},
 		{"log", `{"@level":"info"}`, "the log of terraform plan -json"},
-		{"text", "Terraform will perform the following actions", "none of the files"},
-		{"other JSON", `{"a":1}`, "none of the files"},
+		{"text", "Terraform will perform the following actions", "unknown format"},
+		{"other JSON", `{"a":1}`, "unknown format"},
 		{"new format", `{"format_version":"2.0","terraform_version":"3"}`, "newer than this program"},
 		{"old state", `{"version":3,"serial":1}`, "state of version 3"},
-		{"cut", `{"format_version":"1.2","resource_changes":[{"type":"azurerm_subnet"`, "it is not complete"},
-		{"wrong bracket", `{"format_version":"1.2","resource_changes":[}`, "it is no JSON: at byte"},
+		{"cut", `{"format_version":"1.2","resource_changes":[{"type":"azurerm_subnet"`, "it is incomplete"},
+		{"wrong bracket", `{"format_version":"1.2","resource_changes":[}`, "it is not valid JSON: at byte"},
 		{"two", `{"format_version":"1.2","planned_values":{}} {}`, "something follows"},
 	} {
 		_, err := Read("f", strings.NewReader(c.content))

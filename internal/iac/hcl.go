@@ -25,7 +25,7 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 	return m.whole.reading(), nil
 }
 
-// reading says what a configuration could do to tables and routes, whatever is there now.
+// reading is what a configuration could do to tables and routes, whatever the present network is.
 func (s *Source) reading() *Reading {
 	r := &Reading{Format: TerraformConfig}
 	old := s.oldProvider()
@@ -42,9 +42,9 @@ func (s *Source) reading() *Reading {
 				if ignored.whole("route_table_id") && !ignored.all {
 					r.Effects = append(r.Effects, Effect{
 						Verb: Useless, What: res.subnet(), By: res.place,
-						How:    "ignore_changes = [route_table_id] protects nothing: an azurerm_subnet has not written its table since azurerm 2.0, and keeps the one that is there",
+						How:    "ignore_changes = [route_table_id] protects nothing: since azurerm 2.0, azurerm_subnet does not write the table and keeps the present one",
 						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
-						Fix:    "remove it; protect what does write: inline subnet blocks of the network, and the association",
+						Fix:    "remove it; protect what writes the table: inline subnet blocks of the network, and the association",
 					})
 				}
 			case tfTable:
@@ -61,7 +61,7 @@ func (s *Source) reading() *Reading {
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
 			case tfGateway:
 				for _, b := range blocks(res.Body, "gateway_ip_configuration") {
-					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it, and has to reach pods")...)
+					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it and must reach pods")...)
 				}
 			}
 		}
@@ -72,7 +72,8 @@ func (s *Source) reading() *Reading {
 // major finds the numbers of a version constraint: its operator and the major version.
 var major = regexp.MustCompile(`(=|!=|>=|<=|~>|>|<)?\s*v?(\d+)`)
 
-// oldProvider reports whether the constraints allow no azurerm from 4.0 on: the provider read every inline subnet before it wrote it then.
+// oldProvider reports whether the constraints allow only azurerm before 4.0, which reads every
+// inline subnet before it writes it.
 func (s *Source) oldProvider() bool {
 	for _, m := range s.modules {
 		for _, constraint := range m.versions {
@@ -101,14 +102,15 @@ func blocks(body *hclsyntax.Body, kind string) []*hclsyntax.Block {
 	return out
 }
 
-// subnet says where an azurerm_subnet stands, as far as the code alone tells.
+// subnet is the place of an azurerm_subnet, as far as the code shows it.
 func (r *sourceResource) subnet() Place {
 	p := r.place
 	p.Name, p.VNet = literal(r.Body, "name"), literal(r.Body, "virtual_network_name")
 	return p
 }
 
-// ignored is what lifecycle.ignore_changes names: whole attributes, everything, or parts of attributes, as they are written.
+// ignored are the items of lifecycle.ignore_changes: whole attributes, everything, or parts of
+// attributes, as written.
 type ignored struct {
 	all        bool
 	attributes map[string]bool
@@ -152,20 +154,21 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 	return out
 }
 
-// useless says that a part of a set is no protection: Terraform refuses an index or a splat into inline blocks, which are a set.
+// useless reports that a part of a set is no protection: Terraform refuses an index or a splat into
+// inline blocks, which are a set.
 func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
 		return nil
 	}
 	return []Effect{{
 		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
-		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, into which no index or splat leads", attribute),
+		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, and no index or splat selects a part of it", attribute),
 		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
 		Repair: &Repair{Address: res.place.Address, Ignore: whole},
 	}}
 }
 
-// inlineSubnets are the subnet blocks of a network that name no table.
+// inlineSubnets are the subnet blocks of a network without a table.
 func inlineSubnets(res *sourceResource) []Effect {
 	var out []Effect
 	add := func(name string) {
@@ -173,7 +176,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		what.Name, what.VNet = name, literal(res.Body, "name")
 		out = append(out, Effect{
 			Verb: MayLose, What: what, By: res.place,
-			How:    "its inline subnet block names no route table, and takes away the one it has whenever a block of the network changes",
+			How:    "its inline subnet block names no route table, so any change of the network's blocks removes the one it has",
 			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
 			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
 		})
@@ -210,7 +213,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 	return out
 }
 
-// inlineRoutes says that a table with route blocks is written whole.
+// inlineRoutes reports that a table with route blocks is replaced as a whole.
 func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil {
 		return nil
@@ -231,7 +234,7 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	}
 	return []Effect{{
 		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
-		How:    "its inline routes are the whole table: pod routes that others write there are removed at the next apply",
+		How:    "its inline routes replace the whole table: the next apply removes pod routes that others wrote",
 		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
 		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
 	}}

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// member returns a value of an object that is written out, nil where it has none.
+// member returns a value of a literal object, nil if it has none.
 func member(object *hclsyntax.ObjectConsExpr, name string) hclsyntax.Expression {
 	for _, item := range object.Items {
 		key := hcl.ExprAsKeyword(item.KeyExpr)
@@ -25,7 +25,7 @@ func member(object *hclsyntax.ObjectConsExpr, name string) hclsyntax.Expression 
 	return nil
 }
 
-// empty reports whether an expression is none, or null or "" as it is written.
+// empty reports whether an expression is missing, null or "".
 func empty(expr hclsyntax.Expression) bool {
 	if expr == nil {
 		return true
@@ -43,7 +43,8 @@ func noTable(properties *hclsyntax.ObjectConsExpr) bool {
 	return empty(table)
 }
 
-// azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. What is written otherwise is not known.
+// azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. Other bodies
+// are unknown.
 func azapiBlock(res *sourceResource) []Effect {
 	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
 	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, arm.TypeVNet)
@@ -58,7 +59,7 @@ func azapiBlock(res *sourceResource) []Effect {
 	what := res.place
 	effect := func() Effect {
 		return Effect{
-			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and is written as it stands",
+			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and Azure writes it as it is",
 			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's id> } }", res.place.Address),
 		}
 	}
@@ -91,7 +92,8 @@ func azapiBlock(res *sourceResource) []Effect {
 	return out
 }
 
-// azapiListsNone notes a network whose body lists no subnets, at an api-version that takes this for "there are none".
+// azapiListsNone notes a network whose body lists no subnets, at an api-version that deletes them
+// then.
 func azapiListsNone(res *sourceResource) []Note {
 	kind, version, _ := strings.Cut(literal(res.Body, "type"), "@")
 	a := res.Body.Attributes["body"]

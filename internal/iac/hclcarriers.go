@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// poolSubnets are the subnets of a kubenet cluster's pools, as far as they are resources of the same module.
+// poolSubnets are the subnets of a kubenet cluster's pools that are resources of the same module.
 func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	cluster := res
 	if res.kind == tfPool {
@@ -27,7 +27,7 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 		if literal(profile.Body, "network_plugin") == "kubenet" {
 			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
 		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
-			why = "nodes of the cluster " + cluster.place.Address + " leave through its table (userDefinedRouting)"
+			why = "nodes of the cluster " + cluster.place.Address + " use its table for egress (userDefinedRouting)"
 		}
 	}
 	if why == "" {
@@ -43,7 +43,8 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	return out
 }
 
-// carrier is the subnet that an attribute refers to: one of its own, or inline blocks of a network, of which the expression may say a name.
+// carrier is the subnet that an attribute refers to: a separate resource, or an inline block of a
+// network, which the expression may name.
 func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
 	a := b.Body.Attributes[attribute]
 	if a == nil {

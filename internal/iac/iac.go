@@ -1,9 +1,13 @@
-// Package iac reads infrastructure code and says what it would do to the associations and routes that pods live by, before it does it:
-// Terraform and OpenTofu plans, state and configuration, ARM templates (armtemplate evaluates their expressions) and what-if results.
+// Package iac reads infrastructure code and says what it would do to associations and pod routes
+// before you apply it: Terraform and OpenTofu plans, state and configuration, ARM templates
+// (armtemplate evaluates their expressions) and what-if results.
 //
-// Every format becomes the same: Effects, what happens to subnets and tables on the way; and a Snapshot, what would be there afterwards, on
-// which the checks of package diagnose run. A file a format. The package is pure; it guesses nothing: what a file does not show is said to be
-// unknown.
+// How it works. Each format has its own file, and every format becomes the same Reading: Effects,
+// which say what happens to subnets and tables, and Snapshots of the network before and after,
+// which package diagnose checks. verdict.go turns effects into findings, with what is known about
+// the network. fix*.go repair the code.
+//
+// The package is pure, and must not guess: what a file does not show is unknown.
 package iac
 
 import (
@@ -13,24 +17,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Reading is what one file says.
+// Reading is the content of one file.
 type Reading struct {
-	// Format is what it was recognised as.
+	// Format is the recognised format.
 	Format Format
-	// Effects are what it would do, in the order of the file.
+	// Effects are what the file would do, in its order.
 	Effects []Effect
-	// Carriers are the subnets that the file itself shows to carry pods, or to reach them: those of AKS pools and of Application Gateways.
+	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
+	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// After is what would be there, as far as the file shows; nil where it shows changes only. Before is what is there, as far as the file shows.
+	// After is the resulting network as far as the file shows it, nil if the file shows only
+	// changes. Before is the present network as far as the file shows it.
 	After, Before *inventory.Snapshot
-	// Notes are what a person has to know about the reading: what was not understood, or cannot be seen in such a file.
+	// Notes tell the reader what was not understood, or cannot be seen in this kind of file.
 	Notes []Note
 }
 
 // Format is a kind of file.
 type Format string
 
-// The formats that are recognised by content.
+// The formats, recognised by content.
 const (
 	TerraformPlan   Format = "terraform plan"
 	TerraformState  Format = "terraform state"
@@ -39,15 +45,16 @@ const (
 	ARMTemplate     Format = "ARM template"
 )
 
-// Place says where something stands: in Azure, and in the code.
+// Place is the place of a resource in Azure and in the code.
 type Place struct {
-	// ID is the resource's, "" where it is known only when it is made.
+	// ID is the resource's ID, "" if it is known only after the resource is made.
 	ID arm.ID
-	// Name is its own name; VNet, of a subnet, that of its network.
+	// Name is the resource's name; VNet, of a subnet, the name of its network.
 	Name, VNet string
-	// Address is how the code calls it: module.net.azurerm_virtual_network.shop["a"], or resources[2].resources[0] of a template.
+	// Address is the resource's name in the code: module.net.azurerm_virtual_network.shop["a"], or
+	// resources[2].resources[0] of a template.
 	Address string
-	// File and Line are where it is written, "" and 0 where that is unknown. The file is that of the code, not of the plan.
+	// File and Line are the place in the code, not in the plan; "" and 0 if they are unknown.
 	File string
 	Line int
 }
@@ -55,9 +62,10 @@ type Place struct {
 // Verb is what happens.
 type Verb string
 
-// The ways in which pod traffic is broken. A subnet Loses its table; MayLose it, where the file does not show whether it has one; gets Another;
-// Flaps, where it has none for a moment and then one again, the same or another; is Recreated, without its machines, or deleted while the network
-// stays. A table loses pod routes (RoutesGone).
+// The ways to break pod traffic. A subnet Loses its table; MayLose it if the file does not show
+// whether it has one; gets Another; Flaps if it has none for a moment and then one again; is
+// Recreated, without its machines, or deleted while the network stays. A table loses pod routes
+// (RoutesGone).
 const (
 	Loses      Verb = "loses"
 	MayLose    Verb = "may-lose"
@@ -65,54 +73,60 @@ const (
 	Flaps      Verb = "flaps"
 	Recreated  Verb = "recreated"
 	RoutesGone Verb = "routes-gone"
-	// MayLoseRoutes is a table that is written whole, where the file does not show whether it holds pod routes.
+	// MayLoseRoutes is a table that is replaced as a whole; the file does not show whether it holds
+	// pod routes.
 	MayLoseRoutes Verb = "may-lose-routes"
-	// Destroyed is a cluster that is deleted, and perhaps made anew.
+	// Destroyed is a cluster that is deleted, and perhaps created again.
 	Destroyed Verb = "destroyed"
-	// Useless is a protection that protects nothing, such as ignore_changes of what is not there.
+	// Useless is a protection that has no effect, such as ignore_changes for an attribute that does
+	// not exist.
 	Useless Verb = "useless"
 )
 
 // Effect is one thing that would happen to a subnet, a table or a cluster.
 type Effect struct {
 	Verb Verb
-	// What it happens to: a subnet, a route table or a cluster. By says what in the code does it, where that is something else.
+	// What is the subnet, route table or cluster that is affected; By is the code that does it, if
+	// that is something else.
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
-	// Routes are those that go, of RoutesGone; Users the subnets that have the table.
+	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []Route
 	Users  []Place
-	// How says in a few words by which of the ways it happens, for a sentence: "the inline subnet block names no route table".
+	// How says in a few words how it happens: "the inline subnet block names no route table".
 	How string
-	// Fix says how the code is to be changed.
+	// Fix says how to change the code.
 	Fix string
-	// Repair is the same for a program, nil where a person has to decide.
+	// Repair is Fix for a program, nil if a person has to decide.
 	Repair *Repair
-	// Left is what was in the subnet, where all of that is destroyed by the same file: nobody misses the table then. Where it is no whole cluster
-	// (Part), somebody may say that more is in it, which the file does not show.
+	// Left is what was in the subnet, if the same file destroys all of it: then the loss of the
+	// table does no harm. If that is not a whole cluster (Part), the user may know of more in the
+	// subnet than the file shows.
 	Left string
 	Part bool
 }
 
-// Repair is a change of Terraform code that keeps what an effect would take away.
+// Repair is a change of Terraform code that keeps what an effect would remove.
 type Repair struct {
-	// Address is the resource that is edited; Subnet the inline block in it, or the subnet in its body, by name.
+	// Address is the edited resource; Subnet names the inline block in it, or the subnet in its
+	// body.
 	Address, Subnet string
-	// Set are attributes with the expressions that they are to have, in this order.
+	// Set are attributes with their new expressions, in this order.
 	Set []Setting
-	// Ignore is added to ignore_changes of the lifecycle, in place of parts of the same attribute; Drop is taken out of it.
+	// Ignore is added to ignore_changes and replaces parts of the same attribute; Drop is removed
+	// from it.
 	Ignore, Drop string
-	// Shared is set where other instances of the same block are to have another table than the one that is set.
+	// Shared is set if other instances of the same block need another table.
 	Shared bool
-	// Add is set where the resource is not there, and is added beside the resource Beside.
+	// Add is set if the resource does not exist, and is added next to the resource Beside.
 	Add    bool
 	Beside string
-	// Import is the ID in Azure that the resource gets by an import block.
+	// Import is the ID in Azure for an import block.
 	Import string
 }
 
-// Setting is an attribute and its expression as it is written in HCL.
+// Setting is an attribute and its expression in HCL.
 type Setting struct{ Attribute, Expression string }
 
 // Route is a route in code.
@@ -122,20 +136,21 @@ type Route struct {
 	Hop    netip.Addr // zero unless it leads to an appliance
 }
 
-// Carrier is a subnet that carries pods or has to reach them, and how that is known.
+// Carrier is a subnet that carries pods or must reach them, and why.
 type Carrier struct {
 	Place
 	Why string
-	// Named is set where somebody names it. What is seen in Azure or in a state still stands there when a plan destroys it.
+	// Named is set if the user names it. A carrier that was seen in Azure or in a state is still
+	// listed when a plan destroys it.
 	Named bool
 }
 
-// Note is something to know, where it stands.
+// Note is a remark about a place in the code.
 type Note struct {
 	Place
 	Text string
-	// Unknown is set where a part of the file was not understood, so that something may have been missed.
+	// Unknown is set if a part of the file was not understood, so that something may be missing.
 	Unknown bool
-	// Repair is a change of the code that makes what is noted untrue, nil where there is none.
+	// Repair is a change of the code that resolves the note, nil if there is none.
 	Repair *Repair
 }

@@ -18,8 +18,9 @@ import (
 
 const judgeAPI = "2024-05-01"
 
-// TestTemplatesAgainstAzure deploys random templates to the local Azure and compares what happens to associations with what the reading says
-// beforehand: a subnet that had a table and has none, was without one on the way, or was deleted; and a table that lost its routes.
+// TestTemplatesAgainstAzure deploys random templates to the local Azure and compares what happens
+// to associations with what the reading says beforehand: a subnet that had a table and has none,
+// was without one on the way, or was deleted; and a table that lost its routes.
 func TestTemplatesAgainstAzure(t *testing.T) {
 	c := localAzure(t)
 	n, seen := 0, map[string]int{}
@@ -82,8 +83,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 	}
 }
 
-// TestFixedTemplatesAgainstAzure repairs random templates, deploys them, and checks that no subnet that had a table is without one at any time, except
-// where the repair says that something is left.
+// TestFixedTemplatesAgainstAzure repairs random templates, deploys them, and checks that no subnet
+// that had a table is without one at any time, except where the repair says that something is left.
 func TestFixedTemplatesAgainstAzure(t *testing.T) {
 	c := localAzure(t)
 	n, repaired := 0, 0
@@ -301,7 +302,8 @@ func fill(v any, read map[string]string) {
 	}
 }
 
-// deploy PUTs what the template is evaluated to, in an order that its dependencies allow, and says what happened to whom that had a table.
+// deploy PUTs what the template is evaluated to, in an order that its dependencies allow, and says
+// what happened to whom that had a table.
 func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[string]Verb, done bool) {
 	doc, err := armtemplate.Parse(f.Name, f.Data)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Named is a carrier that somebody names: a subnet's ID, or its name alone or behind its network's.
+// Named is a carrier that the user names: by ID, by name, or by network and name.
 func Named(name, why string) Carrier {
 	if id, err := arm.ParseID(name); err == nil {
 		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why, Named: true}
@@ -22,8 +22,8 @@ func Named(name, why string) Carrier {
 	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why, Named: true}
 }
 
-// Observe takes in the real network: node subnets of kubenet clusters and of those that leave through their table, and tables that hold routes to
-// pods.
+// Observe adds what the real network shows: node subnets of kubenet clusters and of clusters that
+// use the table for egress, and tables that hold routes to pods.
 func (k *Known) Observe(s *inventory.Snapshot) {
 	k.Live = s
 	if k.Tables == nil {
@@ -36,7 +36,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		case c.Kubenet():
 			why = "nodes of the kubenet cluster " + c.ID.Name() + " are in it"
 		case strings.EqualFold(c.Outbound, "userDefinedRouting"):
-			why = "nodes of the cluster " + c.ID.Name() + " leave through its table (userDefinedRouting)"
+			why = "nodes of the cluster " + c.ID.Name() + " use its table for egress (userDefinedRouting)"
 		default:
 			continue
 		}
@@ -55,7 +55,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 	}
 }
 
-// Subscriptions are those of the resources that were read, sorted: where to look for the real network.
+// Subscriptions are the subscriptions of the resources in the files, sorted.
 func (r *Reading) Subscriptions() []arm.ID {
 	var ids []arm.ID
 	add := func(p Place) {
@@ -72,7 +72,7 @@ func (r *Reading) Subscriptions() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// Shows reports whether a subnet is in what was read, and whether any is.
+// Shows reports whether the files contain a subnet, and whether they contain any.
 func (r *Reading) Shows(c Carrier) (there, any bool) {
 	see := func(p Place) {
 		any = true

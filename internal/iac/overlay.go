@@ -7,7 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Overlay makes of the real network what it would be after applying: only what the file changes is taken from it, because the real network shows more.
+// Overlay applies the changes of a file to the real network. It takes only what the file changes,
+// because the real network shows more.
 func (r *Reading) Overlay(real *inventory.Snapshot) *inventory.Snapshot {
 	out := *real
 	out.Subnets, out.Tables = maps.Clone(real.Subnets), maps.Clone(real.Tables)
@@ -47,7 +48,7 @@ func (r *Reading) Overlay(real *inventory.Snapshot) *inventory.Snapshot {
 	return &out
 }
 
-// touched is what of the real network the file writes.
+// touched is the part of the real network that the file writes.
 func (r *Reading) touched(real *inventory.Snapshot) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	for key, subnet := range real.Subnets {

@@ -10,15 +10,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// errForeign says that a file is none of those that are read.
-var errForeign = errors.New("it is none of the files that are read here: a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
+// errForeign says that a file has none of the formats.
+var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
 
-// Read reads a file, whatever it is: what it is shows in its content. name is used for messages and for .tf files only.
+// Read reads a file of any format, recognised by content. name is only used for messages and for
+// .tf files.
 func Read(name string, r io.Reader) (*Reading, error) {
 	return ReadWith(name, r, TemplateOptions{})
 }
 
-// ReadWith is Read with what is known of the deployment of a template.
+// ReadWith is Read with the options of a template's deployment.
 func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	s := newStream(r)
 	start, err := s.start()
@@ -68,12 +69,12 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	return nil, errForeign
 }
 
-// isTemplate looks for the schema of a template without reading JSON: comments may stand before it.
+// isTemplate searches for a template's schema without reading JSON: comments may precede it.
 func isTemplate(data []byte) bool {
 	return bytes.Contains(bytes.ToLower(data), []byte("deploymenttemplate.json"))
 }
 
-// ReadParameters returns a file where it is a parameter file for templates, and nil for any other.
+// ReadParameters returns a parameter file for templates, and nil for any other file.
 func ReadParameters(name string, r io.Reader) (*File, error) {
 	s := newStream(r)
 	start, err := s.start()
@@ -96,16 +97,16 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 	return &File{name, data}, nil
 }
 
-// rest returns everything that was not read yet.
+// rest returns everything that is not read yet.
 func (s *stream) rest() ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(s.r, armtemplate.MaxSize+1))
 	return append(bytes.Clone(s.buf[s.pos:s.end]), data...), err
 }
 
-// peekSize is how much of a file is looked at to tell what it is.
+// peekSize is how much of a file is read to recognise its format.
 const peekSize = window
 
-// start returns the beginning of the file without reading past it. A byte order mark of UTF-8 is passed over.
+// start returns the beginning of the file without consuming it. It skips a UTF-8 byte order mark.
 func (s *stream) start() ([]byte, error) {
 	for s.end < peekSize {
 		if err := s.more(); errors.Is(err, errCut) {
@@ -135,11 +136,11 @@ func topKeys(start []byte) map[string]bool {
 	return keys
 }
 
-// syntax says where a JSON error is, in words.
+// syntax says where a JSON error is.
 func syntax(err error) error {
 	var bad *json.SyntaxError
 	if errors.As(err, &bad) {
-		return fmt.Errorf("it is no JSON: at byte %d: %w", bad.Offset, err)
+		return fmt.Errorf("it is not valid JSON: at byte %d: %w", bad.Offset, err)
 	}
 	return err
 }

@@ -12,22 +12,24 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Source is the configuration in a folder of .tf files, with the modules that it calls by a local path.
+// Source is the configuration in a folder of .tf files, with the modules that it calls by local
+// path.
 type Source struct {
 	modules []*sourceModule
 	files   int
 }
 
-// sourceModule is a module as it is called from one place.
+// sourceModule is one call of a module.
 type sourceModule struct {
 	way       string // how it is called from the root: module.net.module.inner, "" for the root
 	dir       string
 	resources []*sourceResource
 	calls     []*hclsyntax.Block
 	files     map[string][]byte // the content, by name
-	// versions are the constraints on the azurerm provider, as they are written.
+	// versions are the constraints on the azurerm provider.
 	versions []string
-	// outputs and locals are their expressions, by name; whole is the configuration that the module is a part of.
+	// outputs and locals are expressions by name; whole is the configuration that contains the
+	// module.
 	outputs, locals map[string]hclsyntax.Expression
 	whole           *Source
 }
@@ -39,10 +41,11 @@ type sourceResource struct {
 	place      Place
 }
 
-// maxModules is how many calls of modules are followed: a module that calls itself would have no end.
+// maxModules limits the calls of modules that are followed: a module may call itself.
 const maxModules = 1000
 
-// ReadSource reads the .tf files of a folder, and of the modules that they call by a local path. A file that is no HCL is an error.
+// ReadSource reads the .tf files of a folder, and of the modules that they call by local path. A
+// file that is not HCL is an error.
 func ReadSource(files fs.FS, dir string) (*Source, error) {
 	s := &Source{}
 	return s, s.module(files, path.Clean(dir), "")
@@ -84,7 +87,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	return nil
 }
 
-// SyntaxError says which file is no HCL, and where: Line is 0 where that is not known.
+// SyntaxError says which file is not HCL, and where; Line is 0 if it is unknown.
 type SyntaxError struct {
 	File    string
 	Line    int
@@ -93,12 +96,13 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s: it is no HCL: %s", e.File, e.Summary)
+		return fmt.Sprintf("%s: it is not valid HCL: %s", e.File, e.Summary)
 	}
-	return fmt.Sprintf("%s:%d: it is no HCL: %s", e.File, e.Line, e.Summary)
+	return fmt.Sprintf("%s:%d: it is not valid HCL: %s", e.File, e.Line, e.Summary)
 }
 
-// codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which stand in for a .tf file of the same name.
+// codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which replace a .tf file
+// with the same name.
 func codeIn(files fs.FS, dir string) ([]string, error) {
 	tofu, err := fs.Glob(files, path.Join(dir, "*.tofu"))
 	if err != nil {
@@ -109,7 +113,7 @@ func codeIn(files fs.FS, dir string) ([]string, error) {
 	return append(names, tofu...), err
 }
 
-// isCode reports whether a file is Terraform's or OpenTofu's by its name.
+// isCode reports whether a file's name is Terraform's or OpenTofu's.
 func isCode(name string) bool {
 	return strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")
 }
@@ -131,7 +135,7 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
-		return fmt.Errorf("%s: it is no HCL", name)
+		return fmt.Errorf("%s: it is not valid HCL", name)
 	}
 	for _, b := range body.Blocks {
 		switch {
@@ -174,7 +178,7 @@ func versionsIn(body *hclsyntax.Body) []string {
 	return out
 }
 
-// literal returns the text of an attribute, "" where it is none or not known from the code alone.
+// literal returns the text of an attribute, "" if the code alone does not show it.
 func literal(body *hclsyntax.Body, name string) string {
 	a := body.Attributes[name]
 	if a == nil {
@@ -191,7 +195,7 @@ func text(expr hclsyntax.Expression) string {
 	return v.AsString()
 }
 
-// find returns where the resource with an address is written, with or without instance keys.
+// find returns the place of the resource with an address, with or without instance keys.
 func (s *Source) find(address string) (Place, bool) {
 	address = withoutKeys(address)
 	for _, m := range s.modules {
@@ -204,7 +208,7 @@ func (s *Source) find(address string) (Place, bool) {
 	return Place{}, false
 }
 
-// Locate adds to what was read the file and line of every resource that the configuration has.
+// Locate adds file and line to every resource that the configuration has.
 func (r *Reading) Locate(s *Source) {
 	r.places(func(p *Place) {
 		if found, ok := s.find(p.Address); ok && p.File == "" {
@@ -213,7 +217,7 @@ func (r *Reading) Locate(s *Source) {
 	})
 }
 
-// Rename gives the files other names.
+// Rename changes the names of the files.
 func (r *Reading) Rename(name func(string) string) {
 	r.places(func(p *Place) {
 		if p.File != "" {
@@ -236,7 +240,7 @@ func (r *Reading) places(visit func(*Place)) {
 	}
 }
 
-// Warn adds to what was read of a plan what the configuration alone shows to be useless: no plan has it.
+// Warn adds protections without effect to the reading of a plan: only the configuration shows them.
 func (r *Reading) Warn(s *Source) {
 	for _, e := range s.reading().Effects {
 		if e.Verb == Useless {
@@ -248,15 +252,16 @@ func (r *Reading) Warn(s *Source) {
 // Empty reports whether there is no configuration at all.
 func (s *Source) Empty() bool { return s.files == 0 }
 
-// Reading says what a configuration could do, without a plan.
+// Reading is what a configuration could do, without a plan.
 func (s *Source) Reading() *Reading { return s.reading() }
 
-// refers returns the resource of a kind that an expression refers to first: through locals, variables and outputs of modules, too.
+// refers returns the first resource of a kind that an expression refers to, also through locals,
+// variables and outputs of modules.
 func (m *sourceModule) refers(expr hclsyntax.Expression, kind string) *sourceResource {
 	return m.follow(expr, kind, map[followed]bool{})
 }
 
-// followed is an expression of a module that was looked at: none is twice, wherever they lead to.
+// followed is a visited expression of a module; each is visited once.
 type followed struct {
 	module *sourceModule
 	expr   hclsyntax.Expression
@@ -304,7 +309,7 @@ func (m *sourceModule) follow(expr hclsyntax.Expression, kind string, seen map[f
 	return nil
 }
 
-// called is the module that is called on a way from the root, nil where its code is not here.
+// called is the module at the end of a chain of calls from the root, nil if its code was not found.
 func (s *Source) called(way string) *sourceModule {
 	for _, m := range s.modules {
 		if m.way == way {
@@ -314,7 +319,7 @@ func (s *Source) called(way string) *sourceModule {
 	return nil
 }
 
-// caller is the module that calls this one, and where; no call for the root.
+// caller is the module that calls this one, and the call; nil for the root.
 func (m *sourceModule) caller() (*sourceModule, *hclsyntax.Block) {
 	at := strings.LastIndex("."+m.way, ".module.")
 	if m.way == "" || at < 0 {

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// stream reads JSON from front to back without keeping more of it than the value that is asked for: plans grow to gigabytes, and almost all
-// of one is skipped. What is skipped is checked for its brackets and strings only.
+// stream reads JSON from front to back and keeps only the requested value: plans can be gigabytes,
+// and almost everything is skipped. In skipped parts it only checks brackets and strings.
 type stream struct {
 	r        io.Reader
 	buf      []byte
@@ -22,21 +22,21 @@ type stream struct {
 // window is how much of a file is read at once.
 const window = 64 << 10
 
-// maxDepth is how deep brackets may be nested; as encoding/json has it.
+// maxDepth is how deep brackets may nest, as in encoding/json.
 const maxDepth = 10_000
 
 var (
-	errCut     = errors.New("it ends in the middle: it is not complete")
+	errCut     = errors.New("it is incomplete: it ends in the middle")
 	errNesting = errors.New("its brackets are nested too deep")
 )
 
 func newStream(r io.Reader) *stream { return &stream{r: r, buf: make([]byte, window), held: -1} }
 
 func (s *stream) fail(format string, args ...any) error {
-	return fmt.Errorf("it is no JSON: at byte %d %s", s.base+int64(s.pos), fmt.Sprintf(format, args...))
+	return fmt.Errorf("it is not valid JSON: at byte %d %s", s.base+int64(s.pos), fmt.Sprintf(format, args...))
 }
 
-// more reads on. What is held stays in the buffer.
+// more reads on, and keeps the current value in the buffer.
 func (s *stream) more() error {
 	keep := s.pos
 	if s.held >= 0 {
@@ -68,7 +68,7 @@ func (s *stream) more() error {
 	return io.ErrNoProgress
 }
 
-// peek returns the next byte that is no space.
+// peek returns the next byte that is not a space.
 func (s *stream) peek() (byte, error) {
 	for {
 		for ; s.pos < s.end; s.pos++ {
@@ -84,7 +84,7 @@ func (s *stream) peek() (byte, error) {
 	}
 }
 
-// take reads a byte that has to be there.
+// take reads a required byte.
 func (s *stream) take(want byte) error {
 	c, err := s.peek()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *stream) take(want byte) error {
 	return nil
 }
 
-// next goes on to the next member or element, and reports false at the closing bracket.
+// next moves to the next member or element, and returns false at the closing bracket.
 func (s *stream) next(first bool, end byte) (bool, error) {
 	c, err := s.peek()
 	switch {
@@ -112,7 +112,8 @@ func (s *stream) next(first bool, end byte) (bool, error) {
 	return true, s.take(',')
 }
 
-// object reads an object; each has to read the value of every key. A value that is no object is skipped.
+// object reads an object; each must read the value of every key. It skips a value that is not an
+// object.
 func (s *stream) object(each func(key string) error) error {
 	if c, err := s.peek(); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (s *stream) object(each func(key string) error) error {
 	}
 }
 
-// array reads an array; each has to read every element. A value that is no array is skipped.
+// array reads an array; each must read every element. It skips a value that is not an array.
 func (s *stream) array(each func() error) error {
 	if c, err := s.peek(); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *stream) array(each func() error) error {
 	}
 }
 
-// value takes a value; it stands until the next one is read.
+// value reads a value; it is valid until the next read.
 func (s *stream) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (s *stream) value() ([]byte, error) {
 	return raw, err
 }
 
-// decode takes a value and decodes it.
+// decode reads a value and decodes it.
 func (s *stream) decode(into any) error {
 	raw, err := s.value()
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *stream) skipString() error {
 	}
 }
 
-// skipLiteral passes over a number, true, false or null. At the end of the file one is complete.
+// skipLiteral skips a number, true, false or null. The end of the file completes it.
 func (s *stream) skipLiteral() error {
 	start := s.pos
 	if s.held < 0 {

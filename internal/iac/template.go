@@ -17,22 +17,24 @@ type File struct {
 	Data []byte
 }
 
-// TemplateOptions say how a template is deployed, as far as that is known.
+// TemplateOptions are the known facts about a template's deployment.
 type TemplateOptions struct {
-	// Where it is deployed to. Without it, IDs hold words in braces.
+	// Scope of the deployment. Without it, IDs contain words in braces.
 	Where armtemplate.Options
-	// Parameters are parameter files; where two have a value, the later one counts.
+	// Parameters are parameter files; if two have a value, the later one wins.
 	Parameters []File
 	// Complete is set for --mode complete.
 	Complete bool
-	// Carriers are subnets that are known from elsewhere to carry pods. What they lose is lost for certain.
+	// Carriers are subnets that are known from elsewhere to carry pods. They lose a table for
+	// certain.
 	Carriers []Carrier
 }
 
-// IsTemplate reports whether a file is an ARM template, also one that the Bicep compiler made; IsParameters whether it is a parameter file for one.
+// IsTemplate reports whether a file is an ARM template, written or compiled from Bicep.
 func IsTemplate(data []byte) bool { return is(data, armtemplate.IsTemplate) }
 
-// IsParameters reports whether a file holds parameters for a template, also a compiled .bicepparam.
+// IsParameters reports whether a file holds parameters for a template, or is a compiled
+// .bicepparam.
 func IsParameters(data []byte) bool { return is(data, armtemplate.IsParameters) }
 
 func is(data []byte, kind func(any) bool) bool {
@@ -40,8 +42,8 @@ func is(data []byte, kind func(any) bool) bool {
 	return err == nil && kind(v)
 }
 
-// ParametersFor returns those of the parameter files that are for a template: the ones named after it (main.json: main.parameters.json,
-// main.prod.json), and the ones that are named after none of the files.
+// ParametersFor returns the parameter files for a template: those named after it (main.json:
+// main.parameters.json, main.prod.json), and those named after none of the files.
 func ParametersFor(template string, names []string, parameters []File) []File {
 	var out []File
 	for _, p := range parameters {
@@ -59,10 +61,11 @@ func namedAfter(parameters, template string) bool {
 	return parameters != template && strings.HasPrefix(path.Base(slashed(parameters)), stem+".")
 }
 
-// slashed has slashes in place of Windows' backslashes.
+// slashed replaces Windows' backslashes by slashes.
 func slashed(name string) string { return strings.ReplaceAll(name, `\`, "/") }
 
-// ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is about a parameter file.
+// ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is
+// about a parameter file.
 func ReadTemplate(file File, o TemplateOptions) (*Reading, error) {
 	t, err := evaluateTemplate(file, o)
 	if err != nil {
@@ -78,7 +81,7 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	}
 	template, _ := doc.(*armtemplate.Object)
 	if !armtemplate.IsTemplate(doc) {
-		return nil, fmt.Errorf("it is no ARM template: it needs a $schema of a deploymentTemplate.json and resources")
+		return nil, fmt.Errorf("it is not an ARM template: expected a $schema of a deploymentTemplate.json, and resources")
 	}
 	var parameters *armtemplate.Object
 	for _, f := range o.Parameters {
@@ -108,7 +111,7 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	return t, nil
 }
 
-// armReading is a template on its way to a Reading.
+// armReading builds the Reading of a template.
 type armReading struct {
 	file    File
 	root    *armtemplate.Object
@@ -118,11 +121,11 @@ type armReading struct {
 	subnets []*templateSubnet
 	byID    map[string]*templateSubnet
 	vnets   []*armtemplate.Resource
-	// doubts are what is not known of that which matters: notes on anything else are not alarming.
+	// doubts are unknown values that matter: notes on other values are not Unknown.
 	doubts []string
 }
 
-// place says where a resource of the template stands.
+// place is the place of a resource in the template.
 func (t *armReading) place(r *armtemplate.Resource) Place {
 	p := subnetPlace(r.ID)
 	if !strings.EqualFold(r.Type, arm.TypeSubnet) {
@@ -132,7 +135,7 @@ func (t *armReading) place(r *armtemplate.Resource) Place {
 	return p
 }
 
-// subnetPlace says of an ID what it names.
+// subnetPlace is the place of an ID.
 func subnetPlace(id string) Place {
 	p := Place{Name: lastName(id)}
 	parsed, err := arm.ParseID(id)
@@ -148,7 +151,7 @@ func subnetPlace(id string) Place {
 
 func lastName(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
-// each calls a function for all resources of a type that the template writes.
+// each calls a function for each resource of a type that the template writes.
 func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
 	for _, r := range t.result.Resources {
 		if strings.EqualFold(r.Type, resourceType) && !r.Existing && r.ID != "" {
@@ -157,10 +160,11 @@ func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
 	}
 }
 
-// armMatters are the types of which something not known may hide an effect.
+// armMatters are the types in which an unknown value may hide an effect.
 var armMatters = []string{arm.TypeVNet, arm.TypeSubnet, arm.TypeRouteTable, arm.TypeRouteTable + "/routes", arm.TypeCluster, arm.TypeCluster + "/agentPools", arm.TypeGateway, "Microsoft.Resources/deployments"}
 
-// notes takes over what the evaluation noted. What is not known is alarming only where it may matter to a subnet or table.
+// notes copies the notes of the evaluation. An unknown value only matters if it may affect a subnet
+// or table.
 func (t *armReading) notes() {
 	at := map[string]bool{}
 	for _, r := range t.result.Resources {
@@ -183,7 +187,7 @@ func (t *armReading) notes() {
 		t.note(Place{Address: n.Address, File: n.File, Line: n.Line}, unknown, n.Text)
 	}
 	if t.options.Complete {
-		t.note(Place{}, false, "in complete mode, Azure deletes what is in the resource group and not in the template: a route table that it does not name goes too, unless a subnet uses it")
+		t.note(Place{}, false, "in complete mode, Azure deletes everything in the resource group that the template does not name, route tables included unless a subnet uses them")
 	}
 }
 
@@ -191,7 +195,7 @@ func (t *armReading) note(at Place, unknown bool, text string) {
 	t.reading.Notes = append(t.reading.Notes, Note{Place: at, Text: text, Unknown: unknown})
 }
 
-// doubt remembers what is not known of values that matter.
+// doubt remembers unknown values that matter.
 func (t *armReading) doubt(values ...any) {
 	for _, v := range values {
 		switch v := v.(type) {
@@ -211,14 +215,14 @@ func (t *armReading) doubt(values ...any) {
 	}
 }
 
-// carriers finds the subnets that clusters, their pools and gateways of the template need routes in. With Azure CNI, overlay or not, pods need
-// no table.
+// carriers finds the subnets in which clusters, pools and gateways of the template need routes.
+// With Azure CNI, overlay or not, pods need no table.
 func (t *armReading) carriers() {
 	add := func(id string, by *armtemplate.Resource, why string) {
 		p := subnetPlace(id)
 		if p.ID == "" || !p.ID.Is(arm.TypeSubnet) {
 			if id != "" {
-				t.note(t.place(by), true, "the subnet "+id+" is not known, so that nothing tells what happens to it")
+				t.note(t.place(by), true, "the subnet "+id+" is not known, so what happens to it is unknown")
 			}
 			return
 		}
@@ -246,7 +250,7 @@ func (t *armReading) carriers() {
 		}
 		cluster := clusters[strings.ToLower(string(arm.ID(r.ID).Parent()))]
 		if cluster == nil {
-			t.note(t.place(r), false, "the cluster of the pool is not in the template, and so not its network plugin: name the subnet with --subnet where its pods need a route table")
+			t.note(t.place(r), false, "the pool's cluster is not in the template, so its network plugin is unknown: name the subnet with --subnet if its pods need a route table")
 		} else if why := t.needs(cluster); why != "" {
 			add(subnet, r, why)
 		}
@@ -254,13 +258,13 @@ func (t *armReading) carriers() {
 	t.each(arm.TypeGateway, func(r *armtemplate.Resource) {
 		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
 			if c, _ := item.(*armtemplate.Object); c != nil {
-				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it, and has to reach pods")
+				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it and must reach pods")
 			}
 		}
 	})
 }
 
-// needs says why the subnets of a cluster need their table, "" where they do not.
+// needs says why the subnets of a cluster need their table, "" if they do not.
 func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	profile := cluster.Body.Object("properties").Object("networkProfile")
 	plugin, outbound := profile.Get("networkPlugin"), profile.Text("outboundType")
@@ -270,14 +274,14 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	case strings.EqualFold(text, "kubenet"):
 		return "nodes of the kubenet cluster " + lastName(cluster.Name) + " are in it"
 	case strings.EqualFold(outbound, "userDefinedRouting"):
-		return "nodes of the cluster " + lastName(cluster.Name) + " leave through its table (userDefinedRouting)"
+		return "nodes of the cluster " + lastName(cluster.Name) + " use its table for egress (userDefinedRouting)"
 	case !known && plugin != nil:
-		return "nodes of the cluster " + lastName(cluster.Name) + " are in it, whose network plugin is not known"
+		return "nodes of the cluster " + lastName(cluster.Name) + " are in it (network plugin unknown)"
 	}
 	return ""
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" where it is not.
+// carries says why a subnet is known to carry pods or to reach them, "" if it is not.
 func (t *armReading) carries(p Place) string {
 	for _, c := range slices.Concat(t.options.Carriers, t.reading.Carriers) {
 		if c.same(p) {

@@ -43,7 +43,8 @@ func readTemplate(t *testing.T, f File, o TemplateOptions) *Reading {
 	return r
 }
 
-// said is what a reading says, a line each: verb, subnet or table, file and line; and what it does not know.
+// said is what a reading says, a line each: verb, subnet or table, file and line; and what it does
+// not know.
 func said(r *Reading) []string {
 	var lines []string
 	for _, e := range r.Effects {
@@ -94,7 +95,7 @@ func TestCompiledModule(t *testing.T) {
 	// Without the parameter file, what is missing is said by name, and with what was expected.
 	r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{})
 	sameLines(t, "no parameters", said(r),
-		"? which subnets it lists is not known, and so not which of them keep a route table",
+		"? its list of subnets is unknown, so it is unknown which of them keep a route table",
 		"? the parameter namePrefix (string) has no value: name its parameter file, and what depends on it is known",
 		"? the parameter subnets (array) has no value: name its parameter file, and what depends on it is known")
 	// A cluster that needs no table makes nothing certain.
@@ -124,7 +125,8 @@ func TestSymbolicSubnets(t *testing.T) {
 		"? its list of subnets is empty: a deployment deletes the subnets that the network has, which Azure refuses while they are in use: leave them out, at api-version 2023-09-01 or later")
 	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 33", "recreated shop-vnet/appgw 33",
 		"? at api-version 2023-06-01 a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use 2023-09-01 or later")
-	// A network that lists one of them without a table takes it away for a moment, and deletes the other.
+	// A network that lists one of them without a table takes it away for a moment, and deletes the
+	// other.
 	listed := `"addressSpace": {"addressPrefixes": ["10.20.0.0/16"]}, "subnets": [{"name": "appgw", "properties": {"addressPrefix": "10.20.1.0/24"}}]`
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"addressSpace": {
           "addressPrefixes": [
@@ -141,7 +143,7 @@ func TestSymbolicSubnets(t *testing.T) {
         "vnet"
       ]`, `"tags": {}`), TemplateOptions{})
 	sameLines(t, "race", said(r), "recreated shop-vnet/aks-nodes 33", "loses shop-vnet/appgw 39")
-	if how := r.Effects[1].How; !strings.Contains(how, "nothing says which of them comes last") {
+	if how := r.Effects[1].How; !strings.Contains(how, "their order is undefined") {
 		t.Errorf("how: %s", how)
 	}
 }
@@ -216,7 +218,8 @@ func TestHostileTemplates(t *testing.T) {
 	sameLines(t, "cycle", said(r), "may-lose a/m 1", "? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
 }
 
-// TestReadParameters: a parameter file is known by its schema, and a broken one is said to be broken; what else names the schema is none.
+// TestReadParameters: a parameter file is known by its schema, and a broken one is said to be
+// broken; what else names the schema is none.
 func TestReadParameters(t *testing.T) {
 	const head = `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#", "parameters": {`
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// tables says of each table that is written whole that routes which others put there go. What is made
-// only where it is not there is not written again.
+// tables reports each table that the template replaces: it removes routes that others wrote. A
+// table that is only made if it does not exist is not replaced.
 func (t *armReading) tables() {
 	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
 		if onlyOnce(r) {
@@ -29,12 +29,12 @@ func (t *armReading) tables() {
 		t.reading.Effects = append(t.reading.Effects, Effect{
 			Verb: MayLoseRoutes, Users: users, What: t.place(r), By: t.place(r),
 			How: "the template writes the whole table, and a cluster's pod routes are not in it",
-			Fix: "deploy the table once and refer to it as existing after that; single routes are resources of their own, Microsoft.Network/routeTables/routes",
+			Fix: "deploy the table once and then refer to it as existing; write each route as its own resource, Microsoft.Network/routeTables/routes",
 		})
 	})
 }
 
-// after makes the snapshot of what would be there.
+// after makes the snapshot of the resulting network.
 func (t *armReading) after() {
 	s := inventory.NewSnapshot()
 	t.reading.After = s
@@ -45,7 +45,7 @@ func (t *armReading) after() {
 			err = s.Add(raw)
 		}
 		if err != nil {
-			t.note(t.place(r), false, "what would be there is not looked at: "+err.Error())
+			t.note(t.place(r), false, "the result is not checked: "+err.Error())
 		}
 	}
 	t.each(arm.TypeVNet, func(r *armtemplate.Resource) {

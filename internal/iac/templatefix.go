@@ -9,15 +9,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// TemplateFix is the repair of a template, or of Bicep: what was changed and what was left, a sentence each.
+// TemplateFix is the repair of a template or of Bicep: what was changed and what was left, one
+// sentence each.
 type TemplateFix struct {
 	Edit
 	Done, Left []string
 }
 
-// FixTemplate repairs an ARM template in its text, layout and comments kept: a subnet that would lose its table gets the one that the template
-// itself gives it elsewhere, or the one that it has at present, read by a nested deployment; and a network that deletes subnets because it lists
-// none gets the api-version that leaves them alone. Each repair is checked by reading the result; done again, it changes nothing.
+// FixTemplate repairs the text of an ARM template, and keeps layout and comments. A subnet that
+// would lose its table gets the table that the template gives it elsewhere, or its present one,
+// read by a nested deployment. A network that deletes subnets because it lists none gets an
+// api-version that keeps them. Each repair is checked by reading the result; a second run changes
+// nothing.
 func FixTemplate(file File, o TemplateOptions) (*TemplateFix, error) {
 	fix := &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data, After: file.Data}}
 	tried := map[string]bool{}
@@ -42,7 +45,7 @@ func FixTemplate(file File, o TemplateOptions) (*TemplateFix, error) {
 	}
 }
 
-// next returns a subnet with something to repair that was not tried yet.
+// next returns a subnet with a problem that was not tried yet.
 func (t *armReading) next(tried map[string]bool) *templateSubnet {
 	for _, s := range t.subnets {
 		if key := s.place.ID.Key() + string(s.verb); s.lost != nil && s.verb != MayLose && !tried[key] {
@@ -53,17 +56,17 @@ func (t *armReading) next(tried map[string]bool) *templateSubnet {
 	return nil
 }
 
-// better checks that a repair helps its subnet and harms nothing else.
+// better checks that a repair helps its subnet and breaks nothing else.
 func (t *armReading) better(after []byte, s *templateSubnet) error {
 	now, err := evaluateTemplate(File{t.file.Name, after}, t.options)
 	if err != nil {
 		return fmt.Errorf("the repair would break the template: %w", err)
 	}
 	if repaired := now.byID[s.place.ID.Key()]; repaired != nil && repaired.lost != nil {
-		return fmt.Errorf("no repair was found that helps: see what iac check says")
+		return fmt.Errorf("found no repair: see the findings of iac check")
 	}
 	if len(now.reading.Effects) >= len(t.reading.Effects) || len(now.reading.Notes) > len(t.reading.Notes) {
-		return fmt.Errorf("the repair would do harm elsewhere")
+		return fmt.Errorf("the repair would break something else")
 	}
 	return nil
 }
@@ -72,13 +75,13 @@ func (t *armReading) better(after []byte, s *templateSubnet) error {
 func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err error) {
 	w := *s.lost
 	if t.root.Object("metadata").Object("_generator").Text("name") == "bicep" {
-		return nil, "", fmt.Errorf("the template is compiled: repair the .bicep file that it is made of")
+		return nil, "", fmt.Errorf("the template is compiled: repair its .bicep source")
 	}
 	switch {
 	case w.outcome == deletes:
 		return t.repairVersion(w.by)
 	case w.outcome == doubts:
-		return nil, "", fmt.Errorf("which routeTable it gets is not known: %s", w.doubt)
+		return nil, "", fmt.Errorf("its routeTable is unknown: %s", w.doubt)
 	}
 	value := w.subnet.Object("properties")
 	properties := t.written(value)
@@ -104,10 +107,10 @@ func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err e
 	if err := t.readFirst(edit, s, w, properties); err != nil {
 		return nil, "", err
 	}
-	return edit.done(), fmt.Sprintf("%s gets the route table that it has at present: a nested deployment reads it first. Both it and its network must be there already", s.place.subnetName()), nil
+	return edit.done(), fmt.Sprintf("%s gets its present route table: a nested deployment reads it first. The subnet and its network must exist already", s.place.subnetName()), nil
 }
 
-// repairVersion lets a network that lists no subnets leave them alone.
+// repairVersion changes the api-version of a network that lists no subnets, so that it keeps them.
 func (t *armReading) repairVersion(r *armtemplate.Resource) ([]byte, string, error) {
 	m := r.Source.Member("apiVersion")
 	if r.Body.Object("properties").Get("subnets") != nil || r.APIVersion >= subnetsKept || m == nil || r.Source.File != t.file.Name {
@@ -118,10 +121,11 @@ func (t *armReading) repairVersion(r *armtemplate.Resource) ([]byte, string, err
 	}
 	edit := &textEdit{text: t.file.Data}
 	edit.replace(m.From, m.To, `"`+subnetsKept+`"`)
-	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which leaves the subnets alone that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
+	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which keeps subnets that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
 }
 
-// written returns an object as it stands in the file, or nil where an evaluated one is written elsewhere.
+// written returns an object as written in the file, or nil if an evaluated object is written
+// elsewhere.
 func (t *armReading) written(value *armtemplate.Object) *armtemplate.Object {
 	if value == nil || value.Line == 0 || value.File != t.file.Name {
 		return nil
@@ -151,7 +155,8 @@ func objectAt(v any, start int) *armtemplate.Object {
 	return nil
 }
 
-// sameTemplate reports whether two resources stand in one template, so that an expression means the same in both.
+// sameTemplate reports whether two resources are in one template, so that an expression means the
+// same in both.
 func sameTemplate(a, b *armtemplate.Resource) bool {
 	in := func(r *armtemplate.Resource) string {
 		return r.Address[:strings.LastIndex(r.Address, "properties.template.")+1]
@@ -159,7 +164,8 @@ func sameTemplate(a, b *armtemplate.Resource) bool {
 	return in(a) == in(b) && !a.Looped && !b.Looped
 }
 
-// readFirst adds a nested deployment that reads the subnet before it is written, and passes its table on.
+// readFirst adds a nested deployment that reads the subnet before it is written, and passes on its
+// table.
 func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite, properties *armtemplate.Object) error {
 	r := w.by
 	version, literal := r.Source.Get("apiVersion").(string)
@@ -167,7 +173,7 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	case r.Looped || r.Nested:
 		return fmt.Errorf("%s is one of the copies of a loop, or part of another resource: give the subnet its routeTable there", r.Address)
 	case !literal || version != r.APIVersion || r.Source.File != t.file.Name:
-		return fmt.Errorf("%s is not written plainly enough to change it", r.Address)
+		return fmt.Errorf("%s uses expressions that cannot be changed safely", r.Address)
 	}
 	vnet, name := t.source(edit, r.Source, "name"), ""
 	if w.inline() {
@@ -176,7 +182,7 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 		vnet, name = halves(vnet)
 	}
 	if vnet == "" || name == "" || strings.Contains(vnet+name, "copyIndex") {
-		return fmt.Errorf("its name is not written plainly enough to read its table first")
+		return fmt.Errorf("its name is an expression, so its present table cannot be read first")
 	}
 	i := strings.LastIndex(r.Address, "resources.")
 	symbolic := i >= 0 && !strings.HasSuffix(r.Address, "]")
@@ -207,7 +213,7 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	return nil
 }
 
-// source returns a member's value as it is written, "" where it is no text.
+// source returns a member's value as written, "" if it is not text.
 func (t *armReading) source(edit *textEdit, o *armtemplate.Object, name string) string {
 	m := o.Member(name)
 	if m == nil {
@@ -219,7 +225,7 @@ func (t *armReading) source(edit *textEdit, o *armtemplate.Object, name string) 
 	return string(edit.text[m.From:m.To])
 }
 
-// halves splits the written name of a subnet's own resource, network/subnet, into two.
+// halves splits the written name of a separate subnet, network/subnet.
 func halves(raw string) (vnet, name string) {
 	var text string
 	if json.Unmarshal([]byte(raw), &text) != nil {
@@ -243,7 +249,8 @@ func halves(raw string) (vnet, name string) {
 	return quote(vnet), quote(name)
 }
 
-// deploymentName is the name of the deployment that reads a subnet, in a form that is a symbol, too, where that is wanted.
+// deploymentName is the name of the deployment that reads a subnet; it is also a valid symbol if
+// the template needs one.
 func deploymentName(subnet string, symbolic bool) string {
 	name := "keep-route-table-" + plainName(subnet)
 	if symbolic {
@@ -252,10 +259,10 @@ func deploymentName(subnet string, symbolic bool) string {
 	return strings.TrimRight(name[:min(len(name), maxDeploymentName)], "-_")
 }
 
-// maxDeploymentName is how long the name of a deployment may be.
+// maxDeploymentName is the maximum length of a deployment's name.
 const maxDeploymentName = 64
 
-// plainName keeps of a name what the name of a deployment may hold.
+// plainName removes characters that the name of a deployment cannot have.
 func plainName(name string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// fixedTemplate repairs a template, checks that nothing is left of what is a finding, and that a second repair changes nothing.
+// fixedTemplate repairs a template, checks that nothing is left of what is a finding, and that a
+// second repair changes nothing.
 func fixedTemplate(t *testing.T, f File, o TemplateOptions, left ...string) *TemplateFix {
 	t.Helper()
 	o.Where = shop
@@ -46,7 +47,7 @@ func notCompiled(f File) File {
 func TestFixTemplate(t *testing.T) {
 	plain := bicep(t, "plain.json")
 	fix := fixedTemplate(t, plain, TemplateOptions{})
-	sameLines(t, "done", fix.Done, "shop-vnet/appgw gets the route table that it has at present: a nested deployment reads it first. Both it and its network must be there already")
+	sameLines(t, "done", fix.Done, "shop-vnet/appgw gets its present route table: a nested deployment reads it first. The subnet and its network must exist already")
 	after := string(fix.After)
 	for _, want := range []string{
 		`{ "name": "appgw", "properties": { "routeTable": "[tryGet(reference('keep-route-table-appgw').outputs.present.value, 'routeTable')]", "addressPrefix": "10.20.8.0/24" } }`,
@@ -94,7 +95,8 @@ func TestFixTemplate(t *testing.T) {
 		t.Errorf("%v\n%s", fix.Left, fix.After)
 	}
 
-	// Subnets of one name in two networks are read by deployments of two names, which are not too long.
+	// Subnets of one name in two networks are read by deployments of two names, which are not too
+	// long.
 	long := strings.Repeat("n", 60)
 	two := strings.NewReplacer("NAME", long).Replace(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
   {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "a", "properties": {"subnets": [{"name": "pods", "properties": {}}, {"name": "NAME", "properties": {}}]}},
@@ -112,7 +114,7 @@ func TestFixTemplate(t *testing.T) {
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2023-06-01"`))
 	fix = fixedTemplate(t, old, TemplateOptions{})
-	sameLines(t, "done", fix.Done, "shop-vnet gets the apiVersion 2023-09-01, which leaves the subnets alone that it does not list (line 35)")
+	sameLines(t, "done", fix.Done, "shop-vnet gets the apiVersion 2023-09-01, which keeps subnets that it does not list (line 35)")
 
 	// A subnet of its own, with and without symbols; its name is an expression.
 	own := bicep(t, "read-first.json", `"routeTable": "[reference(resourceId('Microsoft.Resources/deployments', 'read'), '2022-09-01').outputs.routeTable.value]",`, ``)
@@ -123,7 +125,7 @@ func TestFixTemplate(t *testing.T) {
 	}
 	// What is compiled is repaired in its source.
 	fix = fixedTemplate(t, own, o, "loses shop-vnet/aks-nodes")
-	sameLines(t, "left", fix.Left, "shop-vnet/aks-nodes: the template is compiled: repair the .bicep file that it is made of")
+	sameLines(t, "left", fix.Left, "shop-vnet/aks-nodes: the template is compiled: repair its .bicep source")
 	// Properties that several subnets share are for a person.
 	module := notCompiled(bicep(t, "module-loop.json"))
 	fix = fixedTemplate(t, module, TemplateOptions{Parameters: []File{bicep(t, "module-loop.parameters.json")}}, "loses shop-vnet/aks-nodes-2")

@@ -14,15 +14,16 @@ type templateSubnet struct {
 	place  Place
 	vnet   string // ID
 	writes []subnetWrite
-	// table is that which it has in the end, as far as that is known; it is left as it was with kept, and unknown with doubt.
+	// table is the final table as far as it is known; kept says that it does not change, doubt why
+	// it is unknown.
 	table       string
 	kept, doubt bool
-	// lost is the write that takes the table, or the subnet, away, and verb what that comes to.
+	// lost is the write that removes the table or the subnet, and verb its effect.
 	lost *subnetWrite
 	verb Verb
 }
 
-// outcome is what a write makes of a subnet's table.
+// outcome is the effect of a write on a subnet's table.
 type outcome int
 
 const (
@@ -33,7 +34,8 @@ const (
 	deletes                // and of the subnet as a whole
 )
 
-// subnetWrite is one PUT that concerns a subnet: of itself, or of its network, which lists it or does not.
+// subnetWrite is one PUT that affects a subnet: of the subnet, or of its network with or without
+// it.
 type subnetWrite struct {
 	by      *armtemplate.Resource
 	outcome outcome
@@ -44,7 +46,7 @@ type subnetWrite struct {
 	file    string
 }
 
-// inline reports whether it is its network that is written.
+// inline reports whether the write is of the network.
 func (w subnetWrite) inline() bool { return strings.EqualFold(w.by.Type, arm.TypeVNet) }
 
 // writes collects what the template writes, network by network, subnet by subnet.
@@ -62,7 +64,7 @@ func (t *armReading) writes() {
 func (t *armReading) network(r *armtemplate.Resource) {
 	properties, isObject := r.Body.Get("properties").(*armtemplate.Object)
 	if !isObject && r.Body.Get("properties") != nil {
-		t.note(t.place(r), true, "its properties are not known, and so not which subnets it lists")
+		t.note(t.place(r), true, "its properties are unknown, so its subnets are unknown too")
 		t.doubt(r.Body.Get("properties"))
 		return
 	}
@@ -73,7 +75,7 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		return // it writes what it read
 	case value != nil && !listed:
 		t.doubt(value)
-		t.note(t.place(r), true, "which subnets it lists is not known, and so not which of them keep a route table")
+		t.note(t.place(r), true, "its list of subnets is unknown, so it is unknown which of them keep a route table")
 		return
 	case value == nil && onlyOnce(r):
 		return
@@ -89,7 +91,7 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		name := subnet.Text("name")
 		if !is || name == "" {
 			t.doubt(item)
-			t.note(t.place(r), true, "one of the subnets that it lists is not known")
+			t.note(t.place(r), true, "one of its subnets is unknown")
 			return
 		}
 		named[strings.ToLower(name)] = true
@@ -126,16 +128,16 @@ func (t *armReading) network(r *armtemplate.Resource) {
 	}
 }
 
-// onlyOnce reports whether a resource is made where it is not there, and never written again.
+// onlyOnce reports whether a resource is only made if it does not exist, and never written again.
 func onlyOnce(r *armtemplate.Resource) bool {
 	once, _ := r.Body.Object("@options").Get("onlyIfNotExists").(bool)
 	return once
 }
 
-// plainVersion reports whether an api-version is one, and not an unknown.
+// plainVersion reports whether an api-version is known.
 func plainVersion(v string) bool { return len(v) >= len(subnetsKept) && v[0] >= '0' && v[0] <= '9' }
 
-// subnet returns the subnet of a network, made when it is first spoken of.
+// subnet returns the subnet of a network, and creates it at first use.
 func (t *armReading) subnet(vnet, name string) *templateSubnet {
 	id := vnet + "/subnets/" + name
 	s := t.byID[strings.ToLower(id)]
@@ -147,7 +149,7 @@ func (t *armReading) subnet(vnet, name string) *templateSubnet {
 	return s
 }
 
-// write notes a PUT of a subnet with a body.
+// write records a PUT of a subnet with a body.
 func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armtemplate.Resource, file string, line int) {
 	s := t.subnet(vnet, name)
 	w := subnetWrite{by: by, subnet: body, file: file, line: line}
@@ -165,7 +167,8 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 	s.writes = append(s.writes, w)
 }
 
-// tableIn reads the routeTable of a subnet's body. null, an object without an ID and an empty one are none.
+// tableIn reads the routeTable of a subnet's body. null, an object without an ID and an empty one
+// mean none.
 func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt string) {
 	value := body.Get("properties")
 	properties, _ := value.(*armtemplate.Object)
@@ -196,7 +199,8 @@ func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt 
 	return strips, "", ""
 }
 
-// inOrder sorts a subnet's writes into an order in which they may happen, and says whether another one is possible too.
+// inOrder sorts a subnet's writes into a possible order, and says whether another order is possible
+// too.
 func (s *templateSubnet) inOrder() (open bool) {
 	if len(s.writes) > 20 { // no template does that in earnest
 		return true
@@ -227,13 +231,14 @@ func (s *templateSubnet) inOrder() (open bool) {
 	return open
 }
 
-// judge says what becomes of a subnet's table.
+// judge decides what happens to a subnet's table.
 func (t *armReading) judge(s *templateSubnet) {
 	open := s.inOrder()
 	final := s.writes[len(s.writes)-1]
 	var lost *subnetWrite // the write that takes the table, or the subnet, away
 	for i, w := range s.writes {
-		// To be deleted is worse than to be left without a table, and that worse than not to know; of equals the last one counts.
+		// Deleting the subnet is worse than losing the table, and that is worse than unknown; among
+		// equals the last counts.
 		switch worse := w.outcome; {
 		case worse != strips && worse != deletes && worse != doubts:
 		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes, worse == lost.outcome:
@@ -262,7 +267,7 @@ func (t *armReading) judge(s *templateSubnet) {
 		e.Verb = MayLose
 	}
 	if open && lost.outcome != deletes {
-		e.How += "; another resource of the template gives it one, and nothing says which of them comes last"
+		e.How += "; another resource of the template gives it one, and their order is undefined"
 	}
 	if lost.by.Maybe != nil {
 		e.How += ", provided that it is deployed (" + lost.by.Maybe.Why + ")"
@@ -271,7 +276,8 @@ func (t *armReading) judge(s *templateSubnet) {
 	t.reading.Effects = append(t.reading.Effects, e)
 }
 
-// givenBefore reports whether the template itself gives the subnet a table, so that it has one when it is deployed again.
+// givenBefore reports whether the template itself gives the subnet a table, so that it has one at
+// the next deployment.
 func (t *armReading) givenBefore(s *templateSubnet) bool {
 	for _, w := range s.writes {
 		if w.outcome == gives {
@@ -288,9 +294,9 @@ func (t *armReading) how(w subnetWrite) string {
 	case w.outcome == doubts && w.doubt != "":
 		return "which routeTable the template writes is not known: " + w.doubt
 	case w.inline():
-		return "the template lists it in its network without routeTable, and what is listed is written as it stands"
+		return "the template lists it in its network without routeTable, and Azure writes listed subnets as they are"
 	}
-	return "the template writes it without routeTable, and a subnet is written as it stands"
+	return "the template writes it without routeTable, and Azure writes subnets as they are"
 }
 
 func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
@@ -311,7 +317,7 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 	return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`, s.place.Name, askTable(s.place))
 }
 
-// askTable is the command that says which table a subnet has.
+// askTable is the command that shows a subnet's table.
 func askTable(p Place) string {
 	if !partly(p.ID) {
 		return finding.Command("az network vnet subnet show --ids %s --query routeTable.id", p.ID).String()

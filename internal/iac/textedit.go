@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// textEdit collects changes of a JSON text by their offsets in it, and makes them all at once.
+// textEdit collects changes of a JSON text by offset, and makes them all at once.
 type textEdit struct {
 	text    []byte
 	changes []textChange
@@ -24,7 +24,8 @@ func (e *textEdit) replace(from, to int, with string) {
 	e.changes = append(e.changes, textChange{from, to, with})
 }
 
-// member gives an object a member, in the layout of its others: in place of the one of that name, or as its first.
+// member sets a member of an object, in the layout of the others: it replaces the member with that
+// name, or becomes the first.
 func (e *textEdit) member(o *armtemplate.Object, name, value string) {
 	if m := o.Member(name); m != nil {
 		e.replace(m.From, m.To, value)
@@ -48,7 +49,7 @@ func (e *textEdit) member(o *armtemplate.Object, name, value string) {
 	e.replace(at, at, between+text)
 }
 
-// before puts an item before the one at an offset, with the line break and indentation of that one.
+// before inserts an item before the one at an offset, with the same line break and indentation.
 func (e *textEdit) before(at int, item string) {
 	indent := e.indent(at)
 	var b bytes.Buffer

@@ -10,20 +10,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// object is a part of a document in ARM's shape.
+// object is a part of an ARM document.
 type object = map[string]any
 
-// picture is a network as ARM would show it, as far as a plan does: documents by their keys, and what the pools of clusters are, by the cluster's.
+// picture is a network as ARM would show it, as far as a plan shows it: documents by key, and the
+// pools of clusters by the cluster's key.
 type picture struct {
 	docs  map[string]object
 	pools map[string][]object
 	over  bool // there is more than is pictured
 }
 
-// maxPicture is how many documents a plan may show to be pictured: beyond it the memory goes to what a plan does.
+// maxPicture limits the number of documents in a picture, to bound memory.
 const maxPicture = 2000
 
-// picture takes in a resource before and after; nil where it is not there.
+// picture adds a resource before and after; nil if it does not exist.
 func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
 	for i, v := range values {
 		pic := &p.pictures[i]
@@ -40,7 +41,7 @@ func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
 	}
 }
 
-// expected are the values after; what is known only after apply is taken to stay as it is.
+// expected are the values after; values that are known only after apply are assumed to stay.
 func (r *tfResource) expected() *tfValues {
 	if r.Change.After == nil {
 		return nil
@@ -61,7 +62,7 @@ func (r *tfResource) expected() *tfValues {
 	return &v
 }
 
-// take adds what one resource says. What has no ID yet is not pictured.
+// take adds one resource. It skips resources without an ID.
 func (pic *picture) take(kind string, v *tfValues) {
 	if kind == tfPool && v.ClusterID != "" {
 		key := v.ClusterID.Key()
@@ -117,7 +118,7 @@ func pool(name string, subnet arm.ID, count int) object {
 	return object{"name": name, "vnetSubnetID": string(subnet), "count": count}
 }
 
-// snapshots are the network before and after; nil where the plan shows none, or more than is pictured.
+// snapshots are the network before and after; nil if the plan shows none, or more than maxPicture.
 func (j *judge) snapshots() (before, after *inventory.Snapshot) {
 	for _, pic := range j.pictures {
 		if len(pic.docs) == 0 || pic.over {
@@ -142,7 +143,8 @@ func (j *judge) snapshots() (before, after *inventory.Snapshot) {
 	return j.pictures[0].snapshot(now), j.pictures[1].snapshot(then)
 }
 
-// snapshot makes it of the documents and of the subnets' tables, by the subnets' keys. A table that has only a name yet is not known.
+// snapshot makes a snapshot of the documents and of the subnets' tables, by the subnets' keys. A
+// table that only has a name yet is unknown.
 func (pic picture) snapshot(tables map[string]arm.ID) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	gateways := map[string][]arm.ID{}

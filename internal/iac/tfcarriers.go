@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// use is a subnet that a cluster, a pool or a gateway is in.
+// use is a subnet with the cluster, pool or gateway that is in it.
 type use struct {
 	subnet arm.ID
 	why    string // why it needs its table, "" where it does not
@@ -15,7 +15,7 @@ type use struct {
 	leaves bool // what uses it is destroyed
 }
 
-// uses are all of them: of what stays, of what is made, and of what goes.
+// uses are all uses: of resources that stay, that are made, and that are destroyed.
 func (p *tfPlan) uses() []use {
 	stays := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool { return p.byAddress[r.Address].changes })
 	var goes []*tfResource
@@ -53,14 +53,15 @@ func (p *tfPlan) uses() []use {
 			add(r.Values.PoolSubnet, "vnet_subnet_id", needs(p.clusterOf(r, all)))
 		case tfGateway:
 			for _, ip := range r.Values.GatewayIPs {
-				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it, and has to reach pods")
+				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it and must reach pods")
 			}
 		}
 	}
 	return out
 }
 
-// user is a resource with some values as one that is in subnets: a cluster, a pool or a gateway. Nil for all others.
+// user is a resource as a cluster, a pool or a gateway, with some of its values. Nil for all
+// others.
 func (r *tfResource) user(v *tfValues) *tfResource {
 	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name, Index: r.Index, Values: v}
 	switch r.Type {
@@ -72,7 +73,7 @@ func (r *tfResource) user(v *tfValues) *tfResource {
 	return nil
 }
 
-// clusterOf finds a pool's cluster, nil where the file does not show it.
+// clusterOf finds a pool's cluster, nil if the file does not show it.
 func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
 	var refers *standing
 	if pool.Values.ClusterID == "" {
@@ -86,8 +87,9 @@ func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
 	return nil
 }
 
-// needs says why the subnets of a cluster need their table, "" where they do not: kubenet's pods are reached through it, and with
-// userDefinedRouting the nodes of any cluster leave through it. With Azure CNI, overlay or not, pods need no table.
+// needs says why the subnets of a cluster need their table, "" if they do not: kubenet's pods need
+// it, and with userDefinedRouting it is the egress of the nodes. With Azure CNI, overlay or not,
+// pods need no table.
 func needs(cluster *tfResource) string {
 	if cluster == nil {
 		return ""
@@ -97,13 +99,13 @@ func needs(cluster *tfResource) string {
 		case strings.EqualFold(profile.Plugin, "kubenet"):
 			return "nodes of the kubenet cluster " + cluster.Address + " are in it"
 		case strings.EqualFold(profile.Outbound, "userDefinedRouting"):
-			return "nodes of the cluster " + cluster.Address + " leave through its table (userDefinedRouting)"
+			return "nodes of the cluster " + cluster.Address + " use its table for egress (userDefinedRouting)"
 		}
 	}
 	return ""
 }
 
-// carriers are the subnets whose users stay, and need their table.
+// carriers are the subnets whose users stay and need their table.
 func (p *tfPlan) carriers(uses []use) []Carrier {
 	var out []Carrier
 	seen := map[string]bool{}
@@ -116,7 +118,8 @@ func (p *tfPlan) carriers(uses []use) []Carrier {
 	return out
 }
 
-// abandoned are the subnets, by their keys, that all users seen leave, with one of them: the cluster, if there is one.
+// abandoned are the subnets, by key, that all known users leave, with one of the users: the
+// cluster, if there is one.
 func abandoned(uses []use) map[string]*tfResource {
 	out := map[string]*tfResource{}
 	for _, u := range uses {

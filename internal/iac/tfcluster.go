@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// reasons are words for those of Terraform's action_reason that say more than the plan's actions do
+// reasons explain the values of Terraform's action_reason that say more than the plan's actions
 // (plan representation in developer.hashicorp.com/terraform/internals/json-format).
 var reasons = map[string]string{
 	"replace_by_request":                "-replace asks for it",
@@ -18,31 +18,31 @@ var reasons = map[string]string{
 	"replace_by_triggers":               "its replace_triggered_by asks for it",
 	"delete_because_no_resource_config": "its resource block is gone",
 	"delete_because_no_module":          "its module block is gone",
-	"delete_because_wrong_repetition":   "its block uses count or for_each otherwise",
+	"delete_because_wrong_repetition":   "its block's count or for_each changed",
 	"delete_because_count_index":        "its index is beyond count",
 	"delete_because_each_key":           "its key is not in for_each",
-	"delete_because_no_move_target":     "its moved block leads nowhere",
+	"delete_because_no_move_target":     "its moved block has no target",
 }
 
 // tfBecause says why Terraform deletes something.
 type tfBecause struct {
 	Reason string `json:"action_reason"`
 	Change struct {
-		// Paths lead to the attributes that force a replacement: names, and indices of lists.
+		// Paths are the attributes that force a replacement: names, and indices of lists.
 		Paths [][]any `json:"replace_paths"`
 	} `json:"change"`
 }
 
-// becauseOf reads the reasons from a change. What is not as it should be is left out: that it is
-// deleted counts.
+// becauseOf reads the reasons from a change. It ignores unexpected values: the deletion itself
+// matters.
 func becauseOf(raw []byte) *tfBecause {
 	b := &tfBecause{}
 	_ = json.Unmarshal(raw, b)
 	return b
 }
 
-// cluster judges a cluster. Whatever else the plan says of it, one that is deleted is lost with all
-// that runs on it.
+// cluster judges a cluster. A deleted cluster is lost with everything that runs on it, whatever
+// else the plan says.
 func (j *judge) cluster(r *tfResource) {
 	if !slices.Contains(r.Change.Actions, "delete") {
 		return
@@ -53,15 +53,15 @@ func (j *judge) cluster(r *tfResource) {
 	because := reasons[r.because.Reason]
 	e.Fix = finding.Command("keep %s, or take it out of the state only: terraform state rm %s", r.Address, r.Address).String()
 	if slices.Contains(r.Change.Actions, "create") {
-		e.How = "is destroyed and made anew"
-		e.Fix = "keep what forces the replacement as it is; lifecycle { prevent_destroy = true } in " + r.Address + " stops such a plan"
+		e.How = "is destroyed and created again"
+		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true } in " + r.Address + " stops such a plan"
 		if forced := attributes(r.because.Change.Paths); forced != "" {
 			because = strings.TrimPrefix(because+", and a change of "+forced+" forces it", ", and ")
 			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } stops such a plan", r.Address, forced)
 		}
 	}
 	if r.Deposed != "" {
-		because = "it was left over when it was made anew before"
+		because = "it was left over from an earlier replacement"
 	}
 	if because != "" {
 		e.How += ": " + because
@@ -69,7 +69,7 @@ func (j *judge) cluster(r *tfResource) {
 	j.add(e)
 }
 
-// attributes writes paths to attributes as code does: network_profile[0].pod_cidr.
+// attributes writes paths like code does: network_profile[0].pod_cidr.
 func attributes(paths [][]any) string {
 	var all []string
 	for _, path := range paths {

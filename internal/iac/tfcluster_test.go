@@ -24,7 +24,7 @@ func TestClusterReplaced(t *testing.T) {
 			}
 			f := found[0]
 			if f.Code != finding.IaCDestroys || f.Severity != finding.Error || !strings.HasSuffix(f.Resource, "/managedClusters/aksD") ||
-				f.Message != "cluster aksD is destroyed and made anew: a change of network_profile[0].pod_cidr forces it" || !strings.Contains(f.Fix, "keep network_profile[0].pod_cidr as it is") {
+				f.Message != "cluster aksD is destroyed and created again: a change of network_profile[0].pod_cidr forces it" || !strings.Contains(f.Fix, "keep network_profile[0].pod_cidr as it is") {
 				t.Errorf("%s: %+v", m.name, f)
 			}
 		}
@@ -50,16 +50,16 @@ func TestClusterDestroyed(t *testing.T) {
 		return strings.Replace(change, `"change"`, `"action_reason":"`+reason+`","change"`, 1)
 	}
 	for _, c := range []struct{ name, change, want string }{
-		{"delete and create", changes(tfCluster, "shop", "delete,create", values, values, paths), "cluster shop is destroyed and made anew: a change of dns_prefix and network_profile[0].pod_cidr forces it"},
-		{"create before destroy", changes(tfCluster, "shop", "create,delete", values, values, paths), "cluster shop is destroyed and made anew: a change of dns_prefix and network_profile[0].pod_cidr forces it"},
-		{"asked for", because(changes(tfCluster, "shop", "delete,create", values, values), "replace_by_request"), "cluster shop is destroyed and made anew: -replace asks for it"},
-		{"tainted, too", because(changes(tfCluster, "shop", "delete,create", values, values, `,"replace_paths":[["dns_prefix"]]`), "replace_because_tainted"), "cluster shop is destroyed and made anew: it is tainted, and a change of dns_prefix forces it"},
-		{"without a word why", changes(tfCluster, "shop", "delete,create", values, values), "cluster shop is destroyed and made anew"},
+		{"delete and create", changes(tfCluster, "shop", "delete,create", values, values, paths), "cluster shop is destroyed and created again: a change of dns_prefix and network_profile[0].pod_cidr forces it"},
+		{"create before destroy", changes(tfCluster, "shop", "create,delete", values, values, paths), "cluster shop is destroyed and created again: a change of dns_prefix and network_profile[0].pod_cidr forces it"},
+		{"asked for", because(changes(tfCluster, "shop", "delete,create", values, values), "replace_by_request"), "cluster shop is destroyed and created again: -replace asks for it"},
+		{"tainted, too", because(changes(tfCluster, "shop", "delete,create", values, values, `,"replace_paths":[["dns_prefix"]]`), "replace_because_tainted"), "cluster shop is destroyed and created again: it is tainted, and a change of dns_prefix forces it"},
+		{"without a word why", changes(tfCluster, "shop", "delete,create", values, values), "cluster shop is destroyed and created again"},
 		{"delete", changes(tfCluster, "shop", "delete", values, "null"), "cluster shop is destroyed"},
 		{"block removed", because(changes(tfCluster, "shop", "delete", values, "null"), "delete_because_no_resource_config"), "cluster shop is destroyed: its resource block is gone"},
-		{"a leftover", strings.Replace(changes(tfCluster, "shop", "delete", values, "null"), `"change"`, `"deposed":"abc","change"`, 1), "cluster shop is destroyed: it was left over when it was made anew before"},
+		{"a leftover", strings.Replace(changes(tfCluster, "shop", "delete", values, "null"), `"change"`, `"deposed":"abc","change"`, 1), "cluster shop is destroyed: it was left over from an earlier replacement"},
 		{"by azapi", azapi("delete"), "cluster shop is destroyed"},
-		{"replaced by azapi", azapi("delete,create", `,"replace_paths":[["location"]]`), "cluster shop is destroyed and made anew: a change of location forces it"},
+		{"replaced by azapi", azapi("delete,create", `,"replace_paths":[["location"]]`), "cluster shop is destroyed and created again: a change of location forces it"},
 		{"unnamed", changes(tfCluster, "shop", "delete", "{}", "null"), "cluster azurerm_kubernetes_cluster.shop is destroyed"},
 		{"forgotten", changes(tfCluster, "shop", "forget", values, "null"), ""},
 		{"forgotten and made anew", changes(tfCluster, "shop", "forget,create", values, values, paths), ""},

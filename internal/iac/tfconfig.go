@@ -6,17 +6,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// tfModule is a module of a plan's configuration: what it refers to where the plan says no more than "known after apply".
+// tfModule is a module of a plan's configuration: its references, for values that the plan only
+// shows as known after apply.
 type tfModule struct {
 	resources map[string]*tfConfig // by type.name
 	calls     map[string]*tfCall
 	outputs   map[string][]string // what an output refers to
 }
 
-// tfConfig is a resource's configuration: what each attribute refers to, by the attribute's own name; nil for one that is a constant.
+// tfConfig is a resource's configuration: the references of each attribute, nil for a constant.
 type tfConfig struct{ attributes map[string][]string }
 
-// tfCall is a call of a module: what each input refers to.
+// tfCall is a call of a module: the references of each input.
 type tfCall struct {
 	inputs map[string][]string
 	module *tfModule
@@ -77,7 +78,7 @@ func (m *tfModule) readModule(s *stream) error {
 	})
 }
 
-// learn notes what the attributes of an expression refer to, also those of nested blocks.
+// learn records the references of an expression's attributes, also in nested blocks.
 func (c *tfConfig) learn(name string, e gjson.Result) {
 	switch {
 	case e.IsArray():
@@ -109,8 +110,8 @@ func texts(list gjson.Result) []string {
 	return out
 }
 
-// withoutKeys returns an address without the instance keys of count and for_each: module.net["a.b"].azurerm_subnet.x[0] becomes
-// module.net.azurerm_subnet.x.
+// withoutKeys returns an address without the instance keys of count and for_each:
+// module.net["a.b"].azurerm_subnet.x[0] becomes module.net.azurerm_subnet.x.
 func withoutKeys(address string) string {
 	var b strings.Builder
 	rest := 0
@@ -124,7 +125,8 @@ func withoutKeys(address string) string {
 
 type span struct{ start, end int }
 
-// keysIn finds the instance keys in an address, with their brackets. A key is a number, or text that can hold anything.
+// keysIn finds the instance keys in an address, with their brackets. A key is a number, or any
+// text.
 func keysIn(address string) []span {
 	var keys []span
 	quoted, start := false, -1
@@ -145,7 +147,7 @@ func keysIn(address string) []span {
 	return keys
 }
 
-// modulesOf returns the names of the modules on the way to a resource.
+// modulesOf returns the names of the modules in an address.
 func modulesOf(module string) []string {
 	var names []string
 	parts := strings.Split(withoutKeys(module), ".")
@@ -155,7 +157,8 @@ func modulesOf(module string) []string {
 	return names
 }
 
-// config returns the configuration of a resource, with that of the modules on the way to it; nil where the file has none.
+// config returns the configuration of a resource, with the modules that contain it; nil if the file
+// has none.
 func (p *tfPlan) configOf(r *tfResource) (*tfConfig, []*tfModule, []string) {
 	way, names := []*tfModule{p.config}, modulesOf(r.Module)
 	for _, name := range names {
@@ -168,7 +171,7 @@ func (p *tfPlan) configOf(r *tfResource) (*tfConfig, []*tfModule, []string) {
 	return way[len(way)-1].resources[r.Type+"."+r.Name], way, names
 }
 
-// sets reports whether the configuration gives an attribute a value, and whether that is known at all.
+// sets reports whether the configuration sets an attribute, and whether that is known.
 func (p *tfPlan) sets(r *tfResource, attribute string) (sets, known bool) {
 	c, _, _ := p.configOf(r)
 	if c == nil {
@@ -178,8 +181,9 @@ func (p *tfPlan) sets(r *tfResource, attribute string) (sets, known bool) {
 	return sets, true
 }
 
-// refers returns the resources of a kind that an attribute refers to, through variables and outputs of modules: of several instances the one with
-// the same key, if there is one. Nothing is returned where that cannot be followed.
+// refers returns the resources of a kind that an attribute refers to, through variables and outputs
+// of modules. Of several instances it prefers the one with the same key. It returns nothing if it
+// cannot follow a reference.
 func (p *tfPlan) refers(r *tfResource, attribute, kind string) *standing {
 	c, way, names := p.configOf(r)
 	if c == nil {
@@ -193,10 +197,12 @@ func (p *tfPlan) refers(r *tfResource, attribute, kind string) *standing {
 	return nil
 }
 
-// maxHops is how many variables and outputs a reference is followed through: no sane configuration has more, and none goes in circles.
+// maxHops limits the variables and outputs that a reference is followed through, so that a loop
+// ends.
 const maxHops = 20
 
-// follow returns the addresses, without instance keys, of the resources of a kind that references lead to.
+// follow returns the addresses, without instance keys, of the resources of a kind at the end of
+// references.
 func follow(way []*tfModule, names, references, each []string, kind string, hops int) []string {
 	if hops > maxHops {
 		return nil
@@ -226,7 +232,8 @@ func follow(way []*tfModule, names, references, each []string, kind string, hops
 	return found
 }
 
-// instance returns the resource with an address without keys: of several, the one with the key of the resource that refers to it.
+// instance returns the resource with an address without keys: of several, the one with the key of
+// the referring resource.
 func (p *tfPlan) instance(address string, from *tfResource) *standing {
 	all := p.instances[address]
 	if len(all) == 1 {

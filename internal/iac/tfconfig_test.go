@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReferences: what is known only after apply is followed through variables, outputs, for_each and instances to the resource that it is, and
-// nowhere else.
+// TestReferences: what is known only after apply is followed through variables, outputs, for_each
+// and instances to the resource that it is, and nowhere else.
 func TestReferences(t *testing.T) {
 	link := func(address, module, index string) string {
 		return fmt.Sprintf(`{"address":%q,"module_address":%q,"mode":"managed","type":"azurerm_subnet_route_table_association","name":"n"%s,"change":{"actions":["delete","create"],"before":%s,"after":{"subnet_id":%q},"after_unknown":{"route_table_id":true}}}`,

@@ -7,19 +7,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// facts are what a plan or a state says of the network as it is: which subnet has which table, and who uses it. Of each resource as little is
-// kept as will do, because there can be very many.
+// facts are what a plan or a state shows of the present network: which subnet has which table, and
+// who uses it. They keep as little as possible of each resource, because there can be very many.
 type facts struct {
-	// tables are the subnets' tables, by the subnet's key, as far as anything names one: an association, a subnet, an inline block, or the table
-	// itself.
+	// tables are the subnets' tables, by the subnet's key, if anything names one: an association, a
+	// subnet, an inline block, or the table itself.
 	tables map[string]arm.ID
-	// instances are the resources by their address without keys; byAddress by the whole of it; byID those that have an ID.
+	// instances are the resources by address without keys, byAddress by whole address, byID by ID.
 	instances map[string][]*standing
 	byAddress map[string]*standing
 	byID      map[string]*standing
-	// subnets are those with a resource of their own, by their network's key.
+	// subnets are the separate subnet resources, by their network's key.
 	subnets map[string][]*standing
-	// bare are the subnets of which an inline block says that they have no table, with the network's address.
+	// bare are the subnets without a table according to an inline block, with the network's
+	// address.
 	bare []bareBlock
 	// pictures are the network before and after.
 	pictures [2]picture
@@ -27,11 +28,11 @@ type facts struct {
 	users []*tfResource
 }
 
-// standing is a resource: where it is in the code, and what it is in Azure.
+// standing is a resource: its place in the code and its ID in Azure.
 type standing struct {
 	address string
 	id      arm.ID
-	// becomes is its name where it is created or replaced, "" where it stays what it is.
+	// becomes is its name if it is created or replaced, "" if it stays.
 	becomes string
 	changes bool
 	goes    bool // it is destroyed, and the code has it no more
@@ -46,7 +47,7 @@ func newFacts() facts {
 	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
 }
 
-// stands takes in a resource that stays as it is, or that a state has.
+// stands adds a resource that stays as it is, or that a state has.
 func (p *tfPlan) stands(r *tfResource) {
 	if r.Values == nil || !p.learn(r, r.Values) {
 		return
@@ -59,7 +60,7 @@ func (p *tfPlan) stands(r *tfResource) {
 	}
 }
 
-// changed takes in a resource that is changed.
+// changed adds a resource that changes.
 func (p *tfPlan) changed(r *tfResource) {
 	p.learn(r, r.before())
 	if r.Deposed == "" {
@@ -76,8 +77,8 @@ func (p *tfPlan) changed(r *tfResource) {
 	}
 }
 
-// learn takes in what a resource says of the network before anything is changed, and reports whether it is new: the same one comes as a change and
-// in the state, in either order.
+// learn adds what a resource shows of the network before the changes, and reports whether it is
+// new: the same resource appears as a change and in the state, in either order.
 func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	s := p.byAddress[r.Address]
 	if s != nil && r.Deposed == "" {
@@ -123,7 +124,8 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	return true
 }
 
-// has notes that a subnet has a table. That something names none is no proof of the contrary: it may be older.
+// has records that a subnet has a table. A resource that names none proves nothing: it may be
+// older.
 func (p *tfPlan) has(subnet, table arm.ID) {
 	if subnet != "" && table != "" {
 		if s := p.byID[table.Key()]; s != nil && s.id == table {
@@ -133,7 +135,7 @@ func (p *tfPlan) has(subnet, table arm.ID) {
 	}
 }
 
-// subnet says where a subnet is: its own resource, or where there is none the one that it is a part of.
+// subnet is the place of a subnet: its own resource, or else the resource that contains it.
 func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 	place := Place{ID: id, Name: id.Name(), VNet: id.Parent().Name(), Address: by.Address}
 	if s := p.byID[id.Key()]; s != nil {
@@ -142,7 +144,7 @@ func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 	return place
 }
 
-// reference is how the code of a module refers to a table: by its resource where that is in the same module, otherwise by its ID.
+// reference is how a module refers to a table: by its resource in the same module, otherwise by ID.
 func (p *tfPlan) reference(table arm.ID, module string) string {
 	if s := p.byID[table.Key()]; s != nil && moduleOf(s.address) == module {
 		return strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".") + ".id"

@@ -11,11 +11,12 @@ import (
 // judge says what the changes of a plan do to subnets and tables.
 type judge struct {
 	*tfPlan
-	// gone are the networks that are destroyed, by their keys: with a whole network nothing is left that could break.
+	// gone are the destroyed networks, by key: in a destroyed network nothing can break.
 	gone map[string]bool
-	// associates are the subnets that another change of the plan gives a table, by their keys.
+	// associates are the subnets that another change of the plan gives a table, by key.
 	associates map[string]*tfResource
-	// left are the subnets whose users are destroyed, by their keys, with one of them: the cluster, if there is one.
+	// left are the subnets whose users are all destroyed, by key, with one of the users: the
+	// cluster, if there is one.
 	left map[string]*tfResource
 
 	effects []Effect
@@ -23,7 +24,7 @@ type judge struct {
 	notes   []Note
 }
 
-// ranks say which of several effects on one subnet is told: the worst.
+// ranks order the effects on one subnet: the worst is reported.
 var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 5}
 
 func (p *tfPlan) judge() *Reading {
@@ -56,7 +57,7 @@ func (p *tfPlan) judge() *Reading {
 		case tfAzapiAction:
 			j.action(r)
 		case tfDeployment:
-			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not looked into: check the template itself", Unknown: true})
+			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not checked here: check the template itself", Unknown: true})
 		}
 	}
 	if p.format == TerraformState {
@@ -70,7 +71,7 @@ func (p *tfPlan) judge() *Reading {
 		e.Repair.Shared = j.shared(*e)
 		if table := j.byID[arm.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
 			e.Repair = nil
-			e.Fix += "; and keep its table " + table.address + ", which is destroyed, too"
+			e.Fix += "; and keep its table " + table.address + ", which is destroyed as well"
 		}
 	}
 	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
@@ -80,7 +81,7 @@ func (p *tfPlan) judge() *Reading {
 	return reading
 }
 
-// shared reports whether the block that a repair edits has other instances, to which the table that is set does not belong.
+// shared reports whether the block of a repair has other instances with another table.
 func (j *judge) shared(e Effect) bool {
 	table := j.reference(arm.ID(e.Before), moduleOf(e.Repair.Address))
 	for _, s := range j.instances[withoutKeys(e.Repair.Address)] {
@@ -95,7 +96,8 @@ func (j *judge) shared(e Effect) bool {
 	return false
 }
 
-// outdated says of a state where it contradicts itself: a block of a network has no table, and an association or the table says otherwise.
+// outdated notes where a state contradicts itself: a block of a network has no table, but an
+// association or the table shows one.
 func (j *judge) outdated() {
 	for _, b := range j.bare {
 		if table := j.tables[b.subnet.Key()]; table != "" {
@@ -106,7 +108,7 @@ func (j *judge) outdated() {
 	}
 }
 
-// add takes in an effect; of several on one subnet the worst.
+// add records an effect, and keeps the worst for each subnet.
 func (j *judge) add(e Effect) {
 	if e.What.ID.Is(arm.TypeSubnet) {
 		if j.gone[e.What.ID.Parent().Key()] {
@@ -131,8 +133,8 @@ func (j *judge) note(r *tfResource, format string, args ...any) {
 	j.notes = append(j.notes, Note{Place: r.place(), Text: fmt.Sprintf(format, args...)})
 }
 
-// association judges an azurerm_subnet_route_table_association. Its delete PUTs the subnet without a table, whatever table that has; its create
-// fails where there is one.
+// association judges an azurerm_subnet_route_table_association. Its delete PUTs the subnet without
+// a table, whichever table it has; its create fails if the subnet has one.
 func (j *judge) association(r *tfResource) {
 	before, after := r.before(), r.after()
 	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(), Before: string(before.table())}
@@ -152,7 +154,7 @@ func (j *judge) association(r *tfResource) {
 		}
 		if other := j.associates[before.SubnetID.Key()]; other != nil {
 			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
-			e.How = "its association is destroyed, and made anew as " + other.Address
+			e.How = "its association is destroyed, and created again as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
 			if e.After != "" && !arm.ID(e.Before).Equal(arm.ID(e.After)) {
 				e.Verb = Another
@@ -176,7 +178,7 @@ func (j *judge) association(r *tfResource) {
 	}
 }
 
-// names reports whether an association that is created names a table which is there.
+// names reports whether a new association names an existing table.
 func (j *judge) names(r *tfResource, table arm.ID) bool {
 	if after := r.after().table(); after != "" {
 		return after.Equal(table)
@@ -185,14 +187,15 @@ func (j *judge) names(r *tfResource, table arm.ID) bool {
 	return t != nil && t.becomes == "" && t.id.Equal(table)
 }
 
-// freed reports whether another change takes the subnet's table away first.
+// freed reports whether another change removes the subnet's table first.
 func (j *judge) freed(subnet arm.ID) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
 		return r.Type == tfAssociation && (r.deletes() || r.replaces()) && r.before().SubnetID.Equal(subnet)
 	})
 }
 
-// associationReplaced judges an association that is destroyed and created: two PUTs, and a moment without a table between them.
+// associationReplaced judges an association that is destroyed and created: two PUTs, with no table
+// between them.
 func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	before, after := r.before(), r.after()
 	subnet := after.SubnetID
@@ -239,7 +242,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
 	case arm.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
-		e.Fix, e.Repair = "keep what forces the replacement as it is, or apply it while pods may lose packets", nil
+		e.Fix, e.Repair = "keep what forces the replacement unchanged, or apply it while pods may lose packets", nil
 	case why != "its association is replaced":
 		e.Repair = nil
 		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())

@@ -10,16 +10,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// tfPlan is what `terraform show -json` (and `tofu show -json`) says of a plan, or of a state: only the kinds of resources that matter here.
-// The format: developer.hashicorp.com/terraform/internals/json-format.
+// tfPlan is the output of `terraform show -json` (and `tofu show -json`) for a plan or a state,
+// with only the kinds of resources that matter here. The format:
+// developer.hashicorp.com/terraform/internals/json-format.
 type tfPlan struct {
 	format  Format
 	version string // format_version
-	// changes are the planned changes in the order of the file, without those that change nothing.
+	// changes are the planned changes in the order of the file, without no-ops.
 	changes []*tfResource
-	// facts are what it says of the network before anything is changed.
+	// facts are what the plan shows of the network before the changes.
 	facts
-	// refreshed is set where the plan shows that Azure was asked: it reports drift. A plan without drift may have been made with -refresh=false.
+	// refreshed is set if the plan shows that Terraform asked Azure: it reports drift. A plan
+	// without drift may have been made with -refresh=false.
 	refreshed bool
 	errored   bool
 	deferred  []string // addresses of kinds that matter, whose changes are put off to a later plan
@@ -50,7 +52,7 @@ type tfChange struct {
 	Importing json.RawMessage `json:"importing"`
 }
 
-// unknown says which values are known only after apply: true, or an object or list of the same.
+// unknown marks values that are known only after apply: true, or an object or list of the same.
 type unknown struct {
 	all    bool
 	fields map[string]unknown
@@ -115,10 +117,10 @@ func (r *tfResource) updates() bool  { return r.does("update") }
 func (r *tfResource) deletes() bool  { return r.does("delete") }
 func (r *tfResource) replaces() bool { return r.does("delete", "create") }
 
-// place says where a resource stands in the code.
+// place is the place of a resource in the code.
 func (r *tfResource) place() Place { return Place{Address: r.Address} }
 
-// before and after are the values, empty ones where there are none.
+// before and after are the values, empty if there are none.
 func (r *tfResource) before() *tfValues { return r.Change.Before.orEmpty() }
 func (r *tfResource) after() *tfValues  { return r.Change.After.orEmpty() }
 
@@ -172,7 +174,7 @@ func readTerraform(s *stream) (*tfPlan, error) {
 	return p, err
 }
 
-// check makes sure that it is one, of a version that is known.
+// check makes sure that it is a plan or state of a known version.
 func (p *tfPlan) check() error {
 	major, _, _ := strings.Cut(p.version, ".")
 	switch {
@@ -184,7 +186,7 @@ func (p *tfPlan) check() error {
 		p.notes = append(p.notes, Note{Text: "the plan was made with errors, and is not complete", Unknown: true})
 	}
 	for _, address := range p.deferred {
-		p.notes = append(p.notes, Note{Place: Place{Address: address}, Text: "its change is put off to a later plan, and not in this one", Unknown: true})
+		p.notes = append(p.notes, Note{Place: Place{Address: address}, Text: "its change is deferred to a later plan", Unknown: true})
 	}
 	return nil
 }
@@ -249,20 +251,20 @@ func (p *tfPlan) values(s *stream) error {
 	return s.object(module)
 }
 
-// matters reports whether a resource is of a kind that is looked at.
+// matters reports whether a kind of resource matters here.
 func matters(raw []byte) bool { return kinds[gjson.GetBytes(raw, "type").String()] }
 
-// resource decodes a resource. What is not as it should be is noted, and the rest is taken.
+// resource decodes a resource. It notes unexpected values, and decodes the rest.
 func (p *tfPlan) resource(raw []byte) (*tfResource, error) {
 	r := &tfResource{}
 	err := json.Unmarshal(raw, r)
 	var shape *json.UnmarshalTypeError
 	if errors.As(err, &shape) {
-		p.notes = append(p.notes, Note{Place: r.place(), Text: fmt.Sprintf("its %s is a %s, which is not expected there", shape.Field, shape.Value), Unknown: true})
+		p.notes = append(p.notes, Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field, shape.Value), Unknown: true})
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("a resource is no JSON: %w", err)
+		err = fmt.Errorf("a resource is not valid JSON: %w", err)
 	}
 	return r, err
 }

@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// routeTable judges an azurerm_route_table. Its inline routes are the whole table: what Azure has beyond them is removed when they differ.
+// routeTable judges an azurerm_route_table. Its inline routes are the whole table: if they change,
+// the provider removes all others in Azure.
 func (j *judge) routeTable(r *tfResource) {
 	before, after := r.before(), r.after()
 	what := Place{ID: before.ID, Name: before.Name, Address: r.Address}
@@ -24,7 +25,7 @@ func (j *judge) routeTable(r *tfResource) {
 		}
 	case r.updates() && r.Change.Unknown.of("route").all:
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and are written whole",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and replace the whole table",
 			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
 		})
 	case r.updates():
@@ -38,19 +39,19 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 	if len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
-			How: "its inline routes are written whole, and the pod routes, which came from outside, are not among them", Fix: fix,
+			How: "its inline routes replace the whole table and do not include the pod routes that others wrote", Fix: fix,
 		})
 		return
 	}
 	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
 		j.effects = append(j.effects, Effect{
 			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
-			How: "its inline routes are written whole, and nothing in the plan shows whether Azure has pod routes beside them",
+			How: "its inline routes replace the whole table, and the plan does not show whether Azure has pod routes in it",
 		})
 	}
 }
 
-// users are the subnets that have a table: as it says itself, or their associations do.
+// users are the subnets of a table, from the table or from their associations.
 func (j *judge) users(table *tfResource) []Place {
 	id := table.before().ID
 	var out []Place
@@ -84,7 +85,7 @@ func routesDiffer(before, after []tfRouteValues) bool {
 	return false
 }
 
-// route judges an azurerm_route that goes, or leads elsewhere.
+// route judges an azurerm_route that is destroyed or gets another next hop.
 func (j *judge) route(r *tfResource) {
 	before, after, how := r.before(), []tfRouteValues(nil), "the route is destroyed"
 	switch {
@@ -112,7 +113,8 @@ func (j *judge) route(r *tfResource) {
 	}
 }
 
-// podRoutes returns the routes to nodes' pods that are before, and after no more, or lead elsewhere.
+// podRoutes returns the routes to nodes' pods that exist before, and afterwards are gone or have
+// another next hop.
 func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
 	kept := map[netip.Prefix]netip.Addr{}
 	for _, r := range after {
@@ -129,10 +131,10 @@ func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
 	return gone
 }
 
-// defaultPodCIDR is AKS's own, for files that show no cluster.
+// defaultPodCIDR is AKS's default, for files without a cluster.
 var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 
-// podCIDRs are those of the clusters in the file.
+// podCIDRs are the pod CIDRs of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
 	add := func(r *tfResource) {
@@ -155,12 +157,12 @@ func (p *tfPlan) podCIDRs() []netip.Prefix {
 	return cidrs
 }
 
-// nodeName is how AKS names nodes, of scale sets, of availability sets and of Windows pools, and cloud-provider-azure the routes to them: with
-// four underscores and the prefix behind.
+// nodeName matches the names that AKS gives to nodes (scale sets, availability sets, Windows
+// pools), and cloud-provider-azure to their routes: followed by four underscores and the prefix.
 var nodeName = regexp.MustCompile(`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
 
-// leadsToNode reports whether a route leads to the pods of one node: to an appliance, and named as the cloud provider names it, or a /24 (IPv6: a
-// /64) in a pod CIDR.
+// leadsToNode reports whether a route leads to the pods of one node: to an appliance, with a name
+// that the cloud provider gives, or with a /24 (IPv6: a /64) of a pod CIDR.
 func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
 	route := r.route()
 	if !strings.EqualFold(r.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() || !route.Hop.IsValid() {

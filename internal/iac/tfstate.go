@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// readState reads a raw state (terraform.tfstate, version 4). Attributes are written there as they are in plans.
+// readState reads a raw state (terraform.tfstate, version 4). Its attributes have the same form as
+// in plans.
 func readState(s *stream) (*Reading, error) {
 	p := &tfPlan{format: TerraformState, config: &tfModule{}, facts: newFacts()}
 	var version int

@@ -7,12 +7,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// unseen is how to know what a file cannot show of a subnet.
-const unseen = "nothing in it shows whether the subnet has a table in Azure"
+// unseen says why the effect is uncertain.
+const unseen = "the plan does not show whether the subnet has a table in Azure"
 
-// vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes the inline blocks whole when one of them differs, and a block
-// without a table takes it away; a change of anything else leaves them alone. Before 4.0 the blocks had no route_table_id, and the provider read
-// every subnet before it wrote it (virtual_network_resource.go, getExistingSubnet).
+// vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes all inline blocks
+// when one of them changes, and a block without a table removes it; other changes leave the blocks
+// alone. Before 4.0 the blocks had no route_table_id, and the provider read every subnet before it
+// wrote it (virtual_network_resource.go, getExistingSubnet).
 func (j *judge) vnet(r *tfResource) {
 	before, after := r.before(), r.after()
 	switch {
@@ -52,7 +53,8 @@ func (j *judge) vnet(r *tfResource) {
 	j.forgotten(r)
 }
 
-// namesTables reports whether the blocks have the attribute for a table at all, as they have from azurerm 4.0 on.
+// namesTables reports whether the blocks have the attribute for a table, as they do from azurerm
+// 4.0 on.
 func namesTables(blocks []map[string]any) bool {
 	for _, b := range blocks {
 		if _, has := b["route_table_id"]; has {
@@ -62,7 +64,8 @@ func namesTables(blocks []map[string]any) bool {
 	return false
 }
 
-// nameUnknown reports whether a block's name is known only after apply, so that none can be said to be gone.
+// nameUnknown reports whether a block's name is known only after apply, so that no block is
+// certainly gone.
 func (j *judge) nameUnknown(r *tfResource) bool {
 	for _, u := range r.Change.Unknown.of("subnet").items {
 		if u.of("name").all {
@@ -107,19 +110,21 @@ func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) 
 	j.add(e)
 }
 
-// unknownBlocks judges blocks of which the plan says nothing: dynamic blocks over what is known only after apply.
+// unknownBlocks judges dynamic blocks over values that are known only after apply: the plan does
+// not show them.
 func (j *judge) unknownBlocks(r *tfResource) {
 	for _, b := range r.before().Subnet {
 		id := r.before().ID.Child("subnets", inline(b).name())
 		j.add(Effect{
 			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
-			How: "the network's inline blocks are known only after apply, and are written whole",
+			How: "the network's inline blocks are known only after apply, and Azure writes all of them",
 			Fix: "apply what the blocks depend on first, and plan again",
 		})
 	}
 }
 
-// forgotten judges the network's subnets that have a resource of their own and no block: writing the blocks deletes what is not among them.
+// forgotten judges the network's subnets that are separate resources without a block: writing the
+// blocks deletes them.
 func (j *judge) forgotten(r *tfResource) {
 	before, after := r.before(), r.after()
 	if len(after.Subnet) == 0 {
@@ -134,8 +139,8 @@ func (j *judge) forgotten(r *tfResource) {
 	}
 }
 
-// goneWith judges the subnets that have a resource of their own, in a network that is replaced: Terraform keeps them in the state where the
-// network's name stays, and Azure deletes them with it.
+// goneWith judges the separate subnets of a network that is replaced: Terraform keeps them in the
+// state if the network's name stays, but Azure deletes them with it.
 func (j *judge) goneWith(r *tfResource, vnet arm.ID) {
 	for _, subnet := range j.subnets[vnet.Key()] {
 		if !subnet.changes {
@@ -144,7 +149,8 @@ func (j *judge) goneWith(r *tfResource, vnet arm.ID) {
 	}
 }
 
-// recreated judges a subnet that is deleted while its network stays. One that nothing is known of is of no interest.
+// recreated judges a subnet that is deleted while its network stays. A subnet about which nothing
+// is known does not matter.
 func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	if table == "" {
 		table = j.tables[id.Key()]
@@ -154,8 +160,9 @@ func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	j.add(e)
 }
 
-// subnetResource judges an azurerm_subnet. Since 2.0 the provider reads it first and keeps its table; before, route_table_id was its own
-// argument. Since 5.0 route_table_id_wo is written when its version changes.
+// subnetResource judges an azurerm_subnet. Since 2.0 the provider reads it first and keeps its
+// table; before, route_table_id was its own argument. Since 5.0 a new version of route_table_id_wo
+// writes that argument.
 func (j *judge) subnetResource(r *tfResource) {
 	before, after := r.before(), r.after()
 	switch {
@@ -163,7 +170,7 @@ func (j *judge) subnetResource(r *tfResource) {
 		j.recreated(before.ID, before.table(), r, "it is deleted")
 		return
 	case r.replaces():
-		how := "it is deleted and created anew"
+		how := "it is deleted and created again"
 		if after.Name != "" && after.Name != before.Name {
 			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another", after.Name)
 		}
@@ -189,8 +196,9 @@ func (j *judge) subnetResource(r *tfResource) {
 	j.add(e)
 }
 
-// writeOnly judges a changed version of route_table_id_wo: the table that the argument names is written, or none. What it names is in no plan;
-// the configuration tells at least what it refers to.
+// writeOnly judges a changed version of route_table_id_wo: the provider writes the table that the
+// argument names, or none. No plan shows the value; the configuration shows at least what it refers
+// to.
 func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
@@ -212,14 +220,14 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
 	default:
 		e.Verb, e.Repair = MayLose, nil
-		e.How = "the version of its write-only argument route_table_id_wo changes, and no plan shows which table that names"
+		e.How = "the version of its write-only argument route_table_id_wo changes, and the plan does not show which table it names"
 	}
 	if e.Before == "" {
 		if e.Verb == Another || j.refreshed { // it has none that could go
 			return
 		}
 		e.Verb = MayLose
-		e.Fix = finding.Command("see to it that %s of %s names the table that the subnet has: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
+		e.Fix = finding.Command("make sure that %s of %s names the subnet's present table: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
 	}
 	j.add(e)
 }
@@ -231,7 +239,7 @@ func versionAfter(r *tfResource) string {
 	return string(r.before().WOVersion)
 }
 
-// substanceOf is a version, nil for none: null and 0 are the same.
+// substanceOf is a version, nil for none: null and 0 are equal.
 func substanceOf(raw []byte) []byte {
 	if s := string(raw); s == "null" || s == "0" || s == `""` {
 		return nil

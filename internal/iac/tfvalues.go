@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// The kinds of Terraform resources that are looked at.
+// The kinds of Terraform resources that matter.
 const (
 	tfVNet        = "azurerm_virtual_network"
 	tfSubnet      = "azurerm_subnet"
@@ -30,18 +30,18 @@ var kinds = map[string]bool{
 	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
 }
 
-// tfValues are the attributes that matter, of all those kinds; an attribute stands for the kind that has it. Sources: the schemas of the
-// azurerm provider, 2.0 to 5.x, and of azapi, 1.x and 2.x.
+// tfValues are the attributes that matter, of all these kinds. Sources: the schemas of the azurerm
+// provider, 2.0 to 5.x, and of azapi, 1.x and 2.x.
 type tfValues struct {
 	ID            arm.ID `json:"id"`
 	Name          string `json:"name"`
 	ResourceGroup string `json:"resource_group_name"`
 	VNet          string `json:"virtual_network_name"`
 
-	// Of a virtual network: its inline blocks. Which attributes they have tells the provider's version.
+	// Of a virtual network: its inline blocks. Their attributes show the provider's version.
 	Subnet []map[string]any `json:"subnet"`
 
-	// Of a subnet and of an association. Nil: not there at all.
+	// Of a subnet and of an association. Nil: the attribute does not exist.
 	SubnetID  arm.ID          `json:"subnet_id"`
 	Table     *string         `json:"route_table_id"`
 	WOVersion json.RawMessage `json:"route_table_id_wo_version"`
@@ -53,7 +53,7 @@ type tfValues struct {
 	TableName string `json:"route_table_name"`
 	tfRouteValues
 
-	// Of subnets, for what would be there afterwards.
+	// Of subnets, for the resulting network.
 	Prefixes   []string `json:"address_prefixes"`
 	Delegation []struct {
 		Service []struct {
@@ -98,7 +98,7 @@ type tfGatewayIP struct {
 	SubnetID arm.ID `json:"subnet_id"`
 }
 
-// tfRouteValues are a route's, inline or on its own.
+// tfRouteValues are the values of a route, inline or separate.
 type tfRouteValues struct {
 	Name    string `json:"name"`
 	Prefix  string `json:"address_prefix"`
@@ -113,7 +113,7 @@ func (v *tfValues) orEmpty() *tfValues {
 	return v
 }
 
-// table is the subnet's table; null and "" are the same.
+// table is the subnet's table; null and "" are equal.
 func (v *tfValues) table() arm.ID {
 	if v.Table == nil {
 		return ""
@@ -142,8 +142,8 @@ func block(blocks []map[string]any, name string) (inline, int) {
 	return nil, -1
 }
 
-// rewrites reports whether the provider sees a difference between the blocks before and after, and so writes them: null, "", [] and what is
-// not there are the same to it.
+// rewrites reports whether the provider sees a difference between the blocks before and after, and
+// so writes them: to the provider null, "", [] and missing are equal.
 func rewrites(before, after []map[string]any) bool {
 	if len(before) != len(after) {
 		return true
@@ -157,7 +157,7 @@ func rewrites(before, after []map[string]any) bool {
 	return false
 }
 
-// substance is a value without what is empty in it, and without the IDs that Azure gives.
+// substance is a value without empty parts and without the IDs that Azure gives.
 func substance(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

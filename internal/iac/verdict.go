@@ -12,17 +12,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Known is what is known beside the files: which subnets carry pods or reach them, and what is there in Azure.
+// Known is what is known in addition to the files: subnets that carry pods or reach them, and the
+// network in Azure.
 type Known struct {
 	Carriers []Carrier
-	// Tables are route tables that hold pod routes, with why: a subnet that has one of them counts as a carrier.
+	// Tables are route tables that hold pod routes, with the reason: a subnet with one of them
+	// counts as a carrier.
 	Tables map[string]string
-	// Live is the real network, nil where it was not looked at.
+	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
 }
 
-// Findings says what is wrong with what was read. A loss on a subnet that is known to carry pods is an error, and what may be one a warning; on
-// another subnet they are a warning and a note.
+// Findings says what is wrong. On a subnet that is known to carry pods, a loss is an error and a
+// possible loss a warning. On any other subnet, a loss is a warning and a possible loss a note.
 func (r *Reading) Findings(known Known) []finding.Finding {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	var out []finding.Finding
@@ -50,7 +52,8 @@ func (n Note) finding() finding.Finding {
 	return finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line)
 }
 
-// settle makes definite with the real network what a file leaves open. No verb: it does not happen.
+// settle uses the real network to decide what a file leaves open. An effect without a verb does not
+// happen.
 func (k Known) settle(e Effect) Effect {
 	if k.Live == nil {
 		return e
@@ -85,7 +88,8 @@ func (k Known) settle(e Effect) Effect {
 	return e
 }
 
-// find returns a subnet's ID; where the code has none, that of the only subnet of its network's and its own name.
+// find returns a subnet's ID. If the code has none, it is the ID of the only subnet with this name
+// in a network with its network's name.
 func (k Known) find(p Place) arm.ID {
 	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
 		return p.ID
@@ -102,8 +106,9 @@ func (k Known) find(p Place) arm.ID {
 	return found
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" where it is not. Of a subnet that is left only what somebody says counts,
-// and nothing where its cluster is gone.
+// carries says why a subnet is known to carry pods or to reach them, "" if it is not. If everything
+// in the subnet is destroyed, only what the user names counts, and nothing if its cluster is
+// destroyed.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
 		if c.same(e.What) && (e.Left == "" || e.Part && c.Named) {
@@ -116,7 +121,8 @@ func (k Known) carries(e Effect) string {
 	return k.Tables[arm.ID(e.Before).Key()]
 }
 
-// same reports whether both are one subnet: by ID where both have one, otherwise by what names they have.
+// same reports whether both are one subnet: by ID if both have one, otherwise by the names that
+// they have.
 func (c Carrier) same(p Place) bool {
 	if c.ID != "" && p.ID != "" && partly(c.ID) == partly(p.ID) {
 		return c.ID.Equal(p.ID)
@@ -127,10 +133,11 @@ func (c Carrier) same(p Place) bool {
 	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
 }
 
-// partly reports whether parts of an ID are not known: a template that does not know its subscription has words in braces there.
+// partly reports whether parts of an ID are unknown: a template without a known subscription has
+// words in braces there.
 func partly(id arm.ID) bool { return strings.Contains(string(id), "{") }
 
-// resource is its ID, "" where parts of it are not known.
+// resource is the ID, "" if parts of it are unknown.
 func (p Place) resource() string {
 	if partly(p.ID) {
 		return ""
@@ -145,7 +152,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
-		text := e.How + "; nothing more is said of it, because " + e.Left + ", which is in it, is destroyed, too"
+		text := e.How + "; not assessed further, because " + e.Left + ", which is in it, is destroyed as well"
 		return []finding.Finding{Note{Place: e.What, Text: text}.finding()}
 	}
 	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {
@@ -183,7 +190,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	return []finding.Finding{e.dress(f, why)}
 }
 
-// routes makes the finding of a table that loses routes.
+// routes makes the finding for a table that loses routes.
 func (k Known) routes(e Effect) finding.Finding {
 	why := k.Tables[e.What.ID.Key()]
 	for _, user := range e.Users {
@@ -215,7 +222,7 @@ func (k Known) routes(e Effect) finding.Finding {
 
 const maxRoutesShown = 10
 
-// dress adds what every finding of an effect has: where it stands, why it matters, and the repair.
+// dress adds to a finding the place in the code, the reason why it matters, and the repair.
 func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	f.Fix = e.Fix
 	by := e.By
@@ -244,10 +251,10 @@ func (p Place) subnetName() string {
 	return p.Address
 }
 
-// shortName is the name of a table: what is no ID is one.
+// shortName is the name of a table, given as a name or an ID.
 func shortName(table string) string { return arm.ID(table).Name() }
 
-// podCIDRs are those of the real clusters.
+// podCIDRs are the pod CIDRs of the real clusters, and AKS's default.
 func (k Known) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
 	for _, c := range k.Live.Clusters {

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a gateway is, somebody may say that more is in it.
+// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a
+// gateway is, somebody may say that more is in it.
 func TestLeft(t *testing.T) {
 	cluster := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
 	pool := changes(tfPool, "two", "delete", fmt.Sprintf(`{"vnet_subnet_id":%q}`, nodesID), "null")
@@ -51,8 +52,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it and one of its own; edge has the table pods, a copy;
-// spare has a table without pod routes, and bare none.
+// real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it
+// and one of its own; edge has the table pods, a copy; spare has a table without pod routes, and
+// bare none.
 func real(t *testing.T) *inventory.Snapshot {
 	t.Helper()
 	s := inventory.NewSnapshot()
@@ -92,7 +94,8 @@ func at(name string) Place {
 	return Place{ID: arm.ID(netID + "/subnets/" + name), Name: name, VNet: "hub"}
 }
 
-// TestLive: the real network makes definite what a file leaves open, and says which subnets carry pods or reach them.
+// TestLive: the real network makes definite what a file leaves open, and says which subnets carry
+// pods or reach them.
 func TestLive(t *testing.T) {
 	subnet := func(verb Verb, name string) Effect {
 		return Effect{Verb: verb, What: at(name), By: Place{Address: "x.y"}, How: "it is written"}

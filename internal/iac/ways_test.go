@@ -209,7 +209,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestKeepAssociation: how an association is kept is said for the address that it has: a removed block takes no instance keys.
+// TestKeepAssociation: how an association is kept is said for the address that it has: a removed
+// block takes no instance keys.
 func TestKeepAssociation(t *testing.T) {
 	for address, want := range map[string]string{
 		tfAssociation + ".n":                    "removed { from = " + tfAssociation + ".n  lifecycle { destroy = false } }",
@@ -257,7 +258,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSortedPlan: a plan whose keys somebody sorted, with more configuration than is looked at to tell what it is.
+// TestSortedPlan: a plan whose keys somebody sorted, with more configuration than is looked at to
+// tell what it is.
 func TestSortedPlan(t *testing.T) {
 	big := strings.Repeat("x", 2*peekSize)
 	r, err := Read("plan", strings.NewReader(`{"applyable":true,"configuration":{"x":"`+big+`"},"format_version":"1.2","resource_changes":[`+changes(tfAssociation, "n", "delete", association(rtID), "null")+`]}`))

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or of the REST operation behind it.
+// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or
+// of the REST operation behind it.
 func IsWhatIf(data []byte) bool {
 	v, err := armtemplate.Parse("", data)
 	if err != nil {
@@ -38,11 +39,12 @@ func whatIfChanges(v any) ([]any, bool) {
 	return list, is
 }
 
-// whatIf is a what-if result on its way to a Reading.
+// whatIf builds the Reading of a what-if result.
 type whatIf struct {
 	reading *Reading
 	changes []*whatIfChange
-	// before are the tables of subnets as they are, "" for none, and given those that the deployment writes subnets of their own with.
+	// before are the present tables of subnets, "" for none; given are the subnets that the
+	// deployment writes with a table as separate resources.
 	before, given map[string]string
 	gone          map[string]bool // networks that are deleted
 	cidrs         []netip.Prefix
@@ -67,7 +69,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 	}
 	list, is := whatIfChanges(doc)
 	if !is {
-		return nil, fmt.Errorf("it is no what-if result: it needs a list of changes")
+		return nil, fmt.Errorf("it is not a what-if result: expected a list of changes")
 	}
 	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{}, given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
 	root, _ := doc.(*armtemplate.Object)
@@ -86,7 +88,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
 		case c.is(arm.TypeCluster, "Delete"):
 			w.reading.Effects = append(w.reading.Effects, Effect{
-				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes what its template does not have",
+				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes resources that are not in its template",
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
 		case c.is(arm.TypeRouteTable, "Modify"):
@@ -101,7 +103,7 @@ func (w *whatIf) note(p Place, unknown bool, text string) {
 	w.reading.Notes = append(w.reading.Notes, Note{Place: p, Text: text, Unknown: unknown})
 }
 
-// troubles says what the result itself says it did not see.
+// troubles notes what the result says it did not see.
 func (w *whatIf) troubles(root *armtemplate.Object) {
 	if p := root.Object("properties"); p != nil {
 		root = p
@@ -116,7 +118,7 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 	}
 	for _, item := range root.List("potentialChanges") {
 		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(arm.ID(c.Text("resourceId"))) {
-			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, and not how")
+			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, but not how")
 		}
 	}
 }
@@ -158,7 +160,7 @@ func (w *whatIf) add(o *armtemplate.Object) {
 	w.changes = append(w.changes, c)
 }
 
-// collect notes what is there, and who carries pods.
+// collect records the present network, and which subnets carry pods.
 func (w *whatIf) collect() {
 	for _, c := range w.changes {
 		switch {
@@ -191,7 +193,7 @@ func (w *whatIf) collect() {
 			case cluster.Kubenet():
 				why = "nodes of the kubenet cluster " + c.id.Name() + " are in it"
 			case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
-				why = "nodes of the cluster " + c.id.Name() + " leave through its table (userDefinedRouting)"
+				why = "nodes of the cluster " + c.id.Name() + " use its table for egress (userDefinedRouting)"
 			}
 			for _, id := range cluster.BroughtSubnets() {
 				if why != "" {
@@ -201,19 +203,20 @@ func (w *whatIf) collect() {
 		}
 		if gateway := s.Gateways[c.id.Key()]; gateway != nil {
 			for _, id := range gateway.Subnets {
-				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it, and has to reach pods"})
+				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it and must reach pods"})
 			}
 		}
 	}
 }
 
-// vnet judges a network that is written. Without subnets among what is written they stay as they are from api-version 2023-09-01 on, although
-// what-if shows them as removed: Azure/arm-template-whatif#393, #439.
+// vnet judges a network that the deployment writes. From api-version 2023-09-01 on, a network
+// without subnets keeps them, although what-if shows them as removed:
+// Azure/arm-template-whatif#393, #439.
 func (w *whatIf) vnet(c *whatIfChange) {
 	properties := c.after.Object("properties")
 	value := properties.Get("subnets")
 	if _, list := value.([]any); value != nil && !list {
-		w.note(subnetPlace(string(c.id)), true, "which subnets it would list is not known: it depends on the deployment itself")
+		w.note(subnetPlace(string(c.id)), true, "the subnets it would list are unknown: they depend on the deployment itself")
 		return
 	}
 	version := c.after.Text("apiVersion")
@@ -246,12 +249,12 @@ func (w *whatIf) vnet(c *whatIfChange) {
 		case value == nil:
 			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+" without subnets, which deletes them: use "+subnetsKept+" or later")
 		default:
-			w.effect(Recreated, id, c, "", "its network is written and does not list it any more")
+			w.effect(Recreated, id, c, "", "the deployment writes its network without it")
 		}
 	}
 }
 
-// subnet judges a subnet that is written, by itself or in its network.
+// subnet judges a subnet that the deployment writes, separately or in its network.
 func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, what string) {
 	had, after := w.before[id.Key()], tableOf(now)
 	later, own := w.given[id.Key()]
@@ -260,9 +263,9 @@ func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, wha
 	case after == unresolved:
 		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if could not resolve")
 	case after == "" && c.id.Is(arm.TypeVNet) && own && later != "":
-		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and the subnet is written with one beside that")
+		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and another resource writes the subnet with one")
 	case after == "":
-		w.effect(Loses, id, c, "", what+" has no routeTable any more")
+		w.effect(Loses, id, c, "", what+" no longer has a routeTable")
 	default:
 		w.effect(Another, id, c, after, what+" names another routeTable")
 	}
@@ -277,11 +280,11 @@ func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string
 	w.reading.Effects = append(w.reading.Effects, e)
 }
 
-// table judges a table that is written: routes to nodes that are not among those any more.
+// table judges a table that the deployment writes without routes to nodes that it has now.
 func (w *whatIf) table(c *whatIfChange) {
 	if list := c.after.Object("properties").Get("routes"); list != nil {
 		if _, is := list.([]any); !is {
-			w.note(subnetPlace(string(c.id)), true, "which routes it would have is not known: it depends on the deployment itself")
+			w.note(subnetPlace(string(c.id)), true, "the routes it would have are unknown: they depend on the deployment itself")
 			return
 		}
 	}

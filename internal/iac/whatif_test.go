@@ -65,7 +65,8 @@ func TestWhatIfNoise(t *testing.T) {
             {"name": "jump", "properties": {"addressPrefix": "10.20.9.0/24"}}
           ]`
 	const rest = "routes-gone shop-rt 0"
-	// Subnets that the template does not list stay, whatever what-if shows: Azure/arm-template-whatif#393, #439.
+	// Subnets that the template does not list stay, whatever what-if shows:
+	// Azure/arm-template-whatif#393, #439.
 	r := readWhatIf(t, whatIfFile(t, subnets, `"x": 1`))
 	sameLines(t, "no subnets listed", said(r), rest)
 	if len(r.After.Subnets) != 4 {
@@ -76,7 +77,8 @@ func TestWhatIfNoise(t *testing.T) {
 	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 0", "recreated shop-vnet/appgw 0", "recreated shop-vnet/jump 0", "recreated shop-vnet/old 0", rest)
 	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"y": 1`))
 	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They are, before api-version 2023-09-01, and stay from it on; the result does not say which it is")
-	// The same table in another spelling is the same, null and "" are none, and an expression is not known.
+	// The same table in another spelling is the same, null and "" are none, and an expression is
+	// not known.
 	for table, want := range map[string]string{
 		`"routeTable": {"id": "` + strings.ToUpper(whatIfTable+"shop-rt") + `"}`: "",
 		`"routeTable": null`:       "loses shop-vnet/aks-nodes 0",

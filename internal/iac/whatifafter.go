@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// after makes the snapshots of what would be there and of what is: what is written, and what is only shown.
+// after makes the snapshots of the resulting and of the present network.
 func (w *whatIf) after() {
 	w.reading.After = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
 		if strings.EqualFold(c.kind, "Delete") {
@@ -34,7 +34,7 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 			return
 		}
 		if err := addPlain(s, id, o); err != nil {
-			w.note(subnetPlace(string(id)), false, "it is not looked at: "+err.Error())
+			w.note(subnetPlace(string(id)), false, "it is not checked: "+err.Error())
 		}
 	}
 	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network
@@ -59,7 +59,7 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 	return s
 }
 
-// addPlain puts a resource into a snapshot. Expressions that what-if left as they are name nothing, and are left out.
+// addPlain adds a resource to a snapshot, without expressions that what-if did not resolve.
 func addPlain(s *inventory.Snapshot, id arm.ID, o *armtemplate.Object) error {
 	if o == nil {
 		return nil
@@ -96,7 +96,8 @@ func subnetsIn(o *armtemplate.Object) map[string]*armtemplate.Object {
 	return out
 }
 
-// tableOf returns the table that a subnet's document names, "" for none, and unresolved for an expression that what-if could not resolve.
+// tableOf returns the table in a subnet's document, "" for none, and unresolved for an expression
+// that what-if could not resolve.
 func tableOf(o *armtemplate.Object) string {
 	value := o.Object("properties").Get("routeTable")
 	if table, is := value.(*armtemplate.Object); is {
@@ -109,5 +110,6 @@ func tableOf(o *armtemplate.Object) string {
 	return text
 }
 
-// unresolved stands for what depends on the deployment itself: what-if shows its expression (Azure/arm-template-whatif#46 has one).
+// unresolved stands for a value that depends on the deployment itself: what-if shows its expression
+// (Azure/arm-template-whatif#46 has one).
 const unresolved = "[]"

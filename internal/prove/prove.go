@@ -1,13 +1,13 @@
-// Package prove holds what routekeeper takes for granted about Azure, as a table of facts, and
-// judges what was seen of them in a throwaway resource group.
+// Package prove holds the facts about Azure that routekeeper relies on, as a table, and judges what
+// a run saw of them in a throwaway resource group.
 //
-// How it works. A trial makes a few calls (package lab) and notes what it saw in Observed. Each
-// fact names the trial that answers it, and judges what that trial noted. So every fact ends as
+// How it works. A trial makes a few calls (package lab) and records what it saw in Observed. Each
+// fact names the trial that answers it, and judges the trial's record. So every fact ends as
 // confirmed, differs or untested, whatever else went wrong:
 //
 //	the trial                          | the fact is
 //	-----------------------------------|------------------------------------------------------
-//	was not made, or could not end     | untested, and the trial's error says why
+//	did not run, or could not end      | untested, and the trial's error says why
 //	ended, and Azure did as expected   | confirmed
 //	ended, and Azure did otherwise     | differs, and Follows says what that means for a config
 //	ended without what it takes        | untested (an operation that ended at once is not superseded)

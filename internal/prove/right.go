@@ -91,9 +91,9 @@ func rightName(action string) string {
 
 // notInGroup are the actions that no call in the throwaway group takes, and why.
 var notInGroup = map[string]string{
-	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it takes a scale set",
-	"Microsoft.Network/natGateways/join/action":                        "it takes a NAT gateway",
-	"Microsoft.Network/serviceEndpointPolicies/join/action": "it takes a service endpoint " +
+	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it needs a scale set",
+	"Microsoft.Network/natGateways/join/action":                        "it needs a NAT gateway",
+	"Microsoft.Network/serviceEndpointPolicies/join/action": "it needs a service endpoint " +
 		"policy",
 }
 
@@ -112,7 +112,7 @@ func rightFacts() []Fact {
 			Name: rightName(a.Action), Family: familyRights, Trial: trialRights,
 			Question: "Does the keeper need " + a.Action + "?",
 			Expected: "yes: " + a.Why, Source: "iac generate and its tests",
-			Judged: "a call that takes it, and whether this login has it by its own permissions",
+			Judged: "a call that needs it, and whether this login's own permissions include it",
 			Follows: "Nothing breaks: the generated role grants more than it has to. Send the recording, " +
 				"so that it can be left out.",
 			judge: func(o Observed) (Verdict, string) { return judgeRight(o, a.Action) },
@@ -159,7 +159,7 @@ func judgeRight(o Observed, action string) (Verdict, string) {
 	used, isUsed := r.Used[action]
 	switch {
 	case refused && granted:
-		return Untested, "refused, though its permissions grant it: a new role takes up to an hour"
+		return Untested, "refused, though its permissions grant it: a new role can take 10 minutes to take effect"
 	case refused:
 		return Confirmed, refusal.Call + " without it: " + refusal.Answer.brief()
 	case !isUsed:

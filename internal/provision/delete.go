@@ -19,7 +19,7 @@ import (
 // Removal is what a cluster's removal does to one resource.
 type Removal struct {
 	ID arm.ID
-	// Verb is Delete or Keep; for a subnet that stays Change, because its route table goes.
+	// Verb is Delete or Keep, or Change for a subnet that stays but loses its route table.
 	Verb build.Verb
 	Why  string // it is kept or changed
 	Done bool
@@ -32,8 +32,8 @@ func Place(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cl
 	return c.Placed(identity), err
 }
 
-// PreviewDelete says what goes with a cluster, and what stays. With clusterOnly nothing goes but the
-// cluster itself, and what AKS made for it.
+// PreviewDelete lists what is deleted with a cluster, and what stays. With clusterOnly, only the
+// cluster and what AKS made for it are deleted.
 func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
 	c, err := Place(ctx, client, c)
 	if err != nil {
@@ -61,9 +61,8 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 	return keepGroup(ctx, client, c, all, goesOf(all))
 }
 
-// disassociated adds the subnets that stay and have route tables that go: as long as they have,
-// Azure does not delete the tables. A table on a subnet that the cluster does not use stays: others
-// have put it there.
+// disassociated adds subnets that stay but lose their route table: Azure does not delete a table
+// that a subnet uses. A table on a subnet of another owner stays.
 func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
 	goes := goesOf(all)
 	for i := range all {
@@ -104,7 +103,7 @@ func tableOf(subnet *arm.Document) arm.ID {
 	return arm.ID(gjson.GetBytes(subnet.Raw, "properties.routeTable.id").String())
 }
 
-// keepGroup keeps the resource group where it holds anything else.
+// keepGroup keeps the resource group if it holds anything else.
 func keepGroup(
 	ctx context.Context, client *azure.Client, c build.Cluster, all []Removal, goes map[string]bool,
 ) ([]Removal, error) {
@@ -125,9 +124,9 @@ func keepGroup(
 	return all, nil
 }
 
-// Delete takes away what PreviewDelete says, one after the other, and looks again before each. Once
-// the cluster is gone, and before the identity is, whose tags say what was used, it calls prune,
-// which may be nil.
+// Delete deletes what PreviewDelete lists, one resource after the other, and checks again before
+// each. It calls prune, which may be nil, when the cluster is gone but its identity still exists:
+// the identity's tags say what the cluster used.
 func Delete(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
 	prune func(context.Context) error,
@@ -180,7 +179,7 @@ func goesOf(all []Removal) map[string]bool {
 	return goes
 }
 
-// disassociate takes a route table that goes off a subnet, and leaves the rest of it as it is.
+// disassociate removes a route table from a subnet, and keeps the rest of the subnet as it is.
 func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID, goes map[string]bool) error {
 	written, err := client.Write(ctx, subnet, func(doc arm.Document) ([]byte, error) {
 		if table := tableOf(&doc); table == "" || !goes[table.Key()] {
@@ -194,7 +193,7 @@ func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID, goes
 	return err
 }
 
-// deleteOne deletes a resource, if it still is the cluster's.
+// deleteOne deletes a resource if it still belongs to the cluster.
 func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id arm.ID, goes map[string]bool) error {
 	have, err := client.Find(ctx, id)
 	if err != nil || have == nil {
@@ -206,7 +205,7 @@ func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id ar
 		}
 	}
 	if verb, why := c.Removal(*have); verb != build.Delete {
-		return fmt.Errorf("it is not to be deleted: %s", why)
+		return fmt.Errorf("it must not be deleted: %s", why)
 	}
 	if id.Is(arm.TypeResourceGroup) { // deleting it deletes all that is in it
 		held, err := client.Resources(ctx, id, "", "")
@@ -225,7 +224,7 @@ func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id ar
 	return client.Remove(ctx, id, clusterWithin)
 }
 
-// gone makes sure that what was deleted is not there any more: lists can be late.
+// gone waits until a deleted resource no longer exists: lists can be late.
 func gone(ctx context.Context, client *azure.Client, id arm.ID) error {
 	have, err := client.Find(ctx, id)
 	if err == nil && have != nil {

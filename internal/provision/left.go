@@ -14,15 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 )
 
-// Traces are what a removal has to know before it begins, to prove in the end that nothing is left.
+// Traces are facts that a removal records before it begins, to prove at the end that nothing is
+// left.
 type Traces struct {
-	// Principals are the object IDs of the cluster's identities: its own, and that of the gateway's
-	// add-on.
+	// Principals are the object IDs of the cluster's identity and of the gateway's add-on.
 	Principals []string
 	gone       []arm.ID
 }
 
-// Trace reads what says where a cluster can leave something behind.
+// Trace reads where a cluster can leave something behind.
 func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned []Removal) (Traces, error) {
 	var t Traces
 	for _, of := range []struct {
@@ -51,8 +51,8 @@ func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned [
 	return t, nil
 }
 
-// Left proves that nothing is left of a cluster that was deleted: it names what is, and what could
-// not be looked at for want of rights.
+// Left proves that nothing is left of a deleted cluster. It lists what is left, and what it lacks
+// the rights to check.
 func Left(
 	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool, t Traces,
 ) (left, unchecked []string, err error) {

@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Lack is what the caller may not do at a scope.
+// Lack is a set of actions that the caller may not do at a scope.
 type Lack struct {
 	Scope   arm.ID
 	Actions []string
@@ -22,8 +22,8 @@ func (l Lack) String() string {
 	return fmt.Sprintf("%s on %s", strings.Join(l.Actions, ", "), l.Scope)
 }
 
-// Preflight says which rights the caller lacks for what is planned. Where rights cannot be read, it
-// says why, and that is no lack.
+// Preflight lists the rights that the caller lacks for the plan. If it cannot read rights, it says
+// why; that does not count as a lack.
 func Preflight(
 	ctx context.Context, client *azure.Client, c build.Cluster, planned []Outcome,
 ) (lacks []Lack, unread string, err error) {

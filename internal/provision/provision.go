@@ -1,10 +1,9 @@
-// Package provision builds and removes clusters: it takes the steps that package build plans, one after
-// the other, and tells of each.
+// Package provision builds and removes clusters: it takes the steps that package build plans, one
+// after the other, and reports each. It must not decide what a cluster consists of, or know how
+// anything is shown.
 //
-// It must not decide what a cluster consists of, nor know how anything is shown.
-//
-// How it works. Nothing is remembered between two runs. Each run reads what is there, step by step, and
-// does what is left: so it can be killed at any moment and run again, and a second run changes nothing.
+// How it works. Runs share no memory. Each run reads what exists, step by step, and does the rest.
+// So you can kill it at any moment and run it again, and a second run changes nothing.
 package provision
 
 import (
@@ -24,40 +23,41 @@ import (
 )
 
 const (
-	// stepWithin is how long a resource may take, clusterWithin how long a cluster or a gateway: AKS
-	// takes some 5 minutes, more where nodes are scarce.
+	// stepWithin is how long a resource may take, clusterWithin how long a cluster or a gateway:
+	// AKS takes about 5 minutes, more when nodes are scarce.
 	stepWithin, clusterWithin = 5 * time.Minute, time.Hour
-	// roleWithin is how long role assignments may take until they count: up to an hour (AKS, use kubenet).
+	// roleWithin is how long role assignments may take to take effect: AKS can take an hour to see
+	// them (configure-kubenet).
 	roleWithin = time.Hour
-	// roleEvery is the time between two tries until then.
+	// roleEvery is the time between two tries.
 	roleEvery = 20 * time.Second
 )
 
-// Outcome is what became of a step.
+// Outcome is the result of a step.
 type Outcome struct {
 	build.Step
 	build.Decision
-	// Have is what a preview found, nil for nothing.
+	// Have is the document that a preview found, nil if there is none.
 	Have *arm.Document
-	// Done is set when it was made or changed, Err when that failed. Neither is set in a preview, nor for
-	// what is kept.
+	// Done is set when the resource was made or changed, Err when that failed. A preview, or a
+	// resource that is kept, sets neither.
 	Done    bool
 	Elapsed time.Duration
 	Err     error
 }
 
-// Observer is told how it goes. Each function may be nil.
+// Observer receives progress. Each function may be nil.
 type Observer struct {
-	// Begins is told before something is written.
+	// Begins is called before a write.
 	Begins func(number, of int, step build.Step, verb build.Verb)
-	// Waits is told what is waited for, again and again, and for how long it has been.
+	// Waits is called repeatedly with what the step waits for, and for how long.
 	Waits func(what string, since time.Duration)
-	// Ended is told what came of a step.
+	// Ended is called with the outcome of a step.
 	Ended func(number, of int, o Outcome)
 }
 
-// Look reads the existing network that a cluster is to use, and gives the cluster as it fits there.
-// One with a network of its own comes back as it is. What does not fit is a *build.Error.
+// Look reads the existing network that a cluster will use, and returns the cluster fitted to it. A
+// cluster with its own network is returned unchanged. A *build.Error says what does not fit.
 func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster, error) {
 	if c.Existing == nil {
 		return c, nil
@@ -89,7 +89,7 @@ func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Clu
 	return c.Use(n)
 }
 
-// Preview says what each step would do. Nothing is written.
+// Preview lists what each step would do, and writes nothing.
 func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome, error) {
 	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
 }
@@ -113,8 +113,8 @@ func PreviewSteps(
 	return all, nil
 }
 
-// Create takes the steps. It ends at the first that fails; what was made stays, and the next run goes on
-// from there.
+// Create takes the steps. It stops at the first failure; what exists stays, and the next run
+// continues from there.
 func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool, tell Observer) ([]Outcome, error) {
 	return Take(ctx, client, c, c.Steps(), adopt, tell)
 }
@@ -147,7 +147,7 @@ func Take(
 	return all, nil
 }
 
-// run is one step under way.
+// run is one step in progress.
 type run struct {
 	client  *azure.Client
 	cluster build.Cluster
@@ -166,11 +166,11 @@ func (r run) within() time.Duration {
 	return stepWithin
 }
 
-// attempts is how often a step is decided again because its resource has changed meanwhile.
+// attempts is how often a step is decided again because its resource has changed in the meantime.
 const attempts = 5
 
-// take makes or changes what has to be. Where others have changed the resource since it was read, it is
-// read and decided again.
+// take makes or changes the resource of a step. If another writer has changed the resource since it
+// was read, take reads and decides again.
 func (r run) take(ctx context.Context) (d build.Decision, err error) {
 	for range attempts {
 		if d, err = r.takeOnce(ctx); !errors.Is(err, azure.ErrChanged) {
@@ -180,7 +180,7 @@ func (r run) take(ctx context.Context) (d build.Decision, err error) {
 	return d, err
 }
 
-// takeOnce reads the resource, decides, writes, and proves it by reading.
+// takeOnce reads the resource, decides, writes, and reads it back as proof.
 func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 	have, err := r.client.Find(ctx, r.step.ID)
 	if err != nil {
@@ -235,8 +235,8 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 	return d, nil
 }
 
-// changeFound changes what others made: on a document that was just read, and everything else in it
-// stays as it is.
+// changeFound changes a resource that others made: it edits a fresh document, and keeps everything
+// else in it.
 func (r run) changeFound(ctx context.Context) (*arm.Document, error) {
 	written, err := r.client.Write(ctx, r.step.ID, func(doc arm.Document) ([]byte, error) {
 		return r.step.Decide(r.cluster, &doc, r.made, r.adopt).Edit(doc.Raw)
@@ -244,7 +244,7 @@ func (r run) changeFound(ctx context.Context) (*arm.Document, error) {
 	return &written.After, err
 }
 
-// makeIt puts a document. Where role assignments do not count yet, it is put again until they do.
+// makeIt puts a document. If role assignments have not taken effect yet, it retries until they do.
 func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Document, error) {
 	for {
 		doc, err := r.client.Make(ctx, r.step.ID, body, etag, r.within())
@@ -255,7 +255,7 @@ func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Documen
 		if !r.step.RolesCount || !r.lacksRoles(err) || since > roleWithin {
 			return nil, err
 		}
-		r.waits("the new identity and its roles to count, mostly a minute or two, up to an hour")
+		r.waits("the new identity and its roles to take effect: usually a minute or two, up to an hour")
 		timer := time.NewTimer(roleEvery)
 		select {
 		case <-timer.C:
@@ -272,8 +272,8 @@ func (r run) waits(what string) {
 	}
 }
 
-// lacksRoles reports whether AKS refuses a cluster because its identity, and not the caller, lacks
-// rights: a role assignment that is new counts later. Azure names who lacks them by object ID.
+// lacksRoles reports whether AKS refuses a cluster because its identity, not the caller, lacks
+// rights: a new role assignment takes effect later. Azure names the principal by object ID.
 func (r run) lacksRoles(err error) bool {
 	var refused *azure.Error
 	if !errors.As(err, &refused) {

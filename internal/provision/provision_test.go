@@ -100,7 +100,8 @@ func (u untagging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r)
 }
 
-// TestTagsAreLost: where what was written reads differently, the step says so, and no later one is taken.
+// TestTagsAreLost: where what was written reads differently, the step says so, and no later one is
+// taken.
 func TestTagsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -121,8 +122,8 @@ func TestTagsAreLost(t *testing.T) {
 const existing = `{"location":"westeurope","properties":{"routes":[
 	{"name":"theirs","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"VnetLocal"}}]}}`
 
-// TestAdoptedMeanwhile: a route that is added to an existing table between the read and the write of its
-// tags is not lost.
+// TestAdoptedMeanwhile: a route that is added to an existing table between the read and the write
+// of its tags is not lost.
 func TestAdoptedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -177,8 +178,8 @@ func TestDeleteKeepsOthers(t *testing.T) {
 	})
 }
 
-// TestRolesCountLate: a cluster waits until its identity's roles count, and says so. Where it is the
-// caller who lacks a right, nothing is waited for.
+// TestRolesCountLate: a cluster waits until its identity's roles count, and says so. Where it is
+// the caller who lacks a right, nothing is waited for.
 func TestRolesCountLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{RoleDelay: 3 * time.Minute, CheckClusterIdentity: true})
@@ -223,8 +224,8 @@ func TestNotOurs(t *testing.T) {
 	})
 }
 
-// TestAdoptedNetwork: a network that was there stays when the cluster goes, and its subnets lose the route
-// tables that go.
+// TestAdoptedNetwork: a network that was there stays when the cluster goes, and its subnets lose
+// the route tables that go.
 func TestAdoptedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

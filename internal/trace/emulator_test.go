@@ -22,8 +22,8 @@ type object = map[string]any
 
 var plenty = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 
-// TestAgreesWithEmulator: on random networks, both selections say the same of every route of every network interface, with and
-// without a table, on both sides of a peering, and of where packets go.
+// TestAgreesWithEmulator: on random networks, both selections say the same of every route of every
+// network interface, with and without a table, on both sides of a peering, and of where packets go.
 func TestAgreesWithEmulator(t *testing.T) {
 	e, err := emulator.New(emulator.Options{Buckets: emulator.Buckets{Reads: plenty, Writes: plenty}})
 	if err != nil {
@@ -103,7 +103,8 @@ func TestAgreesWithEmulator(t *testing.T) {
 	})
 }
 
-// agree compares our routes of an interface with those that the local Azure shows, and where it sends packets.
+// agree compares our routes of an interface with those that the local Azure shows, and where it
+// sends packets.
 func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace.Routes) {
 	t.Helper()
 	status, raw := c.Do(http.MethodPost, nic+"/effectiveRouteTable", api, nil)

@@ -14,15 +14,16 @@ import (
 // Endpoint is where a packet starts or ends.
 type Endpoint struct {
 	Addr netip.Addr `json:"address"`
-	// What says what it is, such as pod shop/web on n1; "" for an address alone.
+	// What describes it, such as pod shop/web on n1; "" for a bare address.
 	What string `json:"what,omitempty"`
-	// Subnet is where the address is held, "" where that follows from the address; Cluster is that of a pod behind its node. They
-	// tell addresses apart that several networks or clusters have.
+	// Subnet is the subnet of the address, "" if the address alone decides it. Cluster is the
+	// cluster of a pod behind its node. Both distinguish equal addresses in several networks or
+	// clusters.
 	Subnet  arm.ID `json:"subnet,omitempty"`
 	Cluster arm.ID `json:"cluster,omitempty"`
 }
 
-// kind is a kind of things that have names.
+// kind is a kind of named things.
 type kind struct {
 	word, form string
 	named      func(*Tracer) []named
@@ -44,8 +45,9 @@ type named struct {
 	Endpoint
 }
 
-// Resolve finds what a text names: an address, pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME, gateway/NAME (any address of its
-// subnet), vm/NAME, or subnet/VNET/SUBNET (any address of it). The error is one line, with the names that come near.
+// Resolve finds what a text names: an address, pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME,
+// gateway/NAME (any address of its subnet), vm/NAME, or subnet/VNET/SUBNET (any address of it). The
+// error is one line, with similar names.
 func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return t.resolveAddr(a.Unmap())
@@ -76,8 +78,8 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		}
 		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
 	case len(found) == 0 && len(far) > 0:
-		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: without "+
-			"--cluster it is looked for everywhere", text, far[0].place, t.view.cluster.ID.Name())
+		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: leave out "+
+			"--cluster to search everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
 		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, Near(name, names))
 	case len(found) > 1:
@@ -85,14 +87,14 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		for _, n := range found {
 			places = append(places, n.place)
 		}
-		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or look at one of them with --cluster", text, strings.Join(places, ", "))
+		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or choose one with --cluster", text, strings.Join(places, ", "))
 	case found[0].missing != "":
 		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
 	}
 	return found[0].Endpoint, nil
 }
 
-// CheckName says what is wrong with a text that Resolve could make nothing of, whatever is read.
+// CheckName says what is wrong with a text that Resolve cannot understand, whatever was read.
 func CheckName(text string) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return nil
@@ -101,7 +103,7 @@ func CheckName(text string) error {
 	return err
 }
 
-// split finds the kind that a text names one of, by its index, and the name.
+// split returns the index of the kind in a text, and the name.
 func split(text string) (at int, name string, err error) {
 	word, name, _ := strings.Cut(text, "/")
 	at = slices.IndexFunc(kinds, func(k kind) bool { return strings.EqualFold(k.word, word) })
@@ -147,7 +149,7 @@ func (t *Tracer) podNames() []named {
 	return out
 }
 
-// podPlace is where a pod has its address: behind a node of its cluster, or in a subnet of the cluster's networks.
+// podPlace is where a pod has its address: behind a node of its cluster, or in a subnet.
 func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, subnet arm.ID) {
 	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() || cluster.Overlay()) {
 		return cluster.ID, ""
@@ -158,7 +160,7 @@ func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, 
 	return "", ""
 }
 
-// clusterSubnets are those of a cluster's nodes and of its pods.
+// clusterSubnets are the subnets of a cluster's nodes and pods.
 func (t *Tracer) clusterSubnets(cluster *inventory.Cluster) []arm.ID {
 	ids := t.s.NodeSubnetIDs(cluster)
 	for _, pool := range cluster.Pools {
@@ -169,7 +171,7 @@ func (t *Tracer) clusterSubnets(cluster *inventory.Cluster) []arm.ID {
 	return ids
 }
 
-// nodeNames are the nodes, each once: of a dual-stack node its first address.
+// nodeNames are the nodes, each once: a dual-stack node with its first address.
 func (t *Tracer) nodeNames() []named {
 	var out []named
 	seen := map[string]bool{}
@@ -185,7 +187,7 @@ func (t *Tracer) nodeNames() []named {
 		seen[key] = true
 		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster, Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
 		if node.lost {
-			n.missing = "is somewhere else than its route leads to, " + node.Addr.String() + ": its address is not known"
+			n.missing = "is not where its route leads, at " + node.Addr.String() + ": its address is unknown"
 		}
 		if node.subnet != nil {
 			n.Subnet = node.subnet.ID
@@ -195,7 +197,7 @@ func (t *Tracer) nodeNames() []named {
 	return out
 }
 
-// gatewayNames are the Application Gateways, by their documents or by the subnets that they sit in.
+// gatewayNames are the Application Gateways, by their documents or by their subnets.
 func (t *Tracer) gatewayNames() []named {
 	var out []named
 	seen := map[string]bool{}
@@ -221,7 +223,7 @@ func (t *Tracer) gatewayNames() []named {
 	return out
 }
 
-// machineNames are the virtual machines, by their own names and by those of their interfaces.
+// machineNames are the virtual machines, by their names and by the names of their interfaces.
 func (t *Tracer) machineNames() []named {
 	var out []named
 	for _, key := range slices.Sorted(maps.Keys(t.s.Interfaces)) {
@@ -254,7 +256,8 @@ func (t *Tracer) subnetNames() []named {
 	return out
 }
 
-// inSubnet is a thing that has any address of a subnet: the first that Azure gives away, after the four it reserves.
+// inSubnet stands for any address of a subnet: the first that Azure gives out, after the four it
+// reserves.
 func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	n := named{name: name, place: id.ResourceGroup(), Endpoint: Endpoint{What: what, Subnet: id}}
 	subnet := t.s.Subnet(id)
@@ -266,7 +269,7 @@ func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	return n
 }
 
-// Near lists up to three names that one that is not there may stand for: ": did you mean a, b?", or "".
+// Near lists up to three similar names: ": did you mean a, b?", or "".
 func Near(name string, names []string) string {
 	name = strings.ToLower(name)
 	far := func(other string) int {
@@ -284,7 +287,8 @@ func Near(name string, names []string) string {
 	return ": did you mean " + strings.Join(names[:min(3, len(names))], ", ") + "?"
 }
 
-// distance is how many letters have to be put in, taken out or changed to make one word of the other (Levenshtein).
+// distance is the number of letters to insert, remove or change to get from one word to the other
+// (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -80,7 +80,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveTwice: what has the same name twice is told apart, and so is the same address in two networks.
+// TestResolveTwice: what has the same name twice is told apart, and so is the same address in two
+// networks.
 func TestResolveTwice(t *testing.T) {
 	s := namedShop(t)
 	v := twin(s, "10.0.0.0/16", "10.0.2.0/24")
@@ -101,12 +102,13 @@ func TestResolveTwice(t *testing.T) {
 	}
 	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
 	s.Subnets[bare.Key()].Gateways = []arm.ID{other}
-	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or look at one of them with --cluster" {
+	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or choose one with --cluster" {
 		t.Error(err)
 	}
 }
 
-// TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what other tables route to it.
+// TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what
+// other tables route to it.
 func TestNodes(t *testing.T) {
 	lost := func(s *inventory.Snapshot) { s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1] }
 	for name, tt := range map[string]struct {

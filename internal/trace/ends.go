@@ -21,17 +21,17 @@ type sender struct {
 	plain  bool              // nothing else has its address
 }
 
-// receiver is a node's pods, by one of their addresses.
+// receiver is the pods of a node, by one of their addresses.
 type receiver struct {
 	node Node
 	name string
 	Endpoint
 	plain bool // no other node has its address
-	// doubt says why nothing can be followed to its pods; Addr is the node's own then.
+	// doubt says why packets to its pods cannot be traced; Addr is then the node's own address.
 	doubt string
 }
 
-// place finds who sends and who receives, and says of which nodes it is not known.
+// place finds the senders and receivers, and lists the nodes whose pods are unknown.
 func (g *grid) place() (unseen []string) {
 	flat := g.podsByNode()
 	unrouted, doubts := map[bool]netip.Addr{}, map[bool]string{} // by whether it is IPv4
@@ -68,10 +68,10 @@ func (g *grid) place() (unseen []string) {
 				r.Endpoint = Endpoint{Addr: unrouted[v4], Cluster: n.Cluster}
 			}
 		case g.cluster.Kubenet():
-			skip(n, "no route leads to its pods, and which they are only Kubernetes says")
+			skip(n, "no route leads to its pods, and only Kubernetes knows their addresses")
 			continue
 		default:
-			skip(n, "which pods it has only Kubernetes says")
+			skip(n, "only Kubernetes knows its pods")
 			continue
 		}
 		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
@@ -106,8 +106,9 @@ func (g *grid) place() (unseen []string) {
 	return unseen
 }
 
-// unrouted is an address that stands for the pods of a node to which no route leads: any of the pod CIDR that none leads to. Where one of
-// the routes may be the node's after all, that is the doubt.
+// unrouted is an address that stands for the pods of a node without a route: any address of the pod
+// CIDR that no route covers. If one of the routes may belong to the node after all, that is the
+// doubt.
 func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	taken := map[netip.Prefix]bool{}
 	for _, other := range g.nodes {
@@ -126,7 +127,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 		for _, table := range tables {
 			for _, r := range table.Routes {
 				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) && r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
-					return pods, fmt.Sprintf("which pods the node has only Kubernetes says: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
+					return pods, fmt.Sprintf("only Kubernetes knows the node's pods: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
 				}
 			}
 		}
@@ -136,10 +137,10 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 			}
 		}
 	}
-	return pods, "no route leads to the pods of the node, and which they are only Kubernetes says"
+	return pods, "no route leads to the node's pods, and only Kubernetes knows their addresses"
 }
 
-// next is the prefix of the same length that follows.
+// next is the following prefix of the same length.
 func next(p netip.Prefix) netip.Prefix {
 	bytes := p.Addr().AsSlice()
 	for at := p.Bits() - 1; at >= 0; at-- {
@@ -152,7 +153,7 @@ func next(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(a, p.Bits())
 }
 
-// podsByNode is one pod of each node that has an address of the network, where Kubernetes knows them.
+// podsByNode is one pod of each node that has an address of the network, if Kubernetes was read.
 func (g *grid) podsByNode() map[string]Endpoint {
 	out := map[string]Endpoint{}
 	kube := g.s.Kubernetes[g.cluster.ID.Key()]
@@ -169,8 +170,8 @@ func (g *grid) podsByNode() map[string]Endpoint {
 	return out
 }
 
-// targets are the subnets that are to reach the cluster's pods: whose table holds routes to them, or that hold an Application Gateway,
-// in the same network or one that is peered with it.
+// targets are the subnets that must reach the cluster's pods: their table holds routes to pods, or
+// they hold an Application Gateway, in the same network or in a peered one.
 func (g *grid) targets() []*inventory.Subnet {
 	own := g.s.NodeSubnetIDs(g.cluster)
 	prefixes := g.s.NodePrefixes(g.cluster)

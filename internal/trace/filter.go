@@ -12,19 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Packet is what a network security group looks at: the addresses that a packet has on the wire, its protocol and its ports.
+// Packet is what a network security group checks: the addresses on the wire, the protocol and the
+// ports.
 type Packet struct {
 	From, To netip.Addr
 	Protocol string // tcp, udp, icmp, esp, ah; "" for any
-	// FromPort and Port are the source's and the destination's; 0 for any.
+	// FromPort and Port are the ports of source and destination; 0 for any.
 	FromPort, Port int
 }
 
-// Decision is what network security groups decide of a packet.
+// Decision is the decision of network security groups about a packet.
 type Decision string
 
-// A packet is let through or not; or that depends on a port or protocol that was not given; or it stands on something that is
-// not known, such as the prefixes of a service tag.
+// A packet is allowed or denied; or the decision depends on a protocol or port that was not given;
+// or on an unknown fact, such as the prefixes of a service tag.
 const (
 	Allowed   Decision = "allowed"
 	Denied    Decision = "denied"
@@ -32,7 +33,7 @@ const (
 	Undecided Decision = "unknown"
 )
 
-// Ruling is a decision, with the rule that it rests on.
+// Ruling is a decision with the rule that made it.
 type Ruling struct {
 	Decision Decision `json:"decision"`
 	Group    arm.ID   `json:"group,omitempty"` // "" where no group looks at the packet
@@ -42,9 +43,10 @@ type Ruling struct {
 	Why string `json:"why"`
 }
 
-// Judge says what one network security group, associated with the subnet or with a network interface in it, decides of a packet
-// in one direction. Its rules are asked by priority and the first that matches decides; Azure's default rules stand in its document,
-// behind all others (network-security-group-how-it-works). Of an answer it is not asked: groups are stateful.
+// Judge is the decision of one network security group, of the subnet or of a network interface in
+// it, about a packet in one direction. The first matching rule decides, by priority. Azure's
+// default rules are in the group's document, after all others
+// (network-security-group-how-it-works). Groups are stateful, so they do not judge answers.
 func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruling {
 	ruling := func(d Decision, rule, format string, args ...any) Ruling {
 		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound, Why: fmt.Sprintf(format, args...)}
@@ -66,7 +68,8 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 		if rule.Allow {
 			decision, verb = Allowed, "allows"
 		}
-		// What may match before counts only where it would decide otherwise; what is not known weighs more than what was not said.
+		// A rule that may match first only matters if it decides differently; an unknown fact
+		// weighs more than an option that was not given.
 		slices.SortStableFunc(unsure, func(a, b match) int { return cmp.Compare(b.unknown, a.unknown) })
 		for _, before := range unsure {
 			if before.rule.Allow == rule.Allow {
@@ -82,10 +85,11 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 	return ruling(Undecided, "", "no rule of %s matches, and Azure's default rules are not in its document", g.ID.Name())
 }
 
-// Pass says whether a packet gets past the network security groups of an interface and of its subnet: outbound the interface's is
-// asked first, inbound the subnet's, and both have to allow it, also inside a subnet (network-security-group-how-it-works). The ruling
-// is that of the first that denies, else of the first that is in doubt, else of the last. An interface that was not read is nil: then
-// only the subnet's group is asked.
+// Pass says whether a packet passes the network security groups of an interface and of its subnet.
+// Outbound, the interface's group comes first; inbound, the subnet's. Both must allow the packet,
+// also inside a subnet (network-security-group-how-it-works). The ruling is that of the first group
+// that denies, otherwise of the first that is in doubt, otherwise of the last. nic is nil if it was
+// not read: then only the subnet's group counts.
 func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling {
 	var ids []arm.ID
 	if nic != nil && nic.SecurityGroup != "" {
@@ -97,7 +101,7 @@ func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling 
 	if inbound {
 		slices.Reverse(ids)
 	}
-	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group looks at it"}
+	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group applies"}
 	for _, id := range ids {
 		g := f.s.SecurityGroups[id.Key()]
 		r := Ruling{Decision: Undecided, Group: id, Inbound: inbound, Why: "network security group " + id.Name() + " was not read"}
@@ -114,7 +118,7 @@ func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling 
 	return result
 }
 
-// match is how a rule and a packet meet.
+// match is how a rule fits a packet.
 type match struct {
 	rule    *securityRule
 	sure    answer
@@ -124,7 +128,7 @@ type match struct {
 // securityRule gives a rule words.
 type securityRule inventory.SecurityRule
 
-// traffic describes the protocol and ports that a rule speaks of.
+// traffic describes the protocol and ports of a rule.
 func (r *securityRule) traffic() string {
 	text := strings.ToLower(strings.Trim(r.Protocol, "*"))
 	if text == "" {
@@ -139,7 +143,7 @@ func (r *securityRule) traffic() string {
 	return text
 }
 
-// answer is what is known of a question.
+// answer is yes, no or unknown.
 type answer int
 
 const (
@@ -185,7 +189,8 @@ func matchProtocol(rule, packet string) answer {
 	return no
 }
 
-// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have ports.
+// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have
+// ports.
 func matchPorts(rule []string, port int, protocol string) answer {
 	if len(rule) == 0 {
 		return yes
@@ -212,7 +217,7 @@ func matchPorts(rule []string, port int, protocol string) answer {
 	return result
 }
 
-// matchEnd says whether an address is one that a rule speaks of, and where that is not known, why.
+// matchEnd says whether a rule covers an address, and if that is unknown, why.
 func (f *Filters) matchEnd(a netip.Addr, prefixes []string, groups []arm.ID) (answer, string) {
 	result, unknown := no, ""
 	take := func(got answer, why string) {

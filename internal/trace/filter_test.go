@@ -15,8 +15,8 @@ const (
 	web        = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationSecurityGroups/web")
 )
 
-// rule makes one of a network security group, as allow|deny in|out PRIORITY PROTOCOL FROM TO PORTS: fields of from and to are lists with
-// commas, asg:web is an application security group.
+// rule makes one of a network security group, as allow|deny in|out PRIORITY PROTOCOL FROM TO PORTS:
+// fields of from and to are lists with commas, asg:web is an application security group.
 func rule(text string) inventory.SecurityRule {
 	f := strings.Fields(text)
 	r := inventory.SecurityRule{Name: f[0] + "-" + f[2], Allow: f[0] == "allow", Inbound: f[1] == "in", Protocol: f[3], SourcePorts: []string{"*"}, DestinationPorts: strings.Split(f[6], ",")}
@@ -118,7 +118,8 @@ func dropDefault(s *inventory.Snapshot) {
 	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2]
 }
 
-// addNICs gives the shop's nodes their interfaces; the first is in the application security group web.
+// addNICs gives the shop's nodes their interfaces; the first is in the application security group
+// web.
 func addNICs(s *inventory.Snapshot) {
 	for name, address := range map[string]string{"0": "10.0.1.4", "1": "10.0.1.5"} {
 		id := arm.ID("/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + name + "/networkInterfaces/nic")

@@ -11,7 +11,8 @@ import (
 
 func addr(text string) Endpoint { return Endpoint{Addr: netip.MustParseAddr(text)} }
 
-// TestFilteredWays: security groups and IP forwarding on the way of a packet, in the shop with its nodes' interfaces.
+// TestFilteredWays: security groups and IP forwarding on the way of a packet, in the shop with its
+// nodes' interfaces.
 func TestFilteredWays(t *testing.T) {
 	nodesNSG := func(rules ...string) func(*inventory.Snapshot) {
 		return func(s *inventory.Snapshot) {

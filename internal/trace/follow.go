@@ -9,10 +9,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// maxHops is more than any way without a loop has.
+// maxHops is more than any path without a loop has.
 const maxHops = 16
 
-// follow follows one packet. An answer gets no source NAT: its connection is known.
+// follow follows one packet. An answer gets no source NAT, because its connection is known.
 func (j *journey) follow(from Endpoint) Way {
 	at, subnet, done := j.leave(from)
 	if done {
@@ -91,14 +91,15 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "%s", why)
 		}
 		if len(j.nodesAt(route.Hop, near)) == 0 {
-			return j.end(Leaves, "%s is no node of a cluster: what it does with the packet is its own", route.Hop)
+			return j.end(Leaves, "%s is not a cluster node: where it forwards the packet is unknown", route.Hop)
 		}
 		at, subnet = route.Hop, near
 	}
-	return j.end(Dropped, "it goes round in circles")
+	return j.end(Dropped, "the packet loops")
 }
 
-// leave finds where a packet enters the network, and through whose source NAT. It is done where the way ends before.
+// leave finds where a packet enters the network, and the address after source NAT. done is set if
+// the path ends before that.
 func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet, done bool) {
 	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
 	a, to := from.Addr, j.way.To
@@ -135,7 +136,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		case learns == yes:
 			return ended(j.throughOverlay(a, subnet, c))
 		case learns == perhaps && !j.routed(subnet, to):
-			return ended(j.end(Unknown, "an Application Gateway finds the pods of the overlay %s by itself where an ingress controller drives it: whether one does is not known", c.ID.Name()))
+			return ended(j.end(Unknown, "an Application Gateway reaches the overlay pods of %s by itself if an ingress controller drives it: whether one does is unknown", c.ID.Name()))
 		}
 	}
 	if !j.answer {
@@ -148,7 +149,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 	return a, subnet, false
 }
 
-// leavePod is the beginning of a pod's packet, behind its node.
+// leavePod follows a pod's packet to the interface of its node.
 func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, done bool) {
 	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
 	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
@@ -164,17 +165,18 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	case cluster.Overlay() && contains(cluster.PodCIDRs, to):
 		return ended(j.throughOverlay(node.Addr, node.subnet, cluster))
 	case !j.answer && !contains(cluster.PodCIDRs, to):
-		// kubenet and the overlay hide pods behind their node from all that is no pod of the cluster (concepts-network-legacy-cni,
-		// azure-cni-overlay).
+		// With kubenet and overlay, everything that is not a pod of the cluster sees the node's
+		// address (concepts-network-legacy-cni, azure-cni-overlay).
 		j.way.Source = node.Addr
 		j.step(node.Addr, "node *", "source NAT: it goes on as %s", node.Addr)
 	}
 	return node.Addr, node.subnet, false
 }
 
-// hidden is the node's address behind which an address goes, or none: a pod on Azure CNI with addresses of the node subnet is seen as
-// itself inside its virtual network, and as its node outside (configure-azure-cni, frequently asked questions). Pods in a subnet of
-// their own are always seen as themselves.
+// hidden is the node's address that replaces an address outside, or none. Azure CNI in the node
+// subnet shows a pod's own address inside its virtual network, and the node's outside
+// (configure-azure-cni, frequently asked questions). Pods in their own subnet always show their own
+// address.
 func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
 	nic, vnet := j.nicAt(a, subnet), j.s.VNets[subnet.ID.Parent().Key()]
 	if nic == nil || vnet == nil || nic.primary == a || contains(vnet.Prefixes, to) {
@@ -188,7 +190,8 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 	return netip.Addr{}
 }
 
-// enter is a packet's arrival at an interface, its destination's or a next hop's: "" where it comes in.
+// enter is the arrival at an interface, of the destination or of a next hop. It returns "" if the
+// packet gets in.
 func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())
@@ -204,7 +207,7 @@ func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	return j.gate(at, near, true, isEnd)
 }
 
-// arrive is the arrival at the destination itself.
+// arrive is the arrival at the destination.
 func (j *journey) arrive(from, target *inventory.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
 		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())

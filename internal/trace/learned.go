@@ -9,9 +9,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// DecodeLearned reads the routes that a gateway has learned by BGP out of what `az network nic show-effective-route-table -o json`
-// prints of any interface that has them: those with the source VirtualNetworkGateway, also where another route beats them there. All
-// other routes are left alone, because they are worked out. Nothing but what a running machine shows holds them: no document of ARM does.
+// DecodeLearned reads the routes that a gateway has learned by BGP from the output of `az network
+// nic show-effective-route-table -o json` for any interface that has them. It takes the routes with
+// the source VirtualNetworkGateway, even if another route wins over them, and ignores all others,
+// because trace computes those. Only a running machine shows learned routes; no ARM document has
+// them.
 func DecodeLearned(raw []byte) ([]Route, error) {
 	var doc struct {
 		Value []struct {
@@ -37,7 +39,7 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 			if err != nil {
 				return nil, fmt.Errorf("value[%d].addressPrefix: %q is not a prefix", i, text)
 			}
-			// Azure shows addresses of the gateway's own here, which are no hops that a packet takes inside the network.
+			// Azure shows the gateway's own addresses here, which are not hops inside the network.
 			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned, HopType: inventory.HopGateway})
 		}
 	}

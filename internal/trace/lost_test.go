@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes' names tell of them, and the interfaces.
+// TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes'
+// names tell of them, and the interfaces.
 func TestAllLost(t *testing.T) {
 	const group = arm.ID("/subscriptions/s/resourceGroups/mc")
 	nic := func(s *inventory.Snapshot, instance, address string) *inventory.Interface {
@@ -36,7 +37,7 @@ func TestAllLost(t *testing.T) {
 	}{
 		"all is well": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.5") }, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
 		"a hop outside the node subnets": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
-			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node of a cluster", "leaves 1 node to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is no node"}, 0},
+			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is not a cluster node", "leaves 1 node to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is not a cluster node"}, 0},
 		"a hop in no subnet": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.77.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
 			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: no subnet of the network has the address of the next hop"}, 0},
 		"a hop in no network": {func(s *inventory.Snapshot) { read(s); route(s, second, "172.16.9.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
@@ -61,7 +62,7 @@ func TestAllLost(t *testing.T) {
 			read(s)
 			nic(s, "2", "10.0.1.6")
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.7.0/25", "10.0.9.4"))
-		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: which pods the node has only Kubernetes says: route r 10.244.7.0/25 in rt may lead to them"}, 0},
+		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: only Kubernetes knows the node's pods: route r 10.244.7.0/25 in rt may lead to them"}, 0},
 		"a private endpoint": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
@@ -99,7 +100,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet is known.
+// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet
+// is known.
 func TestNobody(t *testing.T) {
 	const nic = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
 	const frontend = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")

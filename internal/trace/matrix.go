@@ -12,22 +12,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Matrix is what became of all packets that clusters live by: from the pods of every node, from the nodes themselves, and from every
-// subnet that is to reach pods, to the pods of every other node; of those that do not come from pods, the answer, too.
+// Matrix is the result for all packets that clusters depend on: from the pods of every node, from
+// the nodes, and from every subnet that must reach pods, to the pods of every other node. For
+// packets that do not come from pods it includes the answer.
 type Matrix struct {
 	Pairs     int `json:"pairs"`
 	Delivered int `json:"delivered"`
 	Dropped   int `json:"dropped"`
-	// Unknown counts what is in doubt, and what leaves the network.
+	// Unknown counts pairs that are in doubt or leave the network.
 	Unknown int `json:"unknown"`
-	// Broken are the pairs that are not delivered, those of one cause together: what is dropped first, then by their number.
+	// Broken are the pairs that are not delivered, grouped by cause: dropped ones first, then by
+	// number.
 	Broken []Break `json:"broken"`
-	// Unseen says of which nodes nothing is said, because where their pods are is not known, and what Kubernetes did not show. Of
-	// many nodes for the same reason it names a few.
+	// Unseen lists nodes whose pods are unknown, and what Kubernetes did not show. It names only a
+	// few of many nodes with the same reason.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// Break are pairs that fail in the same way.
+// Break is a group of pairs that fail in the same way.
 type Break struct {
 	Cluster arm.ID  `json:"cluster"`
 	Kind    string  `json:"kind"` // pod to pod, node to pod, subnet to pod
@@ -35,10 +37,10 @@ type Break struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"`
 	Pairs   int     `json:"pairs"`
-	// From and To name the ends, each once, sorted: nodes, and for subnet to pod subnets.
+	// From and To name the ends, each once, sorted: nodes, or subnets for subnet to pod.
 	From []string `json:"from"`
 	To   []string `json:"to"`
-	// Example is one of the pairs, to be traced on its own.
+	// Example is one of the pairs, to trace on its own.
 	Example [2]netip.Addr `json:"example"`
 }
 
@@ -49,8 +51,9 @@ const (
 	subnetToPod = "subnet to pod"
 )
 
-// All traces all pairs of the clusters, or of all in the snapshot where none are given. Of every node's pods it takes one address, and
-// of every subnet one: what a rule or route says of only some of them is not seen.
+// All traces all pairs of the clusters, or of all clusters in the snapshot. It takes one address of
+// the pods of each node, and one of each subnet: it misses rules and routes that cover only some of
+// them.
 func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
@@ -70,7 +73,7 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	return m
 }
 
-// rank puts the worst first.
+// rank sorts the worst first.
 func rank(b Break) int { return slices.Index([]Verdict{Dropped, Unknown, Leaves}, b.Verdict) }
 
 // grid is the matrix of one cluster.
@@ -142,7 +145,8 @@ func (g *grid) trace(m *Matrix) {
 	}
 }
 
-// follow follows one packet, and where it does not come from a pod, its answer: nil where both arrive.
+// follow follows one packet, and its answer if it does not come from a pod. It returns nil if both
+// arrive.
 func (g *grid) follow(from *sender, to *receiver) *gathered {
 	there, back := g.ways(from.Endpoint, to.Endpoint, true)
 	switch {
@@ -154,7 +158,7 @@ func (g *grid) follow(from *sender, to *receiver) *gathered {
 	return nil
 }
 
-// cause finds where pairs that fail like this one are gathered.
+// cause returns the group of pairs that fail like this one.
 func (g *grid) cause(from *sender, to *receiver, way Way, answer bool) *gathered {
 	c := cause{kind: from.kind, answer: answer, verdict: way.Verdict, why: way.Why}
 	broken := g.causes[c]

@@ -103,7 +103,7 @@ func TestAll(t *testing.T) {
 	}
 	s.Kubernetes = nil
 	s.Clusters[cluster.Key()].NodeResourceGroup = "mc"
-	if m := New(s, Options{}).All(); m.Pairs != 0 || len(m.Unseen) != 2 || m.Unseen[0] != "node aks-np-1-vmss000000 (10.0.1.4): which pods it has only Kubernetes says" {
+	if m := New(s, Options{}).All(); m.Pairs != 0 || len(m.Unseen) != 2 || m.Unseen[0] != "node aks-np-1-vmss000000 (10.0.1.4): only Kubernetes knows its pods" {
 		t.Error(m.says(), m.Unseen)
 	}
 }
@@ -199,7 +199,8 @@ func TestAllAgrees(t *testing.T) {
 	})
 }
 
-// crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a gateway's subnet.
+// crowd is a kubenet cluster of n nodes behind a security group, with their interfaces, and a
+// gateway's subnet.
 func crowd(n int) *inventory.Snapshot {
 	s := shop()
 	var routes []inventory.Route
@@ -216,7 +217,8 @@ func crowd(n int) *inventory.Snapshot {
 	return s
 }
 
-// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is lost.
+// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is
+// lost.
 func BenchmarkAll(b *testing.B) {
 	const n = 1000
 	for name, change := range map[string]func(*inventory.Snapshot){
@@ -251,14 +253,15 @@ func BenchmarkAll(b *testing.B) {
 	})
 }
 
-// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few are named.
+// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few
+// are named.
 func TestAllUnseen(t *testing.T) {
 	s := crowd(300)
 	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
-	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not accept the login (401 Unauthorized)"}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Failed: "the Kubernetes API of context shop does not take the login (401 Unauthorized)"}
 	m := New(s, Options{}).All()
-	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not accept the login (401 Unauthorized)" ||
-		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: which pods it has only Kubernetes says" {
+	if m.Pairs != 0 || len(m.Unseen) != 6 || m.Unseen[0] != "nodes and pods of cluster shop: the Kubernetes API of context shop does not take the login (401 Unauthorized)" ||
+		!strings.HasPrefix(m.Unseen[1], "node aks-np-1-vmss00") || m.Unseen[5] != "and 296 more nodes: only Kubernetes knows its pods" {
 		t.Errorf("%d pairs, not seen %q", m.Pairs, m.Unseen)
 	}
 	if m := New(s, Options{}).All("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/another"); len(m.Unseen) != 0 {
@@ -266,7 +269,8 @@ func TestAllUnseen(t *testing.T) {
 	}
 }
 
-// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one does not.
+// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one
+// does not.
 func TestWaysUnseen(t *testing.T) {
 	s := namedShop(t)
 	k := s.Kubernetes[cluster.Key()]

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Node is a cluster's node, with one of the prefixes that its pods have: a dual-stack node is there once for each.
+// Node is a cluster's node with one of its pod CIDRs: a dual-stack node has one Node for each.
 type Node struct {
 	Cluster arm.ID
 	Name    string // as Kubernetes calls it; "" where nothing says it
@@ -19,13 +19,13 @@ type Node struct {
 	Pods    netip.Prefix // zero where nothing says it, and where pods have addresses of the network
 
 	subnet *inventory.Subnet // nil where it was not read, or lost is set
-	// lost is set where the route to its pods leads out of the node subnets, to Addr, and nothing else says where it is; bare where only
-	// its network interface shows it.
+	// lost is set if the route to its pods leads out of the node subnets, to Addr, and nothing else
+	// shows where the node is; bare is set if only its network interface shows the node.
 	lost, bare bool
 }
 
-// Nodes finds the nodes of all clusters: as Kubernetes knows them; where it was not asked, by the routes to their pods, and by the
-// network interfaces in the node resource group.
+// Nodes finds the nodes of all clusters: from Kubernetes, or if that was not read, from the routes
+// to their pods and the network interfaces in the node resource group.
 func Nodes(s *inventory.Snapshot) []Node {
 	var all []Node
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
@@ -50,7 +50,8 @@ func Nodes(s *inventory.Snapshot) []Node {
 	return all
 }
 
-// subnetOf is the one of a cluster's node subnets that an address lies in, whatever other network has the same prefix.
+// subnetOf is the cluster's node subnet that holds an address, whichever other network has the same
+// prefix.
 func subnetOf(s *inventory.Snapshot, subnets []arm.ID, a netip.Addr) *inventory.Subnet {
 	for _, id := range subnets {
 		if subnet := s.Subnet(id); subnet != nil && contains(subnet.Prefixes, a) {
@@ -82,9 +83,10 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 	return nodes
 }
 
-// routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the pod CIDR by way of a node
-// subnet's address, in the tables of the node subnets. Where those show none, as when the association is lost, any table will do. A
-// route to anywhere else may be a node's as well: its name tells.
+// routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the
+// pod CIDR through an address of a node subnet, in the tables of the node subnets. If those have
+// none, for example because the association is lost, any table counts. A route to another address
+// may belong to a node as well: its name shows that.
 func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	own := ownTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
@@ -105,8 +107,8 @@ func ownTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.R
 	return own
 }
 
-// misrouted adds to the nodes those whose routes lead elsewhere than to a node subnet, and gives all the addresses that the interfaces
-// of the machines show which the routes are named after. A route that is named after a machine that is gone shows no node.
+// misrouted adds the nodes whose routes lead out of the node subnets, and returns the addresses of
+// all machines that routes are named after. A route named after a deleted machine shows no node.
 func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inventory.Cluster, nodes []Node) []Node {
 	machines := map[string]*inventory.Interface{}
 	for _, nic := range s.Interfaces {
@@ -163,13 +165,13 @@ func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	})
 }
 
-// holds reports whether an interface is that of a machine of one of the cluster's pools: others in the node resource group are private
-// endpoints and what people have put there.
+// holds reports whether an interface belongs to a machine of one of the cluster's pools. The node
+// resource group also holds private endpoints and resources of others.
 func holds(cluster *inventory.Cluster, nic *inventory.Interface) bool {
 	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) && poolHolds(cluster, machineName(nic.ID))
 }
 
-// podsOf reports whether pods of the address's family are routed: they have a pod CIDR.
+// podsOf reports whether pods of the address's family have routes, that is, a pod CIDR.
 func podsOf(cluster *inventory.Cluster, a netip.Addr) bool {
 	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
 }
@@ -178,7 +180,7 @@ func poolHolds(cluster *inventory.Cluster, machine string) bool {
 	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool { return p.Holds(machine) })
 }
 
-// tablesFor are all tables but those that lead to other nodes of the same addresses.
+// tablesFor are all tables except those that lead to other nodes with the same addresses.
 func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
@@ -207,8 +209,8 @@ func nodesIn(tables []*inventory.RouteTable, cluster *inventory.Cluster, subnets
 	return nodes
 }
 
-// interfaceNodes adds the nodes that no route of the cluster shows: by their interfaces, with the pods that another table routes
-// to them.
+// interfaceNodes adds the nodes that no route of the cluster shows: from their interfaces, with the
+// pods that another table routes to them.
 func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []Node) []Node {
 	known := map[netip.Addr]bool{}
 	routed := map[netip.Prefix]bool{}
@@ -246,8 +248,8 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 	return nodes
 }
 
-// machineName is the host name of the machine that an interface belongs to, as AKS gives it: the scale set's, and the number of the
-// instance with six digits to the base of 36.
+// machineName is the host name that AKS gives to a machine: the name of the scale set and the
+// instance number with six digits in base 36.
 func machineName(nic arm.ID) string {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(arm.TypeScaleSet + "/virtualMachines") {
@@ -260,7 +262,7 @@ func machineName(nic arm.ID) string {
 	return nic.Name()
 }
 
-// String names the node by its name and address, as far as they are known.
+// String shows the node's name and address, as far as they are known.
 func (n Node) String() string {
 	if n.Name == "" {
 		return n.Addr.String()
@@ -268,7 +270,8 @@ func (n Node) String() string {
 	return n.Name + " (" + n.Addr.String() + ")"
 }
 
-// isNodes reports whether a prefix is one that a node's pods can have: of the length AKS cuts pod CIDRs into. Others are somebody's own.
+// isNodes reports whether a prefix can hold a node's pods: it has the length that AKS gives to
+// nodes. Routes to other prefixes are unmanaged.
 func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
 	return slices.ContainsFunc(podCIDRs, func(w netip.Prefix) bool {
 		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == inventory.NodeMask(w)

@@ -7,12 +7,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// trafficControllers is the service that Application Gateway for Containers' subnet is delegated to.
+// trafficControllers is the delegation of the subnet of Application Gateway for Containers.
 const trafficControllers = "Microsoft.ServiceNetworking/trafficControllers"
 
-// learnsOverlay says whether packets from an address find the pods of an overlay without routes: from its nodes, and from the subnet
-// of the Application Gateway that its ingress controller drives (application-gateway-ingress-controller-overview,
-// for-containers/container-networking). The cluster's document names the gateway only where the controller is its add-on.
+// learnsOverlay says whether packets from an address reach overlay pods without routes: from the
+// cluster's nodes, and from the subnet of the Application Gateway that its ingress controller
+// drives (application-gateway-ingress-controller-overview, for-containers/container-networking).
+// The cluster's document names the gateway only if the controller is an add-on.
 func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet, c *inventory.Cluster) answer {
 	for _, n := range t.nodesAt(a, subnet) {
 		if n.Cluster.Equal(c.ID) {
@@ -28,7 +29,7 @@ func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet, c *invent
 	return no
 }
 
-// routed reports whether a user has put up a route that leads there.
+// routed reports whether a user-defined route leads there.
 func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 	routes, err := t.routesOf(subnet.ID)
 	if err != nil {
@@ -38,8 +39,9 @@ func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 	return found && route.Source == User
 }
 
-// throughOverlay is the way to a pod of an overlay: Azure itself carries it to the pod's node, past every route table, without
-// encapsulation, so that network security groups see the pods' addresses (azure-cni-overlay: network security groups).
+// throughOverlay is the path to an overlay pod. Azure delivers the packet to the pod's node, past
+// every route table and without encapsulation, so that network security groups see the pods'
+// addresses (azure-cni-overlay: network security groups).
 func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet, c *inventory.Cluster) Way {
 	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the routes are", c.ID.Name())
 	if why := j.gate(at, subnet, false, true); why != "" {
@@ -47,7 +49,7 @@ func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet, c *inv
 	}
 	nodes := j.nodesOf(j.way.To, c.ID)
 	if len(nodes) == 0 || nodes[0].subnet == nil {
-		return j.end(Unknown, "which node of cluster %s has the pod %s is not known: only Kubernetes says it", c.ID.Name(), j.called(j.way.To))
+		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
 	}
 	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
 	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {

@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which node has which.
+// overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which
+// node has which.
 func overlay(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	c := s.Clusters[cluster.Key()]
@@ -35,9 +36,9 @@ func TestOverlay(t *testing.T) {
 		"pod to node":          {"10.244.0.7", "10.0.1.5", nil, Delivered, Delivered, "v/nodes", "10.0.1.4"},
 		"pod to outside":       {"10.244.0.7", "10.0.3.9", nil, Delivered, Delivered, "v/bare", "10.0.1.4"},
 		"outside to pod":       {"10.0.3.9", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.9"},
-		"a pod nobody knows":   {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown, "which node of cluster shop has the pod 10.244.9.9 is not known: only Kubernetes says it", "10.244.0.7"},
+		"a pod nobody knows":   {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown, "which node of cluster shop has the pod 10.244.9.9 is unknown: only Kubernetes knows it", "10.244.0.7"},
 		"without Kubernetes":   {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) { s.Kubernetes = nil }, Unknown, Unknown, "10.244.0.7 is a pod's address of cluster shop, but which node has it is not known", "10.244.0.7"},
-		"a gateway may know":   {"10.0.2.4", "10.244.1.9", nil, Unknown, Delivered, "where an ingress controller drives it", "10.0.2.4"},
+		"a gateway may know":   {"10.0.2.4", "10.244.1.9", nil, Unknown, Delivered, "if an ingress controller drives it", "10.0.2.4"},
 		"the cluster's own":    {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Ingress = shopGateway }, Delivered, Delivered, "the overlay knows it", "10.0.2.4"},
 		"by a route, for once": {"10.0.3.9", "10.244.1.9", func(s *inventory.Snapshot) { s.Subnets[bare.Key()].RouteTable = copied }, Delivered, Delivered, "the pod is on this node", "10.0.3.9"},
 		"security groups see the pods' addresses": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
@@ -62,7 +63,8 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is needed.
+// TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is
+// needed.
 func TestFlat(t *testing.T) {
 	pods := vnet + "/subnets/pods"
 	flat := func(t *testing.T, podSubnet bool) *inventory.Snapshot {

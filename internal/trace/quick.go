@@ -8,9 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// quick tells of most pairs at a glance what becomes of them: where one route leads straight to the node and nothing is in the way,
-// or where a route drops them at once. Whatever is not plain it leaves to a journey. What it has worked out once for two subnets, or for
-// two classes of addresses that the rules of security groups do not tell apart, it does not work out again.
+// quick decides most pairs without following them: one route leads straight to the node and nothing
+// is in the way, or a route drops the packet at once. It leaves all other pairs to a journey. It
+// remembers results per pair of subnets, and per pair of address classes that security rules do not
+// distinguish.
 type quick struct {
 	*grid
 	overlay bool
@@ -22,8 +23,8 @@ type quick struct {
 	drops   map[drop]*gathered
 }
 
-// exit and entry are what is known of a sender's and of a receiver's interface. Routes are nil where they are not known, a gate where
-// there is none.
+// exit and entry are what is known about the interfaces of a sender and a receiver. Routes are nil
+// if they are unknown, a gate is nil if there is none.
 type exit struct {
 	routes   *Routes
 	forwards bool
@@ -35,19 +36,20 @@ type entry struct {
 	gate     *gate
 }
 
-// link is a way from one subnet to another, for a packet whose source is that of the interface it leaves by, or a pod's.
+// link is a path from one subnet to another, for a packet with the source of its interface or of a
+// pod.
 type link struct {
 	from, to *inventory.Subnet
 	pod      bool
 }
 
-// answerTo is the way back from a subnet to an address.
+// answerTo is the path back from a subnet to an address.
 type answerTo struct {
 	from *inventory.Subnet
 	to   netip.Addr
 }
 
-// drop is a route to nowhere that packets of a kind take in a subnet.
+// drop is a route to None that a class of packets takes in a subnet.
 type drop struct {
 	routes *Routes
 	route  int
@@ -77,8 +79,8 @@ func newQuick(g *grid) *quick {
 	return q
 }
 
-// delivers reports whether the packet of a sender certainly reaches a receiver, and the answer it; or, if it is dropped at once, where
-// that is counted. Neither says nothing.
+// delivers reports whether a sender's packet certainly reaches a receiver, and the answer the
+// sender; or the cause, if a packet is dropped at once. If neither is set, the pair is undecided.
 func (q *quick) delivers(i, j int) (bool, *gathered) {
 	from, to, exit, entry := &q.grid.from[i], &q.grid.to[j], &q.from[i], &q.to[j]
 	pod := from.kind == podToPod
@@ -104,7 +106,7 @@ func (q *quick) delivers(i, j int) (bool, *gathered) {
 	return (pod || q.answered(from, to)) && exit.gate.passes(q, i, j) && entry.gate.passes(q, i, j), nil
 }
 
-// dropped is what a route to nowhere says of every packet that takes it.
+// dropped is the cause that a route to None gives to every packet that takes it.
 func (q *quick) dropped(d drop, from *sender, to *receiver) *gathered {
 	known := q.drops[d]
 	if known == nil {
@@ -118,7 +120,7 @@ func (q *quick) dropped(d drop, from *sender, to *receiver) *gathered {
 	return known
 }
 
-// linked reports whether the next hops of one subnet are reached in another.
+// linked reports whether one subnet reaches next hops in another.
 func (q *quick) linked(l link, from *sender, to *receiver) bool {
 	known, done := q.links[l]
 	if !done {
@@ -129,7 +131,7 @@ func (q *quick) linked(l link, from *sender, to *receiver) bool {
 	return known
 }
 
-// answered reports whether answers from a node's subnet reach the sender, straight.
+// answered reports whether answers from a node's subnet reach the sender directly.
 func (q *quick) answered(from *sender, to *receiver) bool {
 	a := answerTo{to.node.subnet, from.Addr}
 	known, done := q.answers[a]
@@ -145,14 +147,15 @@ func (q *quick) answered(from *sender, to *receiver) bool {
 	return known
 }
 
-// gateID is the security groups that a packet passes at an interface.
+// gateID identifies the security groups that a packet passes at an interface.
 type gateID struct {
 	subnet  *inventory.Subnet
 	group   arm.ID // the interface's own
 	inbound bool
 }
 
-// gate remembers what its groups decide of classes of addresses: those of one class meet every rule in the same way.
+// gate remembers the decisions of its groups for classes of addresses: every rule treats the
+// addresses of a class alike.
 type gate struct {
 	gateID
 	filters *Filters
@@ -162,7 +165,8 @@ type gate struct {
 	allowed map[[2]int]bool
 }
 
-// door is the gate at an interface, nil where there is none, and whether the interface carries what is not its own, as far as is known.
+// door is the gate at an interface, nil if there is none, and whether the interface forwards
+// packets of others, as far as is known.
 func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate, forwards bool) {
 	id := gateID{subnet: subnet, inbound: inbound}
 	forwards = true
@@ -211,7 +215,8 @@ func (q *quick) makeGate(id gateID, nic *inventory.Interface) *gate {
 	return g
 }
 
-// passes reports whether the packet of a sender to a receiver certainly passes; a gate that is none lets all pass.
+// passes reports whether a sender's packet to a receiver certainly passes; a nil gate lets
+// everything pass.
 func (g *gate) passes(q *quick, i, j int) bool {
 	if g == nil {
 		return true

@@ -1,8 +1,13 @@
-// Package trace follows packets: which routes count in a subnet, which of them a packet takes and why, and its way from
-// hop to hop until it arrives, leaves what is known, or is dropped.
+// Package trace follows packets: which routes are effective in a subnet, which one a packet takes
+// and why, and its path from hop to hop until it arrives, leaves the known network, or is dropped.
 //
-// It is pure and stands on a snapshot. Route selection is written here and once more in the emulator, on purpose: each is
-// checked against the other.
+// How it works. A Tracer reads one snapshot. Ways follows a packet (follow.go) and then its answer.
+// At each interface network security groups decide (filter.go, tag.go), and in each subnet the
+// effective routes (routes.go). All traces every pair of nodes and subnets; quick.go decides most
+// pairs without following them.
+//
+// The package is pure and must not read anything but the snapshot. The emulator has a second
+// implementation of route selection, on purpose: each checks the other.
 package trace
 
 import (
@@ -15,18 +20,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Source says where a route comes from. Of two routes to the same prefix a user's wins over a learned one, and that over
-// the system's (virtual-networks-udr-overview).
+// Source is the origin of a route. For the same prefix a user-defined route wins over a learned
+// one, and a learned one over a system route (virtual-networks-udr-overview).
 type Source string
 
-// The sources, as effective routes of a network interface name them.
+// The sources, with the names of effective routes of a network interface.
 const (
 	System  Source = "Default"
 	User    Source = "User"
 	Learned Source = "VirtualNetworkGateway" // by BGP
 )
 
-// Next hop types of routes that Azure makes, beside those of user-defined ones.
+// Next hop types of routes that Azure makes, in addition to those of user-defined routes.
 const (
 	HopLocal    = "VnetLocal"
 	HopPeering  = "VNetPeering"
@@ -41,24 +46,24 @@ type Route struct {
 	Source  Source
 	HopType string
 	Hop     netip.Addr // where the next hop has an address
-	// Name and Table are those of a user-defined route, Peering is the peering behind a system route.
+	// Name and Table identify a user-defined route, Peering the peering of a system route.
 	Name    string
 	Table   arm.ID
 	Peering string
-	// Active is set when it counts; otherwise Beaten says by what it is overridden.
+	// Active is set for an effective route; otherwise Beaten names the route that overrides it.
 	Active bool
 	Beaten string
 }
 
-// Routes are the effective routes of a subnet: the same for every network interface in it.
+// Routes are the effective routes of a subnet: every network interface in it has the same.
 type Routes struct {
 	Subnet arm.ID
 	All    []Route
 	lookup bart.Table[int]
 }
 
-// reserved are dropped unless something routes them: the first four by virtual-networks-udr-overview, the
-// others recorded since 2023 (docs/azure.md).
+// reserved are prefixes that Azure drops unless a route covers them: the first four by
+// virtual-networks-udr-overview, the others recorded since 2023 (docs/azure.md).
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
@@ -70,8 +75,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("157.59.0.0/16"), netip.MustParsePrefix("198.18.0.0/15"),
 }
 
-// Effective computes the routes of a subnet from its network, its table and what gateways have learned. It fails when one of
-// the first two was not read: then nothing can be said.
+// Effective computes the routes of a subnet from its network, its table and the routes that
+// gateways have learned. It fails if the network or the table was not read.
 func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, error) {
 	subnet, vnet := s.Subnet(id), s.VNets[id.Parent().Key()]
 	switch {
@@ -99,7 +104,7 @@ func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, erro
 	return r, nil
 }
 
-// system are the routes Azure makes for every subnet of a network.
+// system are the routes that Azure makes for every subnet of a network.
 func system(vnet *inventory.VNet) []Route {
 	var routes []Route
 	v6 := false
@@ -131,7 +136,7 @@ func system(vnet *inventory.VNet) []Route {
 	return routes
 }
 
-// choose decides which routes count.
+// choose decides which routes are effective.
 func (r *Routes) choose() {
 	var near bart.Table[int] // system routes of the network and its peerings that count
 	first := map[netip.Prefix]int{}
@@ -162,7 +167,8 @@ func (r *Routes) choose() {
 		if !route.Active || !route.Prefix.IsValid() {
 			continue
 		}
-		// The network's own prefixes and its peers' beat what is learned, be it more specific.
+		// The prefixes of the network and its peers win over learned routes, even over more
+		// specific ones.
 		if j, inside := near.LookupPrefix(route.Prefix); inside && route.Source == Learned {
 			route.Active, route.Beaten = false, r.All[j].String()
 			continue
@@ -173,7 +179,7 @@ func (r *Routes) choose() {
 	}
 }
 
-// Lookup returns the route that a packet takes: of those that count the one with the longest prefix.
+// Lookup returns the route that a packet takes: the effective route with the longest prefix.
 func (r *Routes) Lookup(to netip.Addr) (Route, bool) {
 	i, found := r.lookup.Lookup(to.Unmap())
 	if !found {
@@ -182,7 +188,7 @@ func (r *Routes) Lookup(to netip.Addr) (Route, bool) {
 	return r.All[i], true
 }
 
-// Because says why a packet takes the route that Lookup returns: which others it beats.
+// Because says why a packet takes the route that Lookup returns: which routes it wins over.
 func (r *Routes) Because(to netip.Addr) string {
 	won, found := r.Lookup(to)
 	if !found {
@@ -196,7 +202,7 @@ func (r *Routes) Because(to netip.Addr) string {
 		case !other.Active && other.Prefix == won.Prefix && other.Source != won.Source:
 			return fmt.Sprintf("%s wins over %s for the same prefix", sourceNames[won.Source], *other)
 		case !other.Active && other.Source == Learned && other.Prefix.Bits() > won.Prefix.Bits():
-			return fmt.Sprintf("the network's own prefixes win over %s, be it longer", *other)
+			return fmt.Sprintf("the network's own prefixes win over %s, even if it is longer", *other)
 		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil || other.Prefix.Bits() > shorter.Prefix.Bits()):
 			shorter = other
 		}
@@ -210,8 +216,8 @@ func (r *Routes) Because(to netip.Addr) string {
 // sourceNames says where a route comes from.
 var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway", User: "user-defined"}
 
-// tagged is a user's route for a service tag that may take a packet another way than a route does: which prefixes are behind a tag is
-// not known here. Only public addresses are.
+// tagged is a user-defined route for a service tag that may take the packet instead. The prefixes
+// of a tag are unknown here, but they are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	for _, route := range r.All {
 		if route.Tag != "" && public(to) && (route.HopType != instead.HopType || route.Hop != instead.Hop) {
@@ -221,7 +227,7 @@ func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	return Route{}, false
 }
 
-// String names the route and its way, such as 10.244.1.0/24 to 10.240.0.5 (n1 in shop-rt).
+// String shows the route and its next hop, such as 10.244.1.0/24 to 10.240.0.5 (n1 in shop-rt).
 func (r Route) String() string {
 	what, way := r.Tag, r.HopType
 	if r.Prefix.IsValid() {

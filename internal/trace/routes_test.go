@@ -88,7 +88,7 @@ func TestBecause(t *testing.T) {
 		"0.0.0.0/0, a user's and the system's":     {[]inventory.Route{user("0.0.0.0/0", "10.0.9.4")}, nil, "20.1.2.3", "user-defined wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
 		"a user's and a learned one":               {[]inventory.Route{user("192.168.0.0/24", "10.0.9.4")}, []Route{learned("192.168.0.0/24")}, "192.168.0.5", "user-defined wins over 192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same prefix"},
 		"a learned one and the system's":           {nil, []Route{learned("0.0.0.0/0")}, "20.1.2.3", "learned by a gateway wins over 0.0.0.0/0 to Internet (system route) for the same prefix"},
-		"the network's own and a longer learned":   {nil, []Route{learned("10.0.3.0/24")}, "10.0.3.4", "the network's own prefixes win over 10.0.3.0/24 to VirtualNetworkGateway (learned by a gateway), be it longer"},
+		"the network's own and a longer learned":   {nil, []Route{learned("10.0.3.0/24")}, "10.0.3.4", "the network's own prefixes win over 10.0.3.0/24 to VirtualNetworkGateway (learned by a gateway), even if it is longer"},
 		"nothing else":                             {nil, nil, "20.1.2.3", "no other route matches"},
 	} {
 		r, err := Effective(world("10.0.0.0/16", "", tt.routes...), nodes, tt.learned)
@@ -153,8 +153,8 @@ func drawPrefix(t *rapid.T) netip.Prefix {
 	return netip.PrefixFrom(addr, rapid.IntRange(0, 32).Draw(t, "bits")).Masked()
 }
 
-// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: by the longest-prefix table, and by looking at every
-// route.
+// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: by the longest-prefix
+// table, and by looking at every route.
 func BenchmarkLookup(b *testing.B) {
 	const n = 1000
 	var routes []inventory.Route

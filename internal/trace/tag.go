@@ -12,30 +12,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Filters is what network security groups go by in one subnet: which addresses the service tags stand for there, and who is in
-// which application security group.
+// Filters is what network security groups need in one subnet: the addresses of service tags, and
+// the members of application security groups.
 type Filters struct {
 	s      *inventory.Snapshot
 	subnet *inventory.Subnet // nil where it was not read
 	vnet   *inventory.VNet   // nil where it was not read
-	// near are the prefixes of VirtualNetwork but for a default route, which is wide; vague those of which no source says whether
-	// they belong to it; tag is a service tag that is routed. unread says what else belongs to it and was not read.
+	// near are the prefixes of VirtualNetwork except a default route, which is wide. vague are
+	// prefixes that no source assigns to it or not. tag is a service tag with a route. unread says
+	// what else belongs to it and was not read.
 	near, vague bart.Lite
 	wide        map[bool]bool // by whether it is IPv6
 	tag, unread string
 	groups      map[netip.Addr][]arm.ID // of the interfaces in the network
 }
 
-// host is the address that Azure's health probes and its other services come from (what-is-ip-address-168-63-129-16).
+// host is the address that Azure's health probes and its other services come from
+// (what-is-ip-address-168-63-129-16).
 var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 
-// FiltersOf looks at a subnet. Learned are the routes that its gateway has learned, as for Effective.
+// FiltersOf computes the filters of a subnet. learned are the routes that its gateway has learned,
+// as for Effective.
 //
-// The service tag VirtualNetwork is "the virtual network address space, all connected on-premises address spaces, peered virtual
-// networks, virtual networks connected to a virtual network gateway, the virtual IP address of the host, and address prefixes used on
-// user-defined routes. This tag might also contain default routes" (service-tags-overview); a peering without
-// allowVirtualNetworkAccess adds nothing (virtual-network-manage-peering). So kubenet's pod routes make pods part of it, in the subnets
-// whose table holds them: where the table is lost, the default rules deny pods as well.
+// The service tag VirtualNetwork is "the virtual network address space, all connected on-premises
+// address spaces, peered virtual networks, virtual networks connected to a virtual network gateway,
+// the virtual IP address of the host, and address prefixes used on user-defined routes. This tag
+// might also contain default routes" (service-tags-overview). A peering without
+// allowVirtualNetworkAccess adds nothing (virtual-network-manage-peering). So kubenet's pod routes
+// make pods part of the tag in the subnets with the table: if the table is lost, the default rules
+// deny pods as well.
 func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()], wide: map[bool]bool{}, groups: map[netip.Addr][]arm.ID{}}
 	add := func(p netip.Prefix) {
@@ -80,8 +85,9 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 			}
 		}
 	}
-	// Nothing says it of an overlay's pods. But its clusters work behind the default rules alone, and are to be given rules of their own
-	// only where somebody denies (azure-cni-overlay: network security groups): so they are part of it where their nodes are.
+	// No source says this about overlay pods. But overlay clusters work with the default rules
+	// alone, and the documentation asks for extra rules only if others deny (azure-cni-overlay:
+	// network security groups): so pods are part of the tag where their nodes are.
 	for _, c := range s.Clusters {
 		if c.Overlay() && slices.ContainsFunc(s.NodeSubnetIDs(c), id.Equal) {
 			for _, p := range c.PodCIDRs {
@@ -99,7 +105,7 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 	return f
 }
 
-// inVirtualNetwork says whether the tag VirtualNetwork stands for an address.
+// inVirtualNetwork says whether the tag VirtualNetwork covers an address.
 func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
 	switch {
 	case f.near.Contains(a) || f.wide[a.Is6()]:
@@ -114,9 +120,9 @@ func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
 	return no, ""
 }
 
-// onInternet says whether the tag Internet stands for an address: it is "outside the virtual network and reachable by the public
-// internet" (service-tags-overview), and private addresses are in none of the prefixes that Azure shows for it
-// (diagnose-vm-network-traffic-filtering-problem).
+// onInternet says whether the tag Internet covers an address: it is "outside the virtual network
+// and reachable by the public internet" (service-tags-overview), and none of the prefixes that
+// Azure shows for it is private (diagnose-vm-network-traffic-filtering-problem).
 func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	switch {
 	case !public(a) || f.near.Contains(a):
@@ -129,8 +135,8 @@ func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	return yes, ""
 }
 
-// inService says whether any other service tag stands for an address. Those of Azure's services are public, or of the host, and not
-// known here.
+// inService says whether another service tag covers an address. The tags of Azure's services are
+// public, or the host's, and their prefixes are unknown here.
 func (f *Filters) inService(a netip.Addr, tag string) (answer, string) {
 	if a.IsPrivate() || contains(reserved, a) {
 		return no, ""
@@ -143,8 +149,9 @@ func public(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !contains(reserved, a) && a != host
 }
 
-// inGroup says whether an application security group holds the interface with an address. Interfaces of a group are all in one
-// network (application-security-groups), and a pod behind a node's interface is not in it: the group stands for the interface's own addresses.
+// inGroup says whether an application security group holds the interface with an address. All
+// interfaces of a group are in one network (application-security-groups). A pod behind a node's
+// interface is not a member: the group covers the interface's own addresses.
 func (f *Filters) inGroup(a netip.Addr, id arm.ID) (answer, string) {
 	groups, read := f.groups[a]
 	switch {

@@ -12,19 +12,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Options say what packets to follow.
+// Options select the packets to trace.
 type Options struct {
-	// Protocol and Port are those of the packet at its destination; "" and 0 for any.
+	// Protocol and Port are the packet's at its destination; "" and 0 for any.
 	Protocol string
 	Port     int
 	// Learned are routes that gateways have learned (DecodeLearned).
 	Learned []Route
-	// Cluster is the one whose view counts: names and addresses are those of it, or of what it is
-	// connected with. "": those of everything.
+	// Cluster limits names and addresses to this cluster and its connected networks. "":
+	// everything.
 	Cluster arm.ID
 }
 
-// Tracer follows packets in one snapshot, which must not change meanwhile.
+// Tracer follows packets in one snapshot. The snapshot must not change in the meantime.
 type Tracer struct {
 	s       *inventory.Snapshot
 	o       Options
@@ -74,7 +74,7 @@ func New(s *inventory.Snapshot, o Options) *Tracer {
 	return t
 }
 
-// nodesOf are the nodes that have a pod: several where clusters overlap, unless one is named.
+// nodesOf are the nodes that have a pod: several if clusters overlap and Cluster is not set.
 func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	var nodes []Node
 	for _, same := range t.pods.Supernets(netip.PrefixFrom(pod, pod.BitLen())) {
@@ -87,7 +87,7 @@ func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	return nodes
 }
 
-// nodesAt are what a node at an address in a subnet routes for: one entry for each of its pod CIDRs.
+// nodesAt are the entries of the node at an address in a subnet: one for each of its pod CIDRs.
 func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	var nodes []Node
 	for _, n := range t.at[a] {
@@ -98,8 +98,8 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	return nodes
 }
 
-// clusterOfPod is the cluster with an address in its pod CIDRs, or nil; overlays only where that is
-// asked for. Clusters can have the same pod CIDR, so where the pod's cluster is known, no other counts.
+// clusterOfPod is the cluster with an address in its pod CIDRs, or nil; overlays only if asked for.
+// Clusters can have the same pod CIDR, so if the pod's cluster is known, no other counts.
 func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		c := t.s.Clusters[key]
@@ -113,7 +113,8 @@ func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *invento
 	return nil
 }
 
-// unseenKubernetes says of the clusters that are meant why their API did not show nodes and pods, or not all: a line each.
+// unseenKubernetes says, in a line for each cluster in question, why its API did not show all nodes
+// and pods.
 func (t *Tracer) unseenKubernetes(meant func(*inventory.Cluster) bool) (lines []string) {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
 		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
@@ -125,12 +126,12 @@ func (t *Tracer) unseenKubernetes(meant func(*inventory.Cluster) bool) (lines []
 	return lines
 }
 
-// concerns reports whether an address is, or may be, that of one of a cluster's nodes or pods.
+// concerns reports whether an address is, or may be, the address of a node or pod of the cluster.
 func (t *Tracer) concerns(cluster *inventory.Cluster, a netip.Addr) bool {
 	return contains(cluster.PodCIDRs, a) || subnetOf(t.s, t.clusterSubnets(cluster), a) != nil
 }
 
-// nicAt is the interface with an address in a subnet, or nil where it was not read.
+// nicAt is the interface with an address in a subnet, or nil if it was not read.
 func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 	for _, nic := range t.nics[a] {
 		if nic.subnet.Equal(subnet.ID) {
@@ -145,8 +146,9 @@ func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
 	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
 }
 
-// allSeen reports whether all that has addresses in a subnet is known: network interfaces that were all read, and nothing else, such as
-// the frontend of a load balancer, a firewall, a gateway or a service that the subnet is delegated to.
+// allSeen reports whether everything with an address in a subnet is known: all network interfaces
+// were read, and nothing else is there, such as the frontend of a load balancer, a firewall, a
+// gateway or a delegated service.
 func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen, done := t.plain[subnet]
 	if done {
@@ -154,7 +156,7 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	}
 	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
 	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
-		// A smaller scope is enough where the subnet shows what is in it, and that was read.
+		// A smaller scope is enough if the subnet shows what is in it, and that was read.
 		return scope.Equal(whole) || len(subnet.Configurations) > 0
 	})
 	for _, id := range subnet.Configurations {
@@ -165,7 +167,7 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	return seen
 }
 
-// subnetsOf are the subnets that an address lies in: several where networks overlap.
+// subnetsOf are the subnets that hold an address: several if networks overlap.
 func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
@@ -176,7 +178,8 @@ func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	return out
 }
 
-// reach is the subnet that an address has as seen from another one: in the same network, or in the one a peering leads to.
+// reach is the subnet of an address as another subnet sees it: in the same network, or in a peered
+// one.
 func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inventory.Subnet {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	for _, subnet := range t.subnetsOf(a) {
@@ -193,8 +196,8 @@ func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inven
 	return nil
 }
 
-// nextSubnet is the subnet of a next hop, which has to be reached by the network itself or a peering: an appliance behind
-// another one is none. Unknown where the peered network was not read.
+// nextSubnet is the subnet of a next hop. The network itself or a peering must reach it: an
+// appliance behind another one does not count. Unknown if the peered network was not read.
 func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.Subnet, Verdict) {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	if contains(vnet.Prefixes, hop) {
@@ -211,9 +214,10 @@ func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.
 	return nil, Dropped
 }
 
-// forwarded reports whether the network of one subnet lets in what comes from that of another, given the packet's source: where it
-// lies outside that network, as a pod's address does, the peering on the receiving side has to allow forwarded traffic
-// (virtual-network-manage-peering). It is true inside a network.
+// forwarded reports whether the network of one subnet accepts packets from the network of another.
+// If the packet's source is outside of the sending network, as a pod's address is, the receiving
+// peering must allow forwarded traffic (virtual-network-manage-peering). It is true inside a
+// network.
 func (t *Tracer) forwarded(from, to *inventory.Subnet, source netip.Addr) bool {
 	sender, receiver := t.s.VNets[from.ID.Parent().Key()], t.s.VNets[to.ID.Parent().Key()]
 	if sender == nil || receiver == nil || sender == receiver || contains(sender.Prefixes, source) {

@@ -10,11 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Verdict is how a packet's way ends.
+// Verdict is how a packet's path ends.
 type Verdict string
 
-// A packet is delivered; or dropped; or it leaves what can be seen: to an appliance that decides for itself, to the internet,
-// through a gateway; or something on its way was not read, or depends on what was not said.
+// A packet is delivered; or dropped; or it leaves the known network: to an appliance that decides
+// for itself, to the internet, through a gateway; or something on its path was not read, or depends
+// on an option that was not given.
 const (
 	Delivered Verdict = "delivered"
 	Dropped   Verdict = "dropped"
@@ -22,40 +23,43 @@ const (
 	Unknown   Verdict = "unknown"
 )
 
-// Way is the way of a packet, in one direction.
+// Way is the path of a packet in one direction.
 type Way struct {
 	From netip.Addr `json:"from"`
 	To   netip.Addr `json:"to"`
-	// Hops are what happens, in order, a sentence each.
+	// Hops are the steps, in order, one sentence each.
 	Hops    []Hop   `json:"hops"`
 	Verdict Verdict `json:"verdict"`
-	// Why says why it ends as it does.
+	// Why says why it ends like this.
 	Why string `json:"why"`
-	// Source is who the packet seems to come from when it arrives: the node's address where source NAT was done.
+	// Source is the sender's address at arrival: the node's address after source NAT.
 	Source netip.Addr `json:"source"`
-	// Unseen says what was not looked at because it was not read, without which the verdict stands all the same.
+	// Unseen says what was not checked because it was not read; the verdict holds without it.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// Hop is one step: at a place, something happens; Route is the one that was taken, "" where none was, and Because why that one.
+// Hop is one step at one place. Route is the route taken, "" if none, and Because the reason for
+// it.
 type Hop struct {
 	At      string `json:"at"`
 	What    string `json:"what"`
 	Route   string `json:"route,omitempty"`
 	Because string `json:"because,omitempty"`
-	// Filters are what network security groups decided here, in order; none where none looked.
+	// Filters are the decisions of network security groups here, in order.
 	Filters []Ruling `json:"filters,omitempty"`
 }
 
-// Ways follows a packet there, and the answer back: to the address that the packet seemed to come from. Of an answer network security
-// groups are only asked where the packet has not passed: they are stateful. What Kubernetes did not show is said with the first, of both.
+// Ways follows a packet, and then the answer to the packet's source at arrival. Network security
+// groups are stateful, so they judge an answer only if they have not passed the packet. The first
+// Way says what Kubernetes did not show, for both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	there, back = t.ways(from, to, false)
 	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool { return t.concerns(c, there.From) || t.concerns(c, there.To) })...)
 	return there, back
 }
 
-// ways is Ways; general leaves the ends' addresses out of what it says at the end, so that many pairs say the same.
+// ways is Ways; with general, the reasons at the end do not name addresses, so that many pairs have
+// the same reason.
 func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	from.Addr, to.Addr = from.Addr.Unmap(), to.Addr.Unmap()
 	j := t.journey(from, to, false)
@@ -70,7 +74,7 @@ func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	return there, b.follow(to)
 }
 
-// journey is a packet under way.
+// journey is a packet in transit.
 type journey struct {
 	*Tracer
 	way    Way
@@ -83,7 +87,7 @@ type journey struct {
 	last    *Hop
 }
 
-// called is how an address is called in the reason why a way ends.
+// called is the name of an address in the reason at the end.
 func (j *journey) called(a netip.Addr) string {
 	switch {
 	case j.general && a == j.way.To:
@@ -94,7 +98,7 @@ func (j *journey) called(a netip.Addr) string {
 	return a.String()
 }
 
-// calledHop is called for a next hop: the nodes behind one dead end have one each.
+// calledHop is called for a next hop: nodes with the same dead end have different next hops.
 func (j *journey) calledHop(a netip.Addr) string {
 	if j.general {
 		return "the next hop"
@@ -106,7 +110,7 @@ func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
 	return &journey{Tracer: t, way: Way{From: from.Addr, To: to.Addr, Source: from.Addr}, to: to, answer: answer, passed: map[netip.Addr]bool{}}
 }
 
-// step adds a hop. In general, hops do not matter.
+// step adds a hop. In general mode hops do not matter.
 func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 	if j.general {
 		j.last = &Hop{}
@@ -117,7 +121,7 @@ func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 	return j.last
 }
 
-// end ends the way; whatever does not drop the packet is in doubt where something before was.
+// end ends the path. A packet that is not dropped is in doubt if an earlier step was.
 func (j *journey) end(v Verdict, format string, args ...any) Way {
 	j.way.Verdict, j.way.Why = v, fmt.Sprintf(format, args...)
 	if j.doubt != "" && (v == Delivered || v == Leaves) {
@@ -126,8 +130,9 @@ func (j *journey) end(v Verdict, format string, args ...any) Way {
 	return j.way
 }
 
-// gate asks the network security groups at an interface's address, and whether the interface may carry what is not its own; the last
-// hop shows it. It is "" where the packet passes, else why it is dropped. At its ends an answer passes as its connection did.
+// gate asks the network security groups at an interface's address, and whether the interface may
+// forward packets of others. It records the decisions in the last hop. It returns "" if the packet
+// passes, otherwise why it is dropped. At its ends an answer passes because its connection did.
 func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd bool) string {
 	nic := j.nicAt(at, subnet)
 	own := j.way.Source
@@ -136,9 +141,9 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	switch {
 	case len(j.nics) == 0:
-		j.unseen("network interfaces were not read: their own security groups and IP forwarding are not looked at")
+		j.unseen("network interfaces were not read: their own security groups and IP forwarding are not checked")
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
-		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not looked at", at)
+		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not checked", at)
 	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic && !j.overlaid(at, subnet):
 		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure drops what has %s for an address there", at, nic.Holder(), j.called(own))
 	}
@@ -174,7 +179,8 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	return ""
 }
 
-// overlaid reports whether an address is that of an overlay's node, whose interface carries the pods' addresses by itself.
+// overlaid reports whether an address belongs to a node of an overlay, whose interface accepts the
+// pods' addresses.
 func (j *journey) overlaid(at netip.Addr, subnet *inventory.Subnet) bool {
 	for _, n := range j.nodesAt(at, subnet) {
 		if j.s.Cluster(n.Cluster).Overlay() {

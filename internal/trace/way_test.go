@@ -16,8 +16,8 @@ const (
 	copied  = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/copied")
 )
 
-// shop is a kubenet cluster of two nodes with egress through a firewall, a gateway's subnet with copied pod routes, and
-// a subnet without any table.
+// shop is a kubenet cluster of two nodes with egress through a firewall, a gateway's subnet with
+// copied pod routes, and a subnet without any table.
 func shop() *inventory.Snapshot {
 	first, second := user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")
 	s := world("10.0.0.0/16", "10.1.0.0/16", first, second, user("0.0.0.0/0", "10.0.9.4"))
@@ -31,7 +31,8 @@ func shop() *inventory.Snapshot {
 	return s
 }
 
-// twin is a further network, first in order, whose only subnet has the table with copied pod routes.
+// twin is a further network, first in order, whose only subnet has the table with copied pod
+// routes.
 func twin(s *inventory.Snapshot, space, prefix string) *inventory.VNet {
 	id := arm.ID("/subscriptions/s/resourceGroups/a/providers/Microsoft.Network/virtualNetworks/a-twin")
 	v := &inventory.VNet{Document: arm.Document{ID: id}, Prefixes: []netip.Prefix{netip.MustParsePrefix(space)}}
@@ -41,7 +42,8 @@ func twin(s *inventory.Snapshot, space, prefix string) *inventory.VNet {
 	return v
 }
 
-// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering allows.
+// peer is a twin that is peered with the shop's network; forwarded is what its side of the peering
+// allows.
 func peer(s *inventory.Snapshot, forwarded bool) *inventory.VNet {
 	v := twin(s, "10.70.0.0/16", "10.70.0.0/24")
 	v.Peerings = []inventory.Peering{{Name: "p", Remote: vnet, Prefixes: s.VNets[vnet.Key()].Prefixes, Connected: true, Access: true, Forwarded: forwarded}}
@@ -68,7 +70,7 @@ func TestWays(t *testing.T) {
 		"pod to gateway":      {"10.244.0.7", "10.0.2.4", nil, Delivered, Delivered, "10.0.2.4 is in subnet v/gateway", "10.0.1.4"},
 		"no routes, no pods":  {"10.0.3.4", "10.244.1.9", nil, Dropped, Delivered, "no better route", "10.0.3.4"},
 		"pod to its node":     {"10.244.0.7", "10.0.1.4", nil, Delivered, Delivered, "the pod's own node", "10.244.0.7"},
-		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is no node", "10.0.1.4"},
+		"out by the firewall": {"10.244.0.7", "20.1.2.3", nil, Leaves, Unknown, "10.0.9.4 is not a cluster node", "10.0.1.4"},
 		"a service tag may take it elsewhere": {"10.244.0.7", "20.1.2.3", func(s *inventory.Snapshot) {
 			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, inventory.Route{Name: "storage", Tag: "Storage", HopType: inventory.HopInternet})
 		}, Unknown, Unknown, "whether Storage to Internet (storage in rt) takes it instead is not known", "10.0.1.4"},

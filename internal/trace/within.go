@@ -12,14 +12,14 @@ import (
 )
 
 // view is the part of the snapshot that a cluster sees: itself, the networks of its nodes and pods,
-// and all that peerings connect with them, whatever their state.
+// and everything that peerings connect with them, whatever their state.
 type view struct {
 	cluster  *inventory.Cluster
 	own      map[string]bool // keys of its virtual networks
 	networks map[string]bool // keys of those and of what they are connected with
 }
 
-// viewOf is what a cluster sees; nil where none is named: all is seen then.
+// viewOf is what a cluster sees; nil, which means everything, if no cluster is named.
 func (t *Tracer) viewOf(id arm.ID) *view {
 	if id == "" {
 		return nil
@@ -47,20 +47,20 @@ func (t *Tracer) viewOf(id arm.ID) *view {
 	return v
 }
 
-// seesSubnet reports whether a subnet is in a network that is seen.
+// seesSubnet reports whether the view includes the subnet's network.
 func (v *view) seesSubnet(id arm.ID) bool {
 	return v == nil || v.networks[id.Parent().Key()]
 }
 
-// seesCluster reports whether a cluster is the one that looks, or has nodes or pods in a network
-// that it sees.
+// seesCluster reports whether a cluster is the view's own, or has nodes or pods in a network of the
+// view.
 func (t *Tracer) seesCluster(c *inventory.Cluster) bool {
 	return t.view == nil || c.ID.Equal(t.view.cluster.ID) ||
 		slices.ContainsFunc(t.clusterSubnets(c), t.view.seesSubnet)
 }
 
-// choose picks, of the things with one name, the ones that a cluster means: its own, or else those in
-// what it is connected with.
+// choose selects, among things with the same name, those of the cluster itself, otherwise those in
+// connected networks.
 func (t *Tracer) choose(found []named) []named {
 	if t.view == nil {
 		return found
@@ -83,8 +83,8 @@ func (t *Tracer) choose(found []named) []named {
 	return only(false)
 }
 
-// resolveAddr finds whose an address is. Several clusters or networks can have it: the cluster that
-// is named decides, and where none is, that is an error.
+// resolveAddr finds the owner of an address. Several clusters or networks can have it: the named
+// cluster decides; without one that is an error.
 func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 	if v := t.view; v != nil {
 		c := v.cluster
@@ -118,11 +118,11 @@ func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 	}
 	slices.Sort(places)
 	if several := slices.Compact(places); len(several) > 1 && t.view == nil {
-		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: look at one cluster with --cluster",
+		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: choose one cluster with --cluster",
 			a, strings.Join(several, ", "))
 	} else if len(several) > 1 {
-		return Endpoint{}, fmt.Errorf("%s is not one place for cluster %s, but %s: look at the one that "+
-			"is meant with --cluster", a, t.view.cluster.ID.Name(), strings.Join(several, ", "))
+		return Endpoint{}, fmt.Errorf("%s is not one place for cluster %s, but %s: choose the one "+
+			"you mean with --cluster", a, t.view.cluster.ID.Name(), strings.Join(several, ", "))
 	}
 	return Endpoint{Addr: a}, nil
 }

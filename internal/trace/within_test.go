@@ -15,8 +15,8 @@ const (
 	playNodes = playVNet + "/subnets/nodes"
 )
 
-// twoShops is a shop and another cluster with the same addresses and names, in a network of its own;
-// the shop's network is peered with one that has a machine.
+// twoShops is a shop and another cluster with the same addresses and names, in a network of its
+// own; the shop's network is peered with one that has a machine.
 func twoShops(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	table := playVNet.Group() + "/providers/Microsoft.Network/routeTables/play-rt"
@@ -74,7 +74,7 @@ func TestWithin(t *testing.T) {
 	for of, text := range map[arm.ID]string{cluster: "vm/lone", play: "vm/build"} {
 		_, err := New(s, Options{Cluster: of}).Resolve(text)
 		if err == nil || !strings.HasSuffix(err.Error(), "which cluster "+of.Name()+
-			" is not connected with: without --cluster it is looked for everywhere") {
+			" is not connected with: leave out --cluster to search everywhere") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -94,7 +94,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestAllInOrder: breaks that are alike but for their kind are in one order, whenever they are found.
+// TestAllInOrder: breaks that are alike but for their kind are in one order, whenever they are
+// found.
 func TestAllInOrder(t *testing.T) {
 	s := shop()
 	s.Subnets[nodes.Key()].RouteTable = ""

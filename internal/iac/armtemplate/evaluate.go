@@ -9,7 +9,8 @@ import (
 type scope struct {
 	d     *deployment // whose parameters, variables, functions and resources
 	loops []loop      // the copy loops around it, the innermost last
-	// locals are the variables of lambdas, and in a function of the template's own its parameters, which are all it sees then.
+	// locals are the variables of lambdas, and in a function of the template's own its parameters,
+	// which are all it sees then.
 	locals   map[string]any
 	function bool
 	place    place     // for notes
@@ -23,12 +24,14 @@ type loop struct {
 	resource bool
 }
 
-// function is a template function. Its arguments are values, or, where it does not need all of them, expressions.
+// function is a template function. Its arguments are values, or, where it does not need all of
+// them, expressions.
 type function struct {
 	min, max int // how many arguments; max -1: any number
 	call     func(x *scope, args []any) (any, error)
 	lazy     func(x *scope, args []expression) (any, error)
-	// open takes unknown arguments; otherwise what it makes of one is unknown. text makes a text: of a partly unknown one another.
+	// open takes unknown arguments; otherwise what it makes of one is unknown. text makes a text:
+	// of a partly unknown one another.
 	open, text bool
 }
 
@@ -47,7 +50,8 @@ func init() { // not in the declaration: functions call functions
 // later are functions whose result only Azure knows, when the template is deployed.
 var later = map[string]bool{"providers": true, "pickzones": true, "environment": true, "externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true, "tophysicalzone": true, "tophysicalzones": true}
 
-// value evaluates all expressions in a value of a template. What goes wrong in one is noted, and its value unknown.
+// value evaluates all expressions in a value of a template. What goes wrong in one is noted, and
+// its value unknown.
 func (x *scope) value(v any) any {
 	x.d.spend(1)
 	switch v := v.(type) {

@@ -11,7 +11,8 @@ type expression interface{ depth() int }
 
 type literal struct{ value any }
 
-// call is a function with its arguments, as written; one of the template's own functions has its namespace in front.
+// call is a function with its arguments, as written; one of the template's own functions has its
+// namespace in front.
 type call struct {
 	name string
 	args []expression
@@ -28,7 +29,8 @@ func (literal) depth() int   { return 1 }
 func (c *call) depth() int   { return c.deep }
 func (a *access) depth() int { return a.deep }
 
-// isExpression says whether a text of a template is an expression, and otherwise what it stands for: "[[x]" is the text "[x]".
+// isExpression says whether a text of a template is an expression, and otherwise what it stands
+// for: "[[x]" is the text "[x]".
 func isExpression(text string) (bool, string) {
 	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
 		return false, text

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// format is .NET's composite formatting: {index[,alignment][:format]}, with {{ and }} for braces (standard-numeric-format-strings).
+// format is .NET's composite formatting: {index[,alignment][:format]}, with {{ and }} for braces
+// (standard-numeric-format-strings).
 func format(x *scope, args []any) (any, error) {
 	if u := unknownOf(args[:1]); u != nil {
 		return u, nil
@@ -82,7 +83,8 @@ func (x *scope) formatItem(item string, args []any) (text string, opaque bool, e
 	return text, opaque, nil
 }
 
-// formatNumber writes a number in the styles that make sense of an integer in a template: D, X, N, F and custom zeros.
+// formatNumber writes a number in the styles that make sense of an integer in a template: D, X, N,
+// F and custom zeros.
 func formatNumber(n int64, style string) (string, error) {
 	if style == "" {
 		return strconv.FormatInt(n, 10), nil

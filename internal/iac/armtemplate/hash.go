@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// uniqueString is Resource Manager's: 64 bits of MurmurHash3 (x86, two lanes) over the texts joined with "-", in base 32. How it is made is
-// not documented; people found it out of the public package Azure.Deployments.Expression, and the tests hold values that Azure gave.
+// uniqueString is Resource Manager's: 64 bits of MurmurHash3 (x86, two lanes) over the texts joined
+// with "-", in base 32. How it is made is not documented; people found it out of the public package
+// Azure.Deployments.Expression, and the tests hold values that Azure gave.
 func uniqueString(texts ...string) string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], murmur64([]byte(strings.Join(texts, "-"))))
@@ -48,5 +49,6 @@ func scramble(h uint32) uint32 {
 	return h ^ h>>16
 }
 
-// Hash tells templates apart. Resource Manager shows such a number, and how it makes it is not known.
+// Hash tells templates apart. Resource Manager shows such a number, and how it makes it is not
+// known.
 func Hash(template *Object) string { return strconv.FormatUint(murmur64(JSON(template)), 10) }

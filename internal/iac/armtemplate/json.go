@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSize is how large a file may be, in bytes. A template is limited to 4 MB (azure-subscription-service-limits).
+// MaxSize is how large a file may be, in bytes. A template is limited to 4 MB
+// (azure-subscription-service-limits).
 const MaxSize = 16 << 20
 
 // maxDepth is how deep values and expressions may nest.
 const maxDepth = 200
 
-// Parse reads a JSON document as Resource Manager does, with comments, and keeps the lines of all objects. The file's name goes into them.
-// An error is one line with the line number.
+// Parse reads a JSON document as Resource Manager does, with comments, and keeps the lines of all
+// objects. The file's name goes into them. An error is one line with the line number.
 func Parse(file string, data []byte) (any, error) {
 	mark := len(data)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -185,8 +186,8 @@ func (p *jsonParser) object(depth int) (any, error) {
 	}
 }
 
-// name reads the name of a member. Resource Manager takes one without quotes: az writes template:{ around
-// what is in a template file.
+// name reads the name of a member. Resource Manager takes one without quotes: az writes template:{
+// around what is in a template file.
 func (p *jsonParser) name(first byte) (any, error) {
 	if first == '"' {
 		return p.text()
@@ -236,7 +237,8 @@ func (p *jsonParser) list(depth int) (any, error) {
 	}
 }
 
-// text reads a string. The Azure CLI takes templates whose strings go over several lines, so a line break in one is kept.
+// text reads a string. The Azure CLI takes templates whose strings go over several lines, so a line
+// break in one is kept.
 func (p *jsonParser) text() (any, error) {
 	start, breaks := p.at, 0
 	for p.at++; p.at < len(p.data); p.at++ {

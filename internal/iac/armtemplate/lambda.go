@@ -29,8 +29,8 @@ func lambdaVariable(x *scope, args []any) (any, error) {
 	return v, nil
 }
 
-// lambda makes a function of an argument that is written as one. Variables that it does not take are left out, such as the index that map
-// offers.
+// lambda makes a function of an argument that is written as one. Variables that it does not take
+// are left out, such as the index that map offers.
 func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error) {
 	c, is := arg.(*call)
 	if !is || !strings.EqualFold(c.name, "lambda") || len(c.args) == 0 {
@@ -60,7 +60,8 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 	}, nil
 }
 
-// each evaluates a list and a lambda and calls it for each element, with its number, until it is told to end.
+// each evaluates a list and a lambda and calls it for each element, with its number, until it is
+// told to end.
 func (x *scope) each(list, lambda expression, do func(item, result any) (any, error)) (any, error) {
 	v, err := x.eval(list)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Functions on arrays, and those that work on arrays, texts and objects alike (template-functions-array).
+// Functions on arrays, and those that work on arrays, texts and objects alike
+// (template-functions-array).
 var listFunctions = map[string]function{
 	"array":           {min: 1, max: 1, call: toArray},
 	"createArray":     {max: -1, open: true, call: func(_ *scope, args []any) (any, error) { return slices.Clone(args), nil }},
@@ -147,7 +148,8 @@ func length(_ *scope, args []any) (any, error) {
 	return nil, fmt.Errorf("%s has no length", kindOf(args[0]))
 }
 
-// end takes the first (0) or last (-1) of a list or text; of an empty list it is null, of an empty text an empty one.
+// end takes the first (0) or last (-1) of a list or text; of an empty list it is null, of an empty
+// text an empty one.
 func end(at int) func(*scope, []any) (any, error) {
 	return func(_ *scope, args []any) (any, error) {
 		switch v := args[0].(type) {

@@ -46,7 +46,8 @@ func ifThen(x *scope, args []expression) (any, error) {
 	return nil, fmt.Errorf("if: the condition is %s", kindOf(condition))
 }
 
-// all is and (true) or or (false): one argument of the other kind decides, whatever is not known of the rest.
+// all is and (true) or or (false): one argument of the other kind decides, whatever is not known of
+// the rest.
 func all(wanted bool) func(*scope, []expression) (any, error) {
 	return func(x *scope, args []expression) (any, error) {
 		var doubt *Unknown
@@ -138,8 +139,8 @@ func compare(is func(int) bool) func(*scope, []any) (any, error) {
 	}
 }
 
-// collate orders texts as .NET's invariant culture does, by letters first and small before capital ones, where that is known: for ASCII
-// letters and digits.
+// collate orders texts as .NET's invariant culture does, by letters first and small before capital
+// ones, where that is known: for ASCII letters and digits.
 func collate(a, b string) (order int, known bool) {
 	for _, s := range []string{a, b} {
 		if strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// copyLoops returns the loops that a member of an object is, when it is a list of them under the name copy (copy-properties).
+// copyLoops returns the loops that a member of an object is, when it is a list of them under the
+// name copy (copy-properties).
 func copyLoops(m Member) (loops []*Object, is bool) {
 	list, isList := m.Value.([]any)
 	if !strings.EqualFold(m.Name, "copy") || !isList || len(list) == 0 {
@@ -52,7 +53,8 @@ func (x *scope) expand(l *Object) any {
 	return list
 }
 
-// copyIndex is the number of the present copy. Without a name it is that of the resource, or where there is none of the innermost loop.
+// copyIndex is the number of the present copy. Without a name it is that of the resource, or where
+// there is none of the innermost loop.
 func copyIndex(x *scope, args []any) (any, error) {
 	var name string
 	var offset int64

@@ -117,7 +117,8 @@ func merge(two func(x *scope, a, b any) (any, error)) func(*scope, []any) (any, 
 	}
 }
 
-// deepUnion merges objects with all objects in them, and arrays as sets; an array in an object is replaced.
+// deepUnion merges objects with all objects in them, and arrays as sets; an array in an object is
+// replaced.
 func deepUnion(x *scope, a, b any) (any, error) {
 	switch a := a.(type) {
 	case *Object:

@@ -19,7 +19,8 @@ func IsParameters(v any) bool {
 	return is
 }
 
-// Parameters returns the values in a parameter file, each {"value": …} or {"reference": …}, to be given to Evaluate.
+// Parameters returns the values in a parameter file, each {"value": …} or {"reference": …}, to be
+// given to Evaluate.
 func Parameters(v any) (*Object, error) {
 	o, _ := v.(*Object)
 	if text, is := o.Get("parametersJson").(string); is {

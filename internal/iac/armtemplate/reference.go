@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Functions on the template that an expression stands in (template-functions-deployment, template-functions-resource).
+// Functions on the template that an expression stands in (template-functions-deployment,
+// template-functions-resource).
 var templateFunctions = map[string]function{
 	"parameters":   {min: 1, max: 1, call: parameter},
 	"variables":    {min: 1, max: 1, call: variable},
@@ -110,7 +111,8 @@ func present(id string) *Unknown {
 
 func lastOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
-// stateOf is what a resource of the template will say of itself: its body as far as it is written there, and more that is not known.
+// stateOf is what a resource of the template will say of itself: its body as far as it is written
+// there, and more that is not known.
 func (x *scope) stateOf(r *Resource, full bool) any {
 	if x.resource != nil && x.resource != r {
 		x.resource.needs = append(x.resource.needs, r)

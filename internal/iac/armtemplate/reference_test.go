@@ -74,8 +74,10 @@ func plain(t *testing.T, v any) any {
 	return out
 }
 
-// TestFunctionReference holds the examples of Microsoft's reference with the results that it gives. Each line of the table is the page, one of
-// learn.microsoft.com/azure/azure-resource-manager/templates/template-functions-<page> as of 2024, the expression and the result.
+// TestFunctionReference holds the examples of Microsoft's reference with the results that it gives.
+// Each line of the table is the page, one of
+// learn.microsoft.com/azure/azure-resource-manager/templates/template-functions-<page> as of 2024,
+// the expression and the result.
 func TestFunctionReference(t *testing.T) {
 	for _, tt := range []struct{ page, expression, want string }{
 		{"array", `[array(1)]`, `[1]`},
@@ -220,8 +222,10 @@ func TestFunctionReference(t *testing.T) {
 	}
 }
 
-// TestUniqueString holds values that Azure gave: of the gist github.com/maskati/23f329e7db43c00184143f04498e537c's kind, of the tests of
-// github.com/JasonWhall/go-azure-uniquestring and terraform-provider-arm2tf, and of stackoverflow.com/questions/43295720.
+// TestUniqueString holds values that Azure gave: of the gist
+// github.com/maskati/23f329e7db43c00184143f04498e537c's kind, of the tests of
+// github.com/JasonWhall/go-azure-uniquestring and terraform-provider-arm2tf, and of
+// stackoverflow.com/questions/43295720.
 func TestUniqueString(t *testing.T) {
 	for want, texts := range map[string][]string{
 		"rbgf3xv4ufgzg": {"test"},

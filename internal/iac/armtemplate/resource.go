@@ -8,7 +8,8 @@ import (
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
-// declareAll finds the resources of a template: how many there are, what they are called, and whether they are deployed.
+// declareAll finds the resources of a template: how many there are, what they are called, and
+// whether they are deployed.
 func (d *deployment) declareAll() {
 	d.declareIn(d.template.Get("resources"), d.address+"resources", nil, d.scope(place{}))
 }
@@ -150,7 +151,8 @@ func (r *Resource) evaluate() {
 	r.d.measure(body)
 }
 
-// measure walks through a whole value, so that nobody who does it later walks forever: values share their parts.
+// measure walks through a whole value, so that nobody who does it later walks forever: values share
+// their parts.
 func (d *deployment) measure(v any) {
 	d.spend(1)
 	switch v := v.(type) {
@@ -203,7 +205,8 @@ func (r *Resource) called(text string) bool {
 		r.loop != "" && strings.EqualFold(text, r.loop) || strings.EqualFold(text, r.Type+"/"+r.Name)
 }
 
-// After reports whether a resource is deployed when another one is done, because it or something between them depends on it.
+// After reports whether a resource is deployed when another one is done, because it or something
+// between them depends on it.
 func (r *Resource) After(other *Resource) bool {
 	seen := map[*Resource]bool{}
 	var reaches func(at *Resource) bool
@@ -245,7 +248,8 @@ func (r *Resource) holds(other *Resource) bool {
 	return false
 }
 
-// nested returns the deployment that a resource of that type makes, or nil where it is none, or its template is elsewhere.
+// nested returns the deployment that a resource of that type makes, or nil where it is none, or its
+// template is elsewhere.
 func (r *Resource) nested() *deployment {
 	if r.child != nil || !strings.EqualFold(r.Type, typeDeployment) || r.Existing || r.skipped {
 		return r.child

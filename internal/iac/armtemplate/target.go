@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// target is where something is deployed: a resource group, a subscription, a management group, any resource (scope), or, with nothing set, the
-// tenant. What is not known stands in braces, which no name of Azure's may hold.
+// target is where something is deployed: a resource group, a subscription, a management group, any
+// resource (scope), or, with nothing set, the tenant. What is not known stands in braces, which no
+// name of Azure's may hold.
 type target struct {
 	subscription, group, managementGroup, scope string
 }
@@ -41,7 +42,8 @@ func (t target) prefix() string {
 	return ""
 }
 
-// within returns the target that a resource's scope names: an ID, the tenant (/), or a type and a name beside it.
+// within returns the target that a resource's scope names: an ID, the tenant (/), or a type and a
+// name beside it.
 func (t target) within(scope string) target {
 	switch {
 	case scope == "/":

@@ -1,9 +1,12 @@
-// Package armtemplate evaluates ARM templates, also those that the Bicep compiler makes, as far as they show by themselves what they would
-// deploy: the resources with their IDs and bodies, copy loops and nested deployments included.
+// Package armtemplate evaluates ARM templates, also those that the Bicep compiler makes, as far as
+// they show by themselves what they would deploy.
 //
-// What only Azure knows, or whoever deploys it, stays Unknown, or Opaque where it is a text, and everything computed from it too. A function
-// that is not known here is noted, never guessed. What functions do is in Microsoft's reference of template functions; the tests hold its
-// examples. The package is pure.
+// How it works. Parse reads a template. Evaluating it gives resources with their values. A value
+// that only Azure or the caller knows stays Unknown, or Opaque if it is text, and so does
+// everything computed from it. An unknown function is noted, never guessed. Functions follow
+// Microsoft's reference of template functions; the tests contain its examples.
+//
+// The package is pure, and must not know what its callers look for in a template.
 package armtemplate
 
 import (
@@ -14,7 +17,8 @@ import (
 // MaxCopies is how often a copy loop may repeat (copy-resources).
 const MaxCopies = 800
 
-// maxSteps bounds the work on one template, so that a hostile one ends: a large real one takes some 100,000.
+// maxSteps bounds the work on one template, so that a hostile one ends: a large real one takes some
+// 100,000.
 const maxSteps = 2_000_000
 
 // Options say where a template is deployed, as far as that is known. What is empty is unknown.
@@ -26,7 +30,8 @@ type Options struct {
 
 // Result is what a template would deploy.
 type Result struct {
-	// Resources are in the order of the file, those of a nested deployment behind it. Those with a false condition are left out.
+	// Resources are in the order of the file, those of a nested deployment behind it. Those with a
+	// false condition are left out.
 	Resources []*Resource
 	// Outputs are its outputs, each with type and value.
 	Outputs *Object
@@ -35,13 +40,16 @@ type Result struct {
 
 // Resource is a resource of a template.
 type Resource struct {
-	// ID is its resource ID, "" where its name does not fit its type. Type and Name are those of the resource, the name with its parents'.
+	// ID is its resource ID, "" where its name does not fit its type. Type and Name are those of
+	// the resource, the name with its parents'.
 	ID, Type, Name, APIVersion string
-	// Address says where in the template it stands: resources[2].resources[0], or by its symbolic name resources.vnet.
+	// Address says where in the template it stands: resources[2].resources[0], or by its symbolic
+	// name resources.vnet.
 	Address string
 	File    string
 	Line    int
-	// Looped is set where it is one of the copies of a loop, and Nested where it stands in another resource.
+	// Looped is set where it is one of the copies of a loop, and Nested where it stands in another
+	// resource.
 	Looped, Nested bool
 	// Maybe is set where its condition, or how many there are, is not known.
 	Maybe *Unknown
@@ -89,8 +97,9 @@ type place struct {
 // run is one evaluation, with all nested deployments.
 type run struct {
 	options Options
-	// world is nil where nothing is deployed. planning asks it for scopes only, not for the state of
-	// resources; verbatim leaves expressions in a body as they are written where they are not known.
+	// world is nil where nothing is deployed. planning asks it for scopes only, not for the state
+	// of resources; verbatim leaves expressions in a body as they are written where they are not
+	// known.
 	world              World
 	planning, verbatim bool
 
@@ -165,7 +174,8 @@ func (d *deployment) scope(at place) *scope {
 	return &scope{d: d, place: at}
 }
 
-// Evaluate evaluates a template with the parameters of a parameter file, nil for none. The error is one line.
+// Evaluate evaluates a template with the parameters of a parameter file, nil for none. The error is
+// one line.
 func Evaluate(template, parameters *Object, options Options) (result *Result, err error) {
 	if !IsTemplate(template) {
 		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")

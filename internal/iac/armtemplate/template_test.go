@@ -23,7 +23,8 @@ func evaluate(t *testing.T, text string, o Options) *Result {
 
 var here = Options{Subscription: "sub", ResourceGroup: "rg", Location: "westeurope", DeploymentName: "main"}
 
-// TestResourceIDs holds the forms that template-functions-resource gives for resourceId and its kin.
+// TestResourceIDs holds the forms that template-functions-resource gives for resourceId and its
+// kin.
 func TestResourceIDs(t *testing.T) {
 	for expression, want := range map[string]string{
 		`resourceId('Microsoft.Storage/storageAccounts','examplestorage')`:                                                "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/examplestorage",
@@ -133,8 +134,8 @@ func lines(r *Result) string {
 	return b.String()
 }
 
-// TestNestedScopes: expressions of a nested template are evaluated where it stands, unless it says inner (linked-templates); resources go where the
-// deployment goes.
+// TestNestedScopes: expressions of a nested template are evaluated where it stands, unless it says
+// inner (linked-templates); resources go where the deployment goes.
 func TestNestedScopes(t *testing.T) {
 	nested := func(scope, more string) string {
 		return `{` + rgSchema + `, "variables": {"v": "outer"}, "resources": [{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "other", "properties": {` + scope + `"mode": "Incremental", "template": {` + rgSchema + `, "variables": {"v": "inner"},

@@ -8,12 +8,15 @@ import (
 
 // Values are nil, bool, int64, float64, string, Opaque, []any, *Object and *Unknown.
 
-// Object is a JSON object with its members in their order. Names are compared without case, as Resource Manager does.
+// Object is a JSON object with its members in their order. Names are compared without case, as
+// Resource Manager does.
 type Object struct {
 	Members []Member
-	// Open is set where there is more in it than is known: what a resource will say of itself once it is there. Of says of which.
+	// Open is set where there is more in it than is known: what a resource will say of itself once
+	// it is there. Of says of which.
 	Open *Unknown
-	// File and Line are where it is written, also for a copy that an expression made of it; "" and 0 for what expressions made.
+	// File and Line are where it is written, also for a copy that an expression made of it; "" and
+	// 0 for what expressions made.
 	File string
 	Line int
 	// Start is the offset of its brace in the file.
@@ -26,7 +29,8 @@ type Object struct {
 type Member struct {
 	Name  string
 	Value any
-	// Line is where it is written; At is the offset of its name in the file, From and To those of its value.
+	// Line is where it is written; At is the offset of its name in the file, From and To those of
+	// its value.
 	Line         int
 	At, From, To int
 }
@@ -35,15 +39,18 @@ type Member struct {
 type Unknown struct {
 	// Why says what it is, for a sentence: "the parameter prefix".
 	Why string
-	// Of is the ID of the resource whose state it is, and Path where in it, such as routeTable.id; "" for others.
+	// Of is the ID of the resource whose state it is, and Path where in it, such as routeTable.id;
+	// "" for others.
 	Of, Path string
 }
 
-// Opaque is a text of which parts are not known. They stand in braces, {prefix}-rt, and the same unknown is always spelled alike, so that
-// names and IDs made of it can be compared with each other, and with nothing else.
+// Opaque is a text of which parts are not known. They stand in braces, {prefix}-rt, and the same
+// unknown is always spelled alike, so that names and IDs made of it can be compared with each
+// other, and with nothing else.
 type Opaque string
 
-// Lookup returns the member of a name, and whether there is one. In an open object a missing one is unknown.
+// Lookup returns the member of a name, and whether there is one. In an open object a missing one is
+// unknown.
 func (o *Object) Lookup(name string) (any, bool) {
 	if o == nil {
 		return nil, false
@@ -154,7 +161,8 @@ func TextOf(v any) (string, bool) {
 	return "", false
 }
 
-// Plain returns a value as encoding/json has it, without what is unknown; texts that are partly unknown keep their braces.
+// Plain returns a value as encoding/json has it, without what is unknown; texts that are partly
+// unknown keep their braces.
 func Plain(v any) any {
 	switch v := v.(type) {
 	case *Unknown:

@@ -25,8 +25,8 @@ var schemas = map[string]string{
 	"subscription":  "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
 }
 
-// template is a deployment as JSON. Its resources have symbolic names, which language version 2.0 lets
-// others refer to.
+// template is a deployment as JSON. Its resources have symbolic names, which language version 2.0
+// lets others refer to.
 func (a armText) template() []member {
 	var params, vars, resources, outputs []member
 	for _, p := range a.params {

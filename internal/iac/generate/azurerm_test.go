@@ -10,8 +10,8 @@ import (
 // field is an argument of azurerm, and where it is in the body that the provider writes.
 type field struct{ argument, path string }
 
-// azurerm is the table of azurerm's arguments: of each resource, where Azure has them. Name, resource
-// group and parent are in the ID. What needs more than a place is in translate.
+// azurerm is the table of azurerm's arguments: of each resource, where Azure has them. Name,
+// resource group and parent are in the ID. What needs more than a place is in translate.
 var azurerm = map[string][]field{
 	"azurerm_virtual_network":        {{"location", "location"}, {"tags", "tags"}, {"address_space", "properties.addressSpace.addressPrefixes"}},
 	"azurerm_route_table":            {{"location", "location"}, {"tags", "tags"}},
@@ -110,8 +110,8 @@ var builtIn = map[string]string{
 	"Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7",
 }
 
-// azure are the bodies that an apply writes. An association is a part of its subnet's, a node pool of its
-// cluster's.
+// azure are the bodies that an apply writes. An association is a part of its subnet's, a node pool
+// of its cluster's.
 func (r *terraformReader) azure() bodies {
 	out := bodies{}
 	subnets, pools := map[arm.ID]object{}, map[arm.ID][]any{}
@@ -221,7 +221,8 @@ func identity(res *terraformResource, body object) {
 	body["identity"] = object{"type": b.take("type"), "userAssignedIdentities": ids}
 }
 
-// gateway translates the blocks of an Application Gateway: what is in it refers to other parts by name.
+// gateway translates the blocks of an Application Gateway: what is in it refers to other parts by
+// name.
 func gateway(res *terraformResource, body object) {
 	part := func(kind string, name any) object {
 		return object{"id": fmt.Sprintf("%s/%s/%s", res.id, kind, name)}

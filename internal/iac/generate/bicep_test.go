@@ -19,8 +19,8 @@ var (
 	bicepResource  = regexp.MustCompile(`(?m)^resource (\w+) '([\w./]+)@[\w-]+'( existing)?`)
 )
 
-// TestBicep stands in for a compiler, which is not at hand: brackets, modules with their parameters and
-// outputs.
+// TestBicep stands in for a compiler, which is not at hand: brackets, modules with their parameters
+// and outputs.
 func TestBicep(t *testing.T) {
 	for _, c := range orders(t) {
 		if c.cluster != nil {

@@ -9,8 +9,9 @@ import (
 	"unicode"
 )
 
-// bicepReader reads Bicep as a compiler does, as far as it is written here, and makes an ARM template of
-// it. It knows nothing of how Bicep is written; what it does not understand fails the test.
+// bicepReader reads Bicep as a compiler does, as far as it is written here, and makes an ARM
+// template of it. It knows nothing of how Bicep is written; what it does not understand fails the
+// test.
 type bicepReader struct {
 	t       *testing.T
 	files   map[string]string

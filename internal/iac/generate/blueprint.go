@@ -8,12 +8,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Blueprint says what to write for a cluster from nothing: what cluster create makes, and the keeper
-// where it is to run somewhere.
+// Blueprint describes a new cluster to write: what cluster create makes, and optionally a keeper.
 type Blueprint struct {
 	// Cluster is complete.
 	Cluster build.Cluster
-	// Provider is the major version of the azurerm provider, 4 or 5; Bicep and ARM JSON have no use for it.
+	// Provider is the major version of the azurerm provider, 4 or 5; Bicep and ARM JSON ignore it.
 	Provider int
 	// Host is what runs the keeper, "" for no keeper.
 	Host Host
@@ -73,7 +72,7 @@ func (b Blueprint) head(deploy string) []string {
 	}
 }
 
-// arguments are the parameters that a deployment has to be given.
+// arguments are the parameters that a deployment needs.
 func (b Blueprint) arguments() string {
 	switch b.Host {
 	case HostAKS:

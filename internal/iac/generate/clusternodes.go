@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// versions are the api-versions of what is written.
+// versions are the api-versions of the written resources.
 var versions = map[string]string{
 	arm.TypeIdentity: "2024-11-30", arm.TypeRoleDefinition: "2022-04-01", arm.TypeRoleAssignment: "2022-04-01",
 	arm.TypeCluster: "2025-10-01", arm.TypeRouteTable: "2025-05-01", arm.TypeRoute: "2025-05-01",
@@ -20,7 +20,7 @@ var versions = map[string]string{
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
-// What marks stand for of the cluster.
+// Marks for the cluster's values.
 var (
 	markName     = mark("param", "name")
 	markLocation = mark("param", "location")
@@ -37,7 +37,7 @@ type steps struct {
 	replaced *strings.Replacer
 }
 
-// newSteps is the deployment of a cluster. Its resource group is there: the deployment is made to it.
+// newSteps is the deployment of a cluster to an existing resource group.
 func newSteps(c build.Cluster) (*steps, error) {
 	m := c
 	m.Name, m.Location = markName, markLocation
@@ -130,8 +130,8 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// What others write into is written once: routes, what is linked to a subnet, and what the add-on
-	// configures.
+	// Resources that others write into are written once: routes, links of a subnet, and what the
+	// add-on configures.
 	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)
@@ -146,7 +146,7 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 	return n, nil
 }
 
-// assignment fills in what a role assignment is on, and its name.
+// assignment sets the scope and the name of a role assignment.
 func (s *steps) assignment(n *node, id arm.ID) error {
 	scope, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
 	symbol := s.symbols[arm.ID(scope)]
@@ -169,7 +169,7 @@ func (s *steps) assignment(n *node, id arm.ID) error {
 	return fmt.Errorf("the role assignment %s has a name of another kind", id)
 }
 
-// value is a value of a body with marks for all that it refers to.
+// value is a value of a body, with marks for everything that it refers to.
 func (s *steps) value(v any) (any, error) {
 	switch v := v.(type) {
 	case object:
@@ -222,7 +222,7 @@ func (s *steps) text(text string) (string, error) {
 	return "", fmt.Errorf("no code can be written for a reference to %s", id)
 }
 
-// comments say why a resource is there, by its symbol.
+// comments explain resources, by symbol.
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
 		"egress": "A resource of its own, so that it can be changed without writing the table's other routes.",
@@ -249,9 +249,9 @@ func comments(c build.Cluster) map[string]string {
 	if c.Blueprint == capacity.Kubenet {
 		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for each node into it. " +
 			"A template writes a table whole, without those routes, so it is made once and never written again."
-		out["cluster"] += " Azure retires kubenet on 31 March 2028; what follows it is Azure CNI Overlay."
+		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI Overlay."
 	} else {
-		out["nodeTable"] = "Leads what leaves the network to the firewall. It is made once, and never written again."
+		out["nodeTable"] = "Sends egress traffic to the firewall. It is made once, and never written again."
 	}
 	return out
 }

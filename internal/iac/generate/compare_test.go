@@ -226,8 +226,8 @@ func known(v any) any {
 	return v
 }
 
-// differ says how what is written differs from what is wanted. Resources of the keeper are not wanted by
-// cluster create, and left out.
+// differ says how what is written differs from what is wanted. Resources of the keeper are not
+// wanted by cluster create, and left out.
 func differ(t *testing.T, what string, got, want bodies) {
 	t.Helper()
 	for _, id := range slices.Sorted(maps.Keys(want)) {
@@ -255,8 +255,8 @@ func differ(t *testing.T, what string, got, want bodies) {
 	}
 }
 
-// TestTemplatesSayWhatCreateMakes compares create's bodies with ARM JSON, and with Bicep as it is read
-// here, resource by resource and field by field.
+// TestTemplatesSayWhatCreateMakes compares create's bodies with ARM JSON, and with Bicep as it is
+// read here, resource by resource and field by field.
 func TestTemplatesSayWhatCreateMakes(t *testing.T) {
 	for _, v := range variants(t) {
 		b := Blueprint{Cluster: v.cluster, Provider: 5}
@@ -298,7 +298,8 @@ func bicepOf(t *testing.T, b Blueprint) []byte {
 	return encodeTemplate(t, readBicep(t, files, "main.bicep"))
 }
 
-// inOrder: the cluster comes after all that create makes before it, and tables before their subnets.
+// inOrder: the cluster comes after all that create makes before it, and tables before their
+// subnets.
 func inOrder(t *testing.T, v variant, r *armtemplate.Result) {
 	t.Helper()
 	find := func(id arm.ID) *armtemplate.Resource {

@@ -21,8 +21,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/provision"
 )
 
-// TestDeployed deploys the ARM JSON of each blueprint to an empty resource group of the emulator, twice.
-// After that cluster create finds everything as it would have made it, and has nothing to do.
+// TestDeployed deploys the ARM JSON of each blueprint to an empty resource group of the emulator,
+// twice. After that cluster create finds everything as it would have made it, and has nothing to
+// do.
 func TestDeployed(t *testing.T) {
 	for _, v := range variants(t) {
 		t.Run(v.name, func(t *testing.T) {
@@ -58,9 +59,9 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// deploy does what Resource Manager does with a template: it writes the resources, each after those that
-// it depends on, and what a resource says of itself goes into those that refer to it. To let the emulator
-// do that itself, PUT the template as a Microsoft.Resources/deployments here.
+// deploy does what Resource Manager does with a template: it writes the resources, each after those
+// that it depends on, and what a resource says of itself goes into those that refer to it. To let
+// the emulator do that itself, PUT the template as a Microsoft.Resources/deployments here.
 func deploy(t *testing.T, op *emulator.Client, c build.Cluster, template []byte) {
 	t.Helper()
 	r := evaluated(t, c, template)
@@ -144,8 +145,8 @@ func atRuntime(t *testing.T, op *emulator.Client, v any) any {
 	return v
 }
 
-// TestKeeperDeployed deploys a cluster with a keeper in it, and asks the emulator for what lets it log in.
-// What runs a container app is not in the emulator.
+// TestKeeperDeployed deploys a cluster with a keeper in it, and asks the emulator for what lets it
+// log in. What runs a container app is not in the emulator.
 func TestKeeperDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := variants(t)[1].cluster

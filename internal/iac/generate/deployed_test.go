@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestDeployedTemplate deploys what Bicep makes of the written code to an emulator that asks of a cluster what AKS
-// asks. Deployed again it keeps the nodes' table, with the pod routes in it.
+// TestDeployedTemplate deploys what Bicep makes of the written code to an emulator that asks of a
+// cluster what AKS asks. Deployed again it keeps the nodes' table, with the pod routes in it.
 func TestDeployedTemplate(t *testing.T) {
 	template, err := os.ReadFile("testdata/compiled/kubenet.json")
 	if err != nil {

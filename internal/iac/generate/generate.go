@@ -1,9 +1,11 @@
-// Package generate writes infrastructure code: the clusters that cluster create makes, with the compute
-// that runs a keeper; the rights of a keeper for clusters that are there; and Azure Monitor's rules. In
-// Terraform for two major versions of the azurerm provider, in Bicep, and clusters as ARM JSON too.
+// Package generate writes infrastructure code: the clusters of cluster create, with the compute
+// that runs a keeper; the rights of a keeper for existing clusters; and the rules of Azure Monitor.
+// It writes Terraform for two major versions of the azurerm provider, Bicep, and for clusters also
+// ARM JSON.
 //
-// It is pure: text in, files out. Tests compare what it writes with what cluster create writes, with the
-// documented schema of the provider, and deploy it to the emulator.
+// It is pure: text in, files out. It must not decide what a cluster consists of (package build
+// does). Tests compare its output with what cluster create writes and with the documented schema of
+// the provider, and deploy it to the emulator.
 package generate
 
 import (

@@ -28,7 +28,8 @@ func rightsOf(change func(*Rights)) Rights {
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
-	// Two clusters: one whose own table is named, one whose table is discovered. The third only observes.
+	// Two clusters: one whose own table is named, one whose table is discovered. The third only
+	// observes.
 	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
 		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
 			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
@@ -170,9 +171,9 @@ func TestRefused(t *testing.T) {
 		writer writer
 		want   string
 	}{
-		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is no name for it"},
-		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is no name for it"},
-		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is no location"},
+		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is not a valid name"},
+		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is not a valid name"},
+		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not known, expected 4 or 5"},
 		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
 		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},

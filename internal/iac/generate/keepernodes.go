@@ -73,7 +73,8 @@ func (s *steps) config() lines {
 	return append(out, "")
 }
 
-// keeperRoles are the keeper's rights: what it reads in the subscription, the rest where it is used.
+// keeperRoles are the keeper's rights: what it reads in the subscription, the rest where it is
+// used.
 func (s *steps) keeperRoles(identity *node) {
 	on := map[string][]*node{"links": {nil}, "subnets": {s.deployment.node("nodeSubnet")}}
 	if s.marked.GatewayTable() {
@@ -150,7 +151,8 @@ func readsModule(role KeeperRole) *deployment {
 	}, nodes: []*node{definition, assignment}}
 }
 
-// keeperInCluster lets pods of the cluster log in as the keeper, and says what to apply to the cluster.
+// keeperInCluster lets pods of the cluster log in as the keeper, and says what to apply to the
+// cluster.
 func (s *steps) keeperInCluster(identity *node, config lines) {
 	s.add(&node{
 		symbol: "keeperCredential", kind: typeCredential, parent: identity, name: "routekeeper",

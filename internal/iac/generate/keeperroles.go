@@ -1,25 +1,26 @@
 package generate
 
-// KeeperRole is a part of what the keeper may do. There are several because they are assigned in different places: what may be read in
-// many, what may be written in few. Nothing here lets it write a cluster's own table, which only the cluster's cloud provider may.
+// KeeperRole is one of the keeper's roles. There are several because each is assigned in different
+// places: rights to read in many, rights to write in few. None of them can write a cluster's route
+// table: only the cluster's cloud provider may.
 type KeeperRole struct {
-	// Name is the end of the role's name, Where says in words at which scopes it is assigned.
+	// Name is the end of the role's name, Where describes the scopes that it is assigned at.
 	Name, Where string
 	Actions     []KeeperAction
 }
 
-// KeeperAction is an action as Azure's roles name it, and what it is for.
+// KeeperAction is an action of an Azure role, and its purpose.
 type KeeperAction struct{ Action, Why string }
 
-// KeeperRoles are the least that init, sync, run and doctor do with: each action is one that package azure asks for, and without which a
-// test sees something refused or missing.
+// KeeperRoles are the minimum for init, sync, run and doctor: package azure uses each action, and a
+// test shows that something is refused or missing without it.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
-		{"reads", "the subscriptions of the clusters and their networks: lists there show only what may be read, and the activity log is the subscription's", []KeeperAction{
+		{"reads", "the subscriptions of the clusters and their networks: lists show only what the identity may read, and the activity log belongs to the subscription", []KeeperAction{
 			{"Microsoft.ContainerService/managedClusters/read", "clusters: their pools, pod CIDRs and identities"},
 			{"Microsoft.Network/virtualNetworks/read", "networks with their subnets and peerings"},
 			{"Microsoft.Network/virtualNetworks/subnets/read", "the fresh read before and after each write of a subnet"},
-			{"Microsoft.Network/routeTables/read", "pod routes, in the clusters' own tables and in targets"},
+			{"Microsoft.Network/routeTables/read", "pod routes, in the clusters' route tables and in targets"},
 			{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
 			{"Microsoft.Network/applicationGateways/read", "doctor: gateways that need pod routes"},
 			{"Microsoft.Network/networkInterfaces/read", "which addresses nodes hold: proof for deletes"},
@@ -30,10 +31,10 @@ func KeeperRoles() []KeeperRole {
 			{"Microsoft.Authorization/permissions/read", "doctor: what it may do itself"},
 			{"Microsoft.Authorization/roleAssignments/read", "doctor: whether the clusters' identities have what they need"},
 			{"Microsoft.Authorization/roleDefinitions/read", "doctor: what their roles allow"},
-			{"Microsoft.Authorization/denyAssignments/read", "doctor: what is denied for all that"},
+			{"Microsoft.Authorization/denyAssignments/read", "doctor: deny assignments, which override roles"},
 			{"Microsoft.Network/locations/operations/read", "following its own writes, should Azure ask for it"},
 		}},
-		{"links", "the resource groups of route tables, security groups and the like that the subnets link to: writing a subnet takes a right to join each of them again", []KeeperAction{
+		{"links", "the resource groups of route tables, security groups and the like that the subnets link to: writing a subnet needs the right to join each of them", []KeeperAction{
 			{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
 			{"Microsoft.Network/networkSecurityGroups/join/action", "so that the subnet keeps its security group"},
 			{"Microsoft.Network/natGateways/join/action", "so that the subnet keeps its NAT gateway"},
@@ -42,7 +43,7 @@ func KeeperRoles() []KeeperRole {
 		{"subnets", "the subnets whose route table is guarded, and no others; where AKS made the network, the node resource group, which has no others", []KeeperAction{
 			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
 		}},
-		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's own", []KeeperAction{
+		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's route table", []KeeperAction{
 			{"Microsoft.Network/routeTables/write", "to copy pod routes"},
 		}},
 	}

@@ -4,13 +4,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Monitor says what code to write for Azure Monitor: alert rules on the activity log, and an action group that posts to a keeper.
+// Monitor says what code to write for Azure Monitor: alert rules on the activity log, and an action
+// group that posts to a keeper.
 type Monitor struct {
 	// Name is that of what is made, ShortName the action group's, Receiver its webhook's.
 	Name, ShortName, Receiver, Description string
 	Operations                             []string
 	Parts                                  []MonitorPart
-	// Webhook is how the listener knows its caller: nothing in it is a plain webhook, with a secret in its address.
+	// Webhook is how the listener knows its caller: nothing in it is a plain webhook, with a secret
+	// in its address.
 	Webhook MonitorWebhook
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// How it works. A cluster's steps are asked for with marks in place of its name, location, subscription
-// and resource group. So every text in a body shows which parts of it come from a parameter, and every
-// resource ID shows which resource it is. The steps become the nodes of a deployment; Bicep and ARM JSON
-// are two ways to write the same one. Terraform has arguments of its own, so it is written by templates,
-// and the tests compare what all three say with what cluster create writes.
+// How it works. The cluster's steps are computed with marks instead of its name, location,
+// subscription and resource group. So every text in a body shows which parts come from a parameter,
+// and every resource ID shows which resource it is. The steps become the nodes of a deployment,
+// which is written as Bicep or as ARM JSON. Terraform has different arguments, so templates write
+// it. The tests compare all three with what cluster create writes.
 
-// deployment is what a Bicep file or an ARM template says.
+// deployment is the content of a Bicep file or an ARM template.
 type deployment struct {
 	// scope is resourceGroup or subscription.
 	scope   string
@@ -23,7 +23,7 @@ type deployment struct {
 	outputs []binding
 }
 
-// param is a parameter. Its value is "" where a person must give one.
+// param is a parameter. Its value is "" if the user must give one.
 type param struct {
 	name, about, value string
 	secret             bool
@@ -38,14 +38,15 @@ type binding struct {
 // node is a resource of a deployment.
 type node struct {
 	symbol, kind, version, comment string
-	// name is its own name, with marks. A child has a parent; an extension, such as a role assignment, is
-	// on another node, or on the resource group where on is nil.
+	// name is the node's own name, with marks. A child has a parent. An extension, such as a role
+	// assignment, is on another node, or on the resource group if on is nil.
 	name       string
 	parent, on *node
-	// once is set for what is made where it is not there, and never written again: others write into it.
+	// once is set for a resource that is made if it does not exist, and never written again,
+	// because others write into it.
 	once bool
 	body []member
-	// after are nodes that have to be there first, and that the body does not refer to.
+	// after are nodes that must exist first although the body does not refer to them.
 	after []*node
 	// module is set for a deployment at another scope, which gets args.
 	module *deployment
@@ -63,22 +64,22 @@ type object = map[string]any
 // lines is a text of several lines, which code shows line by line.
 type lines []string
 
-// Marks stand in texts for what is known at the deployment only. They hold no slash, so that resource IDs
-// with marks can be taken apart.
+// Marks replace text that is known only at deployment. They contain no slash, so that resource IDs
+// with marks can be parsed.
 const (
 	markStart = "\x01"
 	markEnd   = "\x02"
 	markSplit = "|"
 )
 
-// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME (what
-// is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and those without
-// arguments that dialects know.
+// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME
+// (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and
+// those without arguments that dialects know.
 func mark(kind string, args ...string) string {
 	return markStart + strings.Join(append([]string{kind}, args...), markSplit) + markEnd
 }
 
-// dialect writes what a mark stands for as an expression of a language.
+// dialect writes a mark as an expression of a language.
 type dialect func(kind string, args []string) string
 
 // piece is a part of a text: literal, or an expression.
@@ -87,7 +88,7 @@ type piece struct {
 	expression bool
 }
 
-// pieces takes a text apart.
+// pieces splits a text.
 func (d dialect) pieces(text string) []piece {
 	var out []piece
 	for text != "" {
@@ -162,13 +163,13 @@ func (n *node) implied() map[string]bool {
 	return out
 }
 
-// explicit are the nodes that it has to be said of that this one comes after them.
+// explicit are the nodes that need an explicit dependency.
 func (n *node) explicit() []*node {
 	implied := n.implied()
 	return slices.DeleteFunc(slices.Clone(n.after), func(m *node) bool { return implied[m.symbol] })
 }
 
-// path is the chain of names of a node with its parents', the outermost first.
+// path are the names of a node and its parents, the outermost first.
 func (n *node) path() []string {
 	if n.parent == nil {
 		return []string{n.name}
@@ -176,10 +177,10 @@ func (n *node) path() []string {
 	return append(n.parent.path(), n.name)
 }
 
-// first are the fields that people look for first.
+// first are the fields that people expect at the top.
 var first = []string{"name", "location", "tags", "sku", "identity", "mode", "id"}
 
-// ordered are the fields of an object: those that people look for first, then by name.
+// ordered are the fields of an object: the expected ones at the top, then by name.
 func ordered(o object) []member {
 	var out []member
 	for name, value := range o {

@@ -17,8 +17,9 @@ import (
 
 var reference = regexp.MustCompile(`\b(data\.)?((?:azurerm|azapi|time)_\w+)\.(\w+)`)
 
-// standIn rewrites a configuration so that Terraform takes it without any provider: every resource becomes a terraform_data, which Terraform
-// has built in, with its arguments as input, and what the provider would compute as something that is not known yet.
+// standIn rewrites a configuration so that Terraform takes it without any provider: every resource
+// becomes a terraform_data, which Terraform has built in, with its arguments as input, and what the
+// provider would compute as something that is not known yet.
 func standIn(files []Output, p provider) string {
 	var out strings.Builder
 	out.WriteString("resource \"terraform_data\" \"unknown\" {\n}\n")
@@ -85,13 +86,15 @@ func writeStandIn(out *strings.Builder, body *hclsyntax.Body, source []byte, com
 	fmt.Fprintf(out, "  input = {\n%s  }\n", input.String())
 }
 
-// each moves the index of a resource with for_each before its attribute: x.output[each.key].id becomes x[each.key].output.id.
+// each moves the index of a resource with for_each before its attribute: x.output[each.key].id
+// becomes x[each.key].output.id.
 func each(text string) string {
 	return regexp.MustCompile(`\.output(\[[^\]]+\])`).ReplaceAllString(text, "$1.output")
 }
 
-// TestTerraformPlans lets terraform itself look at the configuration, where it is installed: expressions, types, for_each, cycles. The provider
-// is not at hand, so what it says of resources is left to TestSchema.
+// TestTerraformPlans lets terraform itself look at the configuration, where it is installed:
+// expressions, types, for_each, cycles. The provider is not at hand, so what it says of resources
+// is left to TestSchema.
 func TestTerraformPlans(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Rights says what code to write for a keeper of clusters that are there: its identity, and the rights
-// that it needs on what their configs name.
+// Rights describes a keeper of existing clusters: its identity, and the rights that it needs on the
+// resources that their configs name.
 type Rights struct {
 	Name, Location string
-	// Provider is the major version of the azurerm provider, 4 or 5; Bicep has no use for it.
+	// Provider is the major version of the azurerm provider, 4 or 5; Bicep ignores it.
 	Provider int
 	Kept     []Kept
 }
 
-// Kept is a cluster with what a config says about it.
+// Kept is a managed cluster with its config.
 type Kept struct {
 	Name    string
 	Cluster arm.ID
-	// Guarded reports whether the associations of its node subnets are restored, Table is what it is then,
-	// if the config names it.
+	// Guarded reports whether the associations of its node subnets are guarded; Table is the table
+	// for them if the config names it.
 	Guarded bool
 	Table   arm.ID
 	// Subnets are further guarded associations, Targets the tables that are written.
@@ -65,28 +65,29 @@ func (r Rights) Bicep() ([]Output, error) {
 	return write("bicep/kept", names, l)
 }
 
-// rights are what follows from Rights: what the templates read.
+// rights are what the templates read.
 type rights struct {
 	Rights
 	Roles []KeeperRole
-	// Subscription is that of the kept clusters.
+	// Subscription is the subscription of the managed clusters.
 	Subscription string
-	// GuardedClusters are those whose node subnets are guarded. KeptSubnets and KeptTargets are what the
-	// configs name, each once, LinkedGroups the resource groups of it and of the tables that belong on it.
+	// GuardedClusters are the clusters with guarded node subnets. KeptSubnets and KeptTargets are
+	// the resources that the configs name, each once; LinkedGroups are the resource groups of these
+	// subnets and of their tables.
 	GuardedClusters                        []Kept
 	KeptSubnets, KeptTargets, LinkedGroups []arm.ID
 	// Subscriptions are the GUIDs of all of them.
 	Subscriptions []string
 }
 
-// check refuses what could not be applied, and collects what the configs name.
+// check refuses what could not be applied, and collects the resources that the configs name.
 func (r Rights) check() (rights, error) {
 	l := rights{Rights: r, Roles: KeeperRoles()}
 	switch {
 	case !nameShape.MatchString(r.Name):
-		return l, fmt.Errorf("%q is no name for it, expected up to 30 lower-case letters, digits and hyphens", r.Name)
+		return l, fmt.Errorf("%q is not a valid name, expected up to 30 lower-case letters, digits and hyphens", r.Name)
 	case !locationShape.MatchString(r.Location):
-		return l, fmt.Errorf("%q is no location, expected one such as westeurope", r.Location)
+		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)
 	case len(r.Kept) == 0:

@@ -14,9 +14,10 @@ import (
 type terraform struct {
 	Blueprint
 	C build.Cluster
-	// Kubenet: the cluster has pod routes. Static: azurerm cannot say what the cluster is, azapi can.
+	// Kubenet: the cluster has pod routes. Static: azurerm cannot express the cluster, so azapi is
+	// used.
 	Kubenet, Static bool
-	// Role: the cluster has a role of its own. Without it, it gets Network Contributor.
+	// Role: the cluster has a custom role. Without it, it gets Network Contributor.
 	Role    bool
 	Subnets []terraformSubnet
 	// Scopes are where the cluster's identity has its role.
@@ -90,7 +91,7 @@ func (b Blueprint) Terraform() ([]Output, error) {
 	return write("terraform/cluster", append(names, "outputs.tf"), t)
 }
 
-// variables are those that an apply has to be given.
+// variables are the arguments that an apply needs.
 func (b Blueprint) variables() string {
 	switch b.Host {
 	case HostAKS:

@@ -26,7 +26,8 @@ type blockSchema struct {
 	Attributes []string
 }
 
-// provider is the schema of a major version, by resource type, or with data. or provider. before it.
+// provider is the schema of a major version, by resource type, or with data. or provider. before
+// it.
 type provider map[string]blockSchema
 
 func loadProvider(t *testing.T, version int) provider {
@@ -55,7 +56,8 @@ func loadProvider(t *testing.T, version int) provider {
 // configuration is a parsed Terraform configuration.
 type configuration struct {
 	blocks []*hclsyntax.Block
-	// declared are addresses: var.name, local.x, azurerm_subnet.nodes, data.azurerm_subscription.main.
+	// declared are addresses: var.name, local.x, azurerm_subnet.nodes,
+	// data.azurerm_subscription.main.
 	declared map[string]bool
 }
 
@@ -200,7 +202,8 @@ func (c *configuration) dangling(p provider, body *hclsyntax.Body) (all []string
 	return all
 }
 
-// TestSchema: both versions of the provider know all that is written, and nothing that they require is missing.
+// TestSchema: both versions of the provider know all that is written, and nothing that they require
+// is missing.
 func TestSchema(t *testing.T) {
 	providers := map[int]provider{4: loadProvider(t, 4), 5: loadProvider(t, 5)}
 	for _, c := range orders(t) {
@@ -254,7 +257,8 @@ func TestSchemaFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestSafeAgainstStripping: the ways in which a subnet loses its table or a table its routes are closed.
+// TestSafeAgainstStripping: the ways in which a subnet loses its table or a table its routes are
+// closed.
 func TestSafeAgainstStripping(t *testing.T) {
 	for _, c := range orders(t) {
 		if c.cluster == nil {

@@ -28,7 +28,8 @@ var uuidv5 = function.New(&function.Spec{
 	},
 })
 
-// terraformReader evaluates Terraform configuration as an apply would, as far as it is written here.
+// terraformReader evaluates Terraform configuration as an apply would, as far as it is written
+// here.
 type terraformReader struct {
 	t         *testing.T
 	cluster   build.Cluster
@@ -37,8 +38,8 @@ type terraformReader struct {
 	order     []string
 }
 
-// terraformResource is a resource with its arguments. What the table of azurerm's arguments does not read
-// is left over, and fails the test.
+// terraformResource is a resource with its arguments. What the table of azurerm's arguments does
+// not read is left over, and fails the test.
 type terraformResource struct {
 	t          *testing.T
 	kind, name string

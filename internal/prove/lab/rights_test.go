@@ -94,7 +94,7 @@ func TestMissingRights(t *testing.T) {
 			want, odd := free[name]
 			switch {
 			case odd:
-			case strings.Contains(results[name].Seen, "it takes a"):
+			case strings.Contains(results[name].Seen, "it needs a"):
 				want = prove.Untested
 			default:
 				want = prove.Confirmed
@@ -146,7 +146,7 @@ func TestOtherRights(t *testing.T) {
 			return is(r, "PUT", endNodes)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+
 			"'Microsoft.Network/virtualNetworks/subnets/write' over scope '/y'")}},
-			"right-virtualNetworks-subnets-write", prove.Untested, "a new role takes"},
+			"right-virtualNetworks-subnets-write", prove.Untested, "a new role can take 10 minutes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

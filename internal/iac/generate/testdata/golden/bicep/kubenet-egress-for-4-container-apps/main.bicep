@@ -145,7 +145,7 @@ resource roleOnNodeTable 'Microsoft.Authorization/roleAssignments@2022-04-01' = 
 
 // A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
 // cluster is refused for want of permissions, deploy again. Azure retires kubenet on 31 March 2028;
-// what follows it is Azure CNI Overlay.
+// its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -202,8 +202,8 @@ resource keeper 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = 
   }
 }
 
-// Reads: on the subscriptions of the clusters and their networks: lists there show only what may be
-// read, and the activity log is the subscription's.
+// Reads: on the subscriptions of the clusters and their networks: lists show only what the identity
+// may read, and the activity log belongs to the subscription.
 module keeperReads 'modules/keeper-reads.bicep' = {
   name: 'keeper-reads'
   scope: subscription()
@@ -215,7 +215,7 @@ module keeperReads 'modules/keeper-reads.bicep' = {
 }
 
 // Links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet takes a right to join each of them again.
+// to: writing a subnet needs the right to join each of them.
 resource keeperLinks 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-links')
   properties: {

@@ -31,7 +31,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// Leads what leaves the network to the firewall. It is made once, and never written again.
+// Sends egress traffic to the firewall. It is made once, and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'

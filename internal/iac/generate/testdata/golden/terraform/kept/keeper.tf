@@ -65,17 +65,17 @@ locals {
   all_subscriptions = toset([for id in concat(values(local.clusters), local.guarded_subnets, local.node_subnets, local.targets) : "/subscriptions/${lower(split("/", id)[2])}"])
 }
 
-# The rights, each only where it is used. None of them writes a cluster's own table.
+# The rights, each only where it is used. None of them writes a cluster's route table.
 locals {
   keeper_roles = {
-    # reads: on the subscriptions of the clusters and their networks: lists there show only what may
-    # be read, and the activity log is the subscription's.
+    # reads: on the subscriptions of the clusters and their networks: lists show only what the
+    # identity may read, and the activity log belongs to the subscription.
     reads = {
       actions = [
         "Microsoft.ContainerService/managedClusters/read",                  # clusters: their pools, pod CIDRs and identities
         "Microsoft.Network/virtualNetworks/read",                           # networks with their subnets and peerings
         "Microsoft.Network/virtualNetworks/subnets/read",                   # the fresh read before and after each write of a subnet
-        "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' own tables and in targets
+        "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' route tables and in targets
         "Microsoft.Network/networkSecurityGroups/read",                     # doctor: rules that block pods
         "Microsoft.Network/applicationGateways/read",                       # doctor: gateways that need pod routes
         "Microsoft.Network/networkInterfaces/read",                         # which addresses nodes hold: proof for deletes
@@ -86,13 +86,13 @@ locals {
         "Microsoft.Authorization/permissions/read",                         # doctor: what it may do itself
         "Microsoft.Authorization/roleAssignments/read",                     # doctor: whether the clusters' identities have what they need
         "Microsoft.Authorization/roleDefinitions/read",                     # doctor: what their roles allow
-        "Microsoft.Authorization/denyAssignments/read",                     # doctor: what is denied for all that
+        "Microsoft.Authorization/denyAssignments/read",                     # doctor: deny assignments, which override roles
         "Microsoft.Network/locations/operations/read",                      # following its own writes, should Azure ask for it
       ]
       scopes = { for id in local.all_subscriptions : id => id }
     }
     # links: on the resource groups of route tables, security groups and the like that the subnets
-    # link to: writing a subnet takes a right to join each of them again.
+    # link to: writing a subnet needs the right to join each of them.
     links = {
       actions = [
         "Microsoft.Network/routeTables/join/action",             # to put a lost table back
@@ -110,7 +110,8 @@ locals {
       ]
       scopes = { for key, ids in local.all_subnets : key => ids[0] }
     }
-    # targets: on the tables that pod routes are copied to, and no others: never a cluster's own.
+    # targets: on the tables that pod routes are copied to, and no others: never a cluster's route
+    # table.
     targets = {
       actions = [
         "Microsoft.Network/routeTables/write", # to copy pod routes

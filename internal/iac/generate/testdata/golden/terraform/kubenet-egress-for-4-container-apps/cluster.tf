@@ -44,7 +44,7 @@ resource "azurerm_role_assignment" "cluster_table" {
   principal_type     = "ServicePrincipal" # so that Azure does not look for it where it is not known yet
 }
 
-# A new role counts after a minute or two mostly, up to an hour. If the cluster is refused for want of
+# A new role takes effect after a minute or two, at most an hour. If the cluster is refused for want of
 # permissions, apply again.
 resource "time_sleep" "cluster_role" {
   create_duration = var.role_propagation
@@ -76,7 +76,7 @@ resource "azurerm_kubernetes_cluster" "main" {
   }
 
   network_profile {
-    # Azure retires kubenet on 31 March 2028; what follows it is Azure CNI Overlay.
+    # Azure retires kubenet on 31 March 2028; its successor is Azure CNI Overlay.
     network_plugin = "kubenet"
     outbound_type  = "userDefinedRouting"
     pod_cidr       = "10.244.0.0/16"

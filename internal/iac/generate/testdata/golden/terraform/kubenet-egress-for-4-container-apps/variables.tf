@@ -17,7 +17,7 @@ variable "location" {
 }
 
 variable "role_propagation" {
-  description = "How long the cluster waits for its identity's new role: on Azure mostly a minute or two, at most an hour."
+  description = "How long the cluster waits for its identity's new role: usually a minute or two, at most an hour."
   type        = string
   default     = "5m"
 }

@@ -8,8 +8,8 @@ resource "azurerm_user_assigned_identity" "keeper" {
 
 data "azurerm_subscription" "main" {}
 
-# Reads: on the subscriptions of the clusters and their networks: lists there show only what may be
-# read, and the activity log is the subscription's.
+# Reads: on the subscriptions of the clusters and their networks: lists show only what the identity
+# may read, and the activity log belongs to the subscription.
 resource "azurerm_role_definition" "keeper_reads" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-reads")
   name               = "${var.name} routekeeper reads (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-reads"), 0, 8)})"
@@ -21,7 +21,7 @@ resource "azurerm_role_definition" "keeper_reads" {
       "Microsoft.ContainerService/managedClusters/read",                  # clusters: their pools, pod CIDRs and identities
       "Microsoft.Network/virtualNetworks/read",                           # networks with their subnets and peerings
       "Microsoft.Network/virtualNetworks/subnets/read",                   # the fresh read before and after each write of a subnet
-      "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' own tables and in targets
+      "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' route tables and in targets
       "Microsoft.Network/networkSecurityGroups/read",                     # doctor: rules that block pods
       "Microsoft.Network/applicationGateways/read",                       # doctor: gateways that need pod routes
       "Microsoft.Network/networkInterfaces/read",                         # which addresses nodes hold: proof for deletes
@@ -32,7 +32,7 @@ resource "azurerm_role_definition" "keeper_reads" {
       "Microsoft.Authorization/permissions/read",                         # doctor: what it may do itself
       "Microsoft.Authorization/roleAssignments/read",                     # doctor: whether the clusters' identities have what they need
       "Microsoft.Authorization/roleDefinitions/read",                     # doctor: what their roles allow
-      "Microsoft.Authorization/denyAssignments/read",                     # doctor: what is denied for all that
+      "Microsoft.Authorization/denyAssignments/read",                     # doctor: deny assignments, which override roles
       "Microsoft.Network/locations/operations/read",                      # following its own writes, should Azure ask for it
     ]
   }
@@ -49,7 +49,7 @@ resource "azurerm_role_assignment" "keeper_reads_subscription" {
 }
 
 # Links: on the resource groups of route tables, security groups and the like that the subnets link
-# to: writing a subnet takes a right to join each of them again.
+# to: writing a subnet needs the right to join each of them.
 resource "azurerm_role_definition" "keeper_links" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-links")
   name               = "${var.name} routekeeper links (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-links"), 0, 8)})"
@@ -109,7 +109,8 @@ resource "azurerm_role_assignment" "keeper_subnets_gateway" {
   principal_type     = "ServicePrincipal"
 }
 
-# Targets: on the tables that pod routes are copied to, and no others: never a cluster's own.
+# Targets: on the tables that pod routes are copied to, and no others: never a cluster's route
+# table.
 resource "azurerm_role_definition" "keeper_targets" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-targets")
   name               = "${var.name} routekeeper targets (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-targets"), 0, 8)})"

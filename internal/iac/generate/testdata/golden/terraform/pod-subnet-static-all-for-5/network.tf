@@ -8,7 +8,7 @@ resource "azurerm_virtual_network" "main" {
   tags                = local.tags
 }
 
-# Leads what leaves the network to the firewall.
+# Sends egress traffic to the firewall.
 resource "azurerm_route_table" "nodes" {
   name                = "${var.name}-nodes-rt"
   location            = azurerm_resource_group.main.location

@@ -1,11 +1,11 @@
-// The keeper's roles in a subscription, each assigned only where it is used. None of them writes a cluster's own table.
+// The keeper's roles in a subscription, each assigned only where it is used. None of them writes a cluster's route table.
 targetScope = 'subscription'
 
 param name string
 param principalId string
 
-// reads: on the subscriptions of the clusters and their networks: lists there show only what may be
-// read, and the activity log is the subscription's.
+// reads: on the subscriptions of the clusters and their networks: lists show only what the identity
+// may read, and the activity log belongs to the subscription.
 resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'reads')
   properties: {
@@ -19,7 +19,7 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.ContainerService/managedClusters/read' // clusters: their pools, pod CIDRs and identities
           'Microsoft.Network/virtualNetworks/read' // networks with their subnets and peerings
           'Microsoft.Network/virtualNetworks/subnets/read' // the fresh read before and after each write of a subnet
-          'Microsoft.Network/routeTables/read' // pod routes, in the clusters' own tables and in targets
+          'Microsoft.Network/routeTables/read' // pod routes, in the clusters' route tables and in targets
           'Microsoft.Network/networkSecurityGroups/read' // doctor: rules that block pods
           'Microsoft.Network/applicationGateways/read' // doctor: gateways that need pod routes
           'Microsoft.Network/networkInterfaces/read' // which addresses nodes hold: proof for deletes
@@ -30,7 +30,7 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Authorization/permissions/read' // doctor: what it may do itself
           'Microsoft.Authorization/roleAssignments/read' // doctor: whether the clusters' identities have what they need
           'Microsoft.Authorization/roleDefinitions/read' // doctor: what their roles allow
-          'Microsoft.Authorization/denyAssignments/read' // doctor: what is denied for all that
+          'Microsoft.Authorization/denyAssignments/read' // doctor: deny assignments, which override roles
           'Microsoft.Network/locations/operations/read' // following its own writes, should Azure ask for it
         ]
       }
@@ -40,7 +40,7 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
 }
 
 // links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet takes a right to join each of them again.
+// to: writing a subnet needs the right to join each of them.
 resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'links')
   properties: {
@@ -82,7 +82,8 @@ resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// targets: on the tables that pod routes are copied to, and no others: never a cluster's own.
+// targets: on the tables that pod routes are copied to, and no others: never a cluster's route
+// table.
 resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'targets')
   properties: {

@@ -10,8 +10,8 @@ param name string
 @description('The object ID of the keeper\'s identity.')
 param principalId string
 
-// Reads: on the subscriptions of the clusters and their networks: lists there show only what may be
-// read, and the activity log is the subscription's.
+// Reads: on the subscriptions of the clusters and their networks: lists show only what the identity
+// may read, and the activity log belongs to the subscription.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-reads')
   properties: {
