@@ -69,6 +69,10 @@ var arrows = map[string]map[string]string{
 	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
 	"internal/history":    {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
 	"internal/emulator":   {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
+	"emulator": {
+		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
+		"internal/arm": "IDs",
+	},
 	"internal/hello":      {"internal/kube": "deploys the demo, and calls its pods"},
 	"internal/emulator/kubernetes": {
 		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",

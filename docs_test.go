@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/topic"
@@ -49,6 +50,30 @@ func TestNetworkingPage(t *testing.T) {
 	}
 	if strings.ReplaceAll(string(have), "\r\n", "\n") != topic.Page() {
 		t.Errorf("%s is old: go test . -run NetworkingPage -update", path)
+	}
+}
+
+// TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go test . -run
+// EmulatorPage -update writes it.
+func TestEmulatorPage(t *testing.T) {
+	const path, begins, ends = "docs/emulator.md", "<!-- evidence: generated -->\n", "<!-- end -->\n"
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := strings.ReplaceAll(string(raw), "\r\n", "\n")
+	before, rest, begun := strings.Cut(have, begins)
+	_, after, ended := strings.Cut(rest, ends)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	want := before + begins + emulator.EvidenceTable() + ends + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if have != want {
+		t.Errorf("%s is old: go test . -run EmulatorPage -update", path)
 	}
 }
 

@@ -143,6 +143,10 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 // serves anything, join is called.
 func startAzure(dir string, demo bool, opts emulator.Options, join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
+	var err error
+	if opts.Key, err = emulator.SharedKey(); err != nil {
+		return nil, nil, err
+	}
 	e, err := emulator.New(opts)
 	if err != nil {
 		return nil, nil, err

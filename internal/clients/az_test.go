@@ -36,10 +36,14 @@ func TestAzureCLI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Logf("kubectl is not installed here (%v): the script does without", err)
+	}
 	script := exec.CommandContext(a.ctx, "sh", filepath.Join(testdata, "script.sh"))
 	script.Env = append(os.Environ(),
 		"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
-		"REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
+		"KUBECTL="+kubectl, "REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
 		"AZURE_CONFIG_DIR="+t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes", "NO_PROXY=127.0.0.1",
 	)
 	began := time.Now()
@@ -50,6 +54,11 @@ func TestAzureCLI(t *testing.T) {
 	t.Logf("the script took %s", time.Since(began))
 	checkCommands(t, filepath.Join(out, "commands"))
 	checkAnswers(t, out)
+	if kubectl != "" {
+		if n := answered(t, out, "kubectl").Get("items.#").Int(); n != 5 {
+			t.Errorf("kubectl sees %d nodes, want 5", n)
+		}
+	}
 	checkWrites(t, a)
 }
 

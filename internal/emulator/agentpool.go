@@ -42,6 +42,11 @@ func settlePool(p, had, properties object) *failure {
 	if _, err := countOf(p); err != nil {
 		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
 	}
+	plugin := text(objectAt(properties, "networkProfile"), "networkPlugin")
+	if had == nil && text(p, "osType") == "Windows" && plugin != "azure" { // AKS#2839
+		return fail(http.StatusBadRequest, "AzureCNIOnlyForWindows",
+			"Windows agent pools can only be added to AKS clusters using Azure-CNI.")
+	}
 	if n := numberOf(p, "maxPods"); n < 10 || n > 250 {
 		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.", p["maxPods"])
 	}

@@ -133,7 +133,6 @@ func (e *Emulator) storedCluster(c *call, r, old *resource) *failure {
 		e.nodeGroups[cl.nodeGroup.Key()] = cl
 	}
 	cl.who = e.clusterPrincipal(r)
-	cl.policy = text(objectAt(r.body, "properties", "networkProfile"), "networkPolicy")
 	if to := modeOf(objectAt(r.body, "properties", "networkProfile")); to != cl.mode {
 		e.migrate(cl, r, to)
 	}

@@ -21,7 +21,9 @@ import (
 const unlimited = 1e9
 
 func quickBench(b testing.TB) *bench {
-	e, err := New(Options{LogBodies: 100, Buckets: Buckets{Reads: Bucket{unlimited, 1}, Writes: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}}})
+	e, err := New(withSharedKey(b, Options{
+		LogBodies: 100, Buckets: Buckets{Reads: Bucket{unlimited, 1}, Writes: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}},
+	}))
 	if err != nil {
 		b.Fatal(err)
 	}

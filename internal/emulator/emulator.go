@@ -7,6 +7,7 @@
 package emulator
 
 import (
+	"crypto/rsa"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -64,6 +65,9 @@ type Options struct {
 	Webhooks http.RoundTripper
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
+	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests share
+	// SharedKey.
+	Key *rsa.PrivateKey
 	// Log receives what a person at the terminal may want to know. Nil: nothing.
 	Log *slog.Logger
 }
@@ -136,7 +140,7 @@ func New(opts Options) (*Emulator, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	id, err := newIdentity(opts.tenants(), opts.Principals)
+	id, err := newIdentity(opts.tenants(), opts.Principals, opts.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
 package emulator
 
 import (
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -62,10 +60,12 @@ type session struct {
 	expires   time.Time
 }
 
-func newIdentity(tenants []string, principals []Principal) (*identity, error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return nil, fmt.Errorf("making the key that signs tokens: %w", err)
+func newIdentity(tenants []string, principals []Principal, key *rsa.PrivateKey) (*identity, error) {
+	if key == nil {
+		var err error
+		if key, err = newKey(); err != nil {
+			return nil, err
+		}
 	}
 	i := &identity{tenants: tenants, key: key, keyID: uuid.NewString(), seen: map[string]session{}, issuers: map[string][]jwk{}}
 	for _, p := range principals {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -11,9 +12,10 @@ import (
 // nodes.
 func (e *Emulator) podObjects(cl *cluster, r *resource) []kubeObject {
 	var out []kubeObject
+	policy := policyEngine(r)
 	for _, p := range cl.pools {
 		for _, n := range p.nodes {
-			for _, w := range cl.podsOn(p, n) {
+			for _, w := range cl.podsOn(p, n, policy) {
 				name := w.workload + "-" + nameSuffix(n.name+w.namespace+w.workload)
 				out = append(out, kubeObject{w.namespace, name, func() object { return podDocument(w, name, n) }})
 			}
@@ -29,20 +31,29 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
-// policyAgents are the agents of the policy engines, one on each node. Only their pods are there: no
-// policy is enforced.
-var policyAgents = map[string]pod{
-	"azure":  {namespace: "kube-system", workload: "azure-npm", hostNetwork: true},
-	"calico": {namespace: "calico-system", workload: "calico-node", hostNetwork: true},
-	"cilium": {namespace: "kube-system", workload: "cilium", hostNetwork: true},
+// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for nothing.
+// Cilium's data plane is its own.
+func policyEngine(r *resource) string {
+	profile := objectAt(r.body, "properties", "networkProfile")
+	if strings.EqualFold(text(profile, "networkDataplane"), "cilium") {
+		return "cilium"
+	}
+	return strings.ToLower(text(profile, "networkPolicy"))
 }
 
-// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its address, and a workload.
-func (cl *cluster) podsOn(p *pool, n *node) []pod {
+// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its
+// address, and a workload. What AKS runs on some nodes only (typha, operators) is not there.
+func (cl *cluster) podsOn(p *pool, n *node, policy string) []pod {
 	agents := map[networkMode][]string{
 		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns", "azure-ip-masq-agent"},
 		modeVNet: {"kube-proxy", "azure-ip-masq-agent"}, modeNone: {"kube-proxy"},
 	}[cl.mode]
+	switch policy {
+	case "azure":
+		agents = append(agents, "azure-npm")
+	case "cilium": // it does what kube-proxy does
+		agents = append(slices.Clone(agents[1:]), "cilium")
+	}
 	if p.podSubnet != "" {
 		agents = append(agents, "azure-cns")
 	}
@@ -50,9 +61,8 @@ func (cl *cluster) podsOn(p *pool, n *node) []pod {
 	for _, name := range agents {
 		out = append(out, pod{"kube-system", name, true, n.addresses()})
 	}
-	if w, there := policyAgents[strings.ToLower(cl.policy)]; there {
-		w.addrs = n.addresses()
-		out = append(out, w)
+	if policy == "calico" {
+		out = append(out, pod{"calico-system", "calico-node", true, n.addresses()})
 	}
 	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"}, {namespace: "default", workload: "web"}} {
 		w.addrs = cl.podAddresses(p, n, i)

@@ -168,6 +168,8 @@ func TestNetworkRefusals(t *testing.T) {
 		{``, `},{"name":"Upper"`, "InvalidParameter"},
 		{``, `},{"name":"thirteenchars"`, "InvalidParameter"},
 		{``, `},{"name":"windows","osType":"Windows"`, "WindowsAgentPoolNameTooLong"},
+		{``, `},{"name":"win","osType":"Windows","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "AzureCNIOnlyForWindows"},
+		{`,"networkPlugin":"none"`, `},{"name":"win","osType":"Windows","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "AzureCNIOnlyForWindows"},
 		{`,"podCidr":"10.128.0.0/9"`, `,"count":250},{"name":"two","count":151,"vnetSubnetID":"` + string(vnet) + `/subnets/b"`, "AgentPoolMaxCountExceeded"},
 		{`,"outboundType":"userDefinedRouting"`, ``, "RouteTableMissingDefaultRouteError"},
 		{`,"outboundType":"userDefinedRouting"`, `,"orchestratorVersion":"1.99.0"`, "NodePoolMcVersionIncompatible"},

@@ -20,13 +20,13 @@ type cluster struct {
 	location  string
 	nodeGroup arm.ID
 	mode      networkMode
-	policy    string // its policy engine
 	podCIDRs  []netip.Prefix
 	table     arm.ID    // where its cloud provider writes routes, "" without kubenet
 	who       Principal // its identity
 	pools     []*pool
 	provider  *cloudProvider
 	leaving   bool // kubenet for overlay
+	ingress   bool // its ingress add-on follows its pods
 
 	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of each pod CIDR: Kubernetes goes round before it gives one out anew.
 	takenPodCIDRs map[netip.Prefix]bool
@@ -249,6 +249,7 @@ func (e *Emulator) nodesChanged(cl *cluster) {
 	if cl.table != "" {
 		cl.provider.wake()
 	}
+	e.playIngress(cl)
 }
 
 // findNode returns a node by name.

@@ -74,7 +74,7 @@ func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesClu
 		for _, p := range pools {
 			for _, n := range p.nodes {
 				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
-				for _, w := range cl.podsOn(p, n) {
+				for _, w := range cl.podsOn(p, n, policyEngine(r)) {
 					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
 					if !seen[workload] {
 						seen[workload] = true

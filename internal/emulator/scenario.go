@@ -85,6 +85,16 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	}
 }
 
+// Strip takes a subnet's route table away, as a redeploy does that does not name it.
+func (c *Client) Strip(subnet arm.ID) error {
+	doc, err := c.Get(subnet, demoNetwork)
+	if err != nil {
+		return err
+	}
+	delete(objectAt(doc, "properties"), "routeTable")
+	return c.Put(subnet, demoNetwork, doc)
+}
+
 // recorder is a response that stays here.
 type recorder struct {
 	header http.Header

@@ -25,7 +25,12 @@ type azure struct {
 
 func newAzure(t *testing.T) *azure {
 	plenty := emulator.Bucket{Size: 1e9, PerSecond: 1e9}
+	key, err := emulator.SharedKey()
+	if err != nil {
+		t.Fatal(err)
+	}
 	e, err := emulator.New(emulator.Options{
+		Key:           key,
 		OperationTime: operationTime, RouteBatch: time.Second, RouteCache: 5 * time.Second, CheckClusterIdentity: true,
 		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty},
 	})

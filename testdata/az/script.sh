@@ -4,7 +4,7 @@
 # The answer of each step goes to $OUT/<step>.json and the command to $OUT/commands, for the test that runs this.
 #
 # In: HTTPS, TENANT, SUBSCRIPTION, CLIENT_ID, CLIENT_SECRET (of emulator.json), OUT (a folder), and in the environment
-# REQUESTS_CA_BUNDLE=ca.pem, PYTHONPATH=shim, AZURE_CONFIG_DIR=<a folder of its own>, AZURE_CORE_COLLECT_TELEMETRY=no.
+# KUBECTL (a path, or nothing), REQUESTS_CA_BUNDLE=ca.pem, PYTHONPATH=shim, AZURE_CONFIG_DIR=<a folder of its own>, AZURE_CORE_COLLECT_TELEMETRY=no.
 set -eu
 
 call() {
@@ -63,6 +63,8 @@ step delete-action-group monitor action-group delete $group --name keeper
 step scale aks scale $shop --nodepool-name nodepool1 --node-count 5
 step pools aks nodepool list $group --cluster-name shop
 step credentials aks get-credentials $shop --file "$OUT/kubeconfig"
+# kubectl, where there is one, by the kubeconfig that az got.
+[ -z "${KUBECTL:-}" ] || "$KUBECTL" --kubeconfig "$OUT/kubeconfig" get nodes --output json >"$OUT/kubectl.json"
 managed=$(said nodeResourceGroup scale)
 step scaleset vmss list --resource-group "$managed"
 step nics vmss nic list --resource-group "$managed" --vmss-name "$(said name scaleset | grep ^aks- | uniq)"

@@ -34,6 +34,12 @@ func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 	if opts.Principals == nil {
 		opts.Principals = []emulator.Principal{Keeper, Operator}
 	}
+	if opts.Key == nil {
+		var err error
+		if opts.Key, err = emulator.SharedKey(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	e, err := emulator.New(opts)
 	if err != nil {
 		t.Fatal(err)

@@ -82,12 +82,7 @@ func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := op.Get(subnet, networkVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(doc["properties"].(map[string]any), "routeTable")
-	if err := op.Put(subnet, networkVersion, doc); err != nil {
+	if err := op.Strip(subnet); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,152 @@
+package emulator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// Fault is something that goes wrong with the next calls that match: an error answer, a connection
+// cut before or after the call took effect, an operation that is slow or fails, a read of what was.
+// Calls of clusters' cloud providers only match a fault that names their principal ("<cluster>
+// identity").
+type Fault = emulator.Fault
+
+// Request is a line of the request log.
+type Request = emulator.Request
+
+// Credential logs in as the first principal, without a call. To try the login, use ClientID and
+// ClientSecret.
+func (e *Emulator) Credential() azcore.TokenCredential { return e.CredentialOf(e.first) }
+
+// CredentialOf logs in as one of the Principals.
+func (e *Emulator) CredentialOf(p Principal) azcore.TokenCredential { return credential{e.e, p} }
+
+type credential struct {
+	e *emulator.Emulator
+	p Principal
+}
+
+func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, expires, err := c.e.Token(c.p, audience)
+	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
+}
+
+// Environ are the environment variables that lead routekeeper, and programs of Go that read the
+// certificate authority from SSL_CERT_FILE, to the emulator.
+func (e *Emulator) Environ() []string {
+	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
+}
+
+// Put writes a resource as Operator, and waits while another operation runs on it. body is a
+// document as ARM takes it.
+func (e *Emulator) Put(id, apiVersion string, body map[string]any) {
+	e.t.Helper()
+	if err := e.operator.Put(e.id(id), apiVersion, body); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Get reads a resource as Operator, as ARM shows it at an api-version.
+func (e *Emulator) Get(id, apiVersion string) map[string]any {
+	e.t.Helper()
+	doc, err := e.operator.Get(e.id(id), apiVersion)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return doc
+}
+
+// Strip takes the route table off a subnet as Operator, as a redeploy does that does not name it.
+func (e *Emulator) Strip(subnet string) {
+	e.t.Helper()
+	if err := e.operator.Strip(e.id(subnet)); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Scale sets the number of nodes of a cluster's pool.
+func (e *Emulator) Scale(cluster, pool string, count int) {
+	e.t.Helper()
+	if err := e.e.Scale(e.id(cluster), pool, count); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Readdress brings a node back with another address, as a reimaged one can come back.
+func (e *Emulator) Readdress(cluster, node string) {
+	e.t.Helper()
+	if err := e.e.Readdress(e.id(cluster), node); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// PauseRoutes stops a cluster's cloud provider, or lets it go on.
+func (e *Emulator) PauseRoutes(cluster string, paused bool) {
+	e.t.Helper()
+	if !e.e.PauseRoutes(e.id(cluster), paused) {
+		e.t.Fatalf("no cluster %s", cluster)
+	}
+}
+
+// DelayRole lets a role assignment take effect after a while.
+func (e *Emulator) DelayRole(assignment string, delay time.Duration) {
+	e.t.Helper()
+	if !e.e.DelayRole(e.id(assignment), delay) {
+		e.t.Fatalf("no role assignment %s", assignment)
+	}
+}
+
+// RegisterIssuer gives the keys (a JWK set) of an issuer whose tokens federated credentials trust.
+func (e *Emulator) RegisterIssuer(issuer string, keys json.RawMessage) {
+	e.t.Helper()
+	if err := e.e.RegisterIssuer(issuer, keys); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// Inject makes something go wrong. The returned function takes it back.
+func (e *Emulator) Inject(f Fault) (remove func()) {
+	e.t.Helper()
+	remove, err := e.e.Inject(f)
+	if err != nil {
+		e.t.Fatalf("injecting a fault: %v", err)
+	}
+	return remove
+}
+
+// Injected are the faults, and how often each has happened.
+func (e *Emulator) Injected() []Fault { return e.e.Faults() }
+
+// ClearFaults takes all faults back.
+func (e *Emulator) ClearFaults() { e.e.ClearFaults() }
+
+// Requests are the calls that a principal has made, in order; "" is everybody. Scenarios, Put and
+// Strip are Operator's, and a cluster's cloud provider calls as "<cluster> identity".
+func (e *Emulator) Requests(principal string) []Request {
+	var out []Request
+	for _, r := range e.e.Requests(0) {
+		if principal == "" || r.Principal == principal {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Eventually waits until a condition holds, for ten seconds: what cloud providers and operations
+// do, they do after a while.
+func (e *Emulator) Eventually(what string, holds func() bool) {
+	e.t.Helper()
+	const patience = 10 * time.Second
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			e.t.Fatal(fmt.Sprintf("after %s: not %s", patience, what))
+		}
+	}
+}

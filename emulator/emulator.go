@@ -1,0 +1,230 @@
+// Package emulator runs a local Azure emulator for tests: Azure Resource Manager over HTTPS on
+// loopback, with virtual networks, route tables and AKS clusters behind it, whose cloud provider
+// writes their routes as the real one does. Real clients work against it unmodified: Azure SDKs,
+// the Azure CLI, Terraform, kubectl.
+//
+// Start starts one that ends with the test. example_test.go is a test to copy. What the emulator
+// does, and how faithful it is to Azure, is in docs/emulator.md.
+//
+// It is for tests only. A program that imports it imports package testing.
+package emulator
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
+)
+
+// Principal is who can log in, and whom the request log and the activity log name.
+type Principal = emulator.Principal
+
+// Default is the principal that clients log in as, unless Principals names others. It may do
+// everything.
+var Default = emulator.DefaultPrincipal
+
+// Operator is the principal that Put and Strip write as: not the one under test, as on Azure.
+var Operator = Principal{
+	Name: "operator", ClientID: "c11e0000-0000-4000-8000-0000000000ff", Secret: "operator-secret",
+	ObjectID: "0b1ec700-0000-4000-8000-0000000000ff",
+}
+
+// Emulator is a running emulator. Its methods fail the test when they cannot do what they say.
+type Emulator struct {
+	// URL is where ARM and the login endpoints answer, over HTTPS.
+	URL string
+	// HTTPURL is the same over plain HTTP, for managed identities' tokens, with the control calls
+	// under /_emulator/.
+	HTTPURL string
+	// Dir is a folder with emulator.json and ca.pem, as --emulator and ROUTEKEEPER_EMULATOR take
+	// it.
+	Dir string
+	// CAFile is the certificate authority to trust, as PEM: SSL_CERT_FILE, REQUESTS_CA_BUNDLE.
+	CAFile string
+	// SubscriptionIDs are its subscriptions. The scenarios build in the first.
+	SubscriptionIDs []string
+	// TenantID, ClientID and ClientSecret log in: azidentity.NewClientSecretCredential takes them.
+	TenantID, ClientID, ClientSecret string
+	// Demo names the resources of the demo scenario; zero without WithDemo.
+	Demo Demo
+
+	t        testing.TB
+	e        *emulator.Emulator
+	operator *emulator.Client
+	client   *http.Client
+	first    Principal
+}
+
+// Demo names what WithDemo builds.
+type Demo struct {
+	// Cluster is a kubenet cluster of three nodes, in Pool.
+	Cluster, Pool string
+	// NodeSubnet has ClusterTable, in which the cluster's cloud provider writes its routes.
+	NodeSubnet, ClusterTable string
+	// GatewaySubnet, of an Application Gateway, has GatewayTable, which holds one route of its own.
+	GatewaySubnet, GatewayTable string
+}
+
+// Start runs an emulator until the test ends. It listens on loopback, on free ports unless Listen
+// says otherwise. Without options it has one subscription with nothing in it, and every write is
+// done when it is answered.
+func Start(t testing.TB, options ...Option) *Emulator {
+	t.Helper()
+	s := settings{}
+	s.azure.CheckClusterIdentity = true
+	for _, option := range options {
+		option(&s)
+	}
+	e, err := s.start(t)
+	if err != nil {
+		t.Fatalf("starting the emulator: %v", err)
+	}
+	return e
+}
+
+func (s *settings) start(t testing.TB) (*Emulator, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.azure.Key, err = emulator.SharedKey(); err != nil {
+		return nil, err
+	}
+	e, err := emulator.New(s.azure)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(e.Close)
+	out := &Emulator{t: t, e: e, first: s.azure.Principals[0], Dir: s.dir}
+	if out.Dir == "" {
+		out.Dir = t.TempDir()
+	}
+	if out.operator, err = e.Client(Operator); err != nil {
+		return nil, err
+	}
+	if err := out.build(s); err != nil {
+		return nil, err
+	}
+	for _, f := range s.faults {
+		if _, err := e.Inject(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := out.playKubernetes(s); err != nil {
+		return nil, err
+	}
+	server, err := e.Start(out.Dir, s.https, s.http)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("stopping the emulator: %v", err)
+		}
+	})
+	info := server.Info
+	out.URL, out.HTTPURL, out.CAFile = info.HTTPS, info.HTTP, info.CAFile
+	out.SubscriptionIDs, out.TenantID = info.Subscriptions, info.TenantID
+	out.ClientID, out.ClientSecret = info.ClientID, info.ClientSecret
+	return out, out.trust()
+}
+
+// build makes the scenario, unless the emulator goes on with a state that has it.
+func (e *Emulator) build(s *settings) error {
+	switch {
+	case s.scenario == "demo":
+		d := emulator.DemoIn(s.azure.Subscriptions[0])
+		if !e.e.Restored() {
+			if _, err := emulator.BuildDemo(e.e, Operator); err != nil {
+				return err
+			}
+		}
+		e.Demo = Demo{
+			Cluster: string(d.Cluster), Pool: d.Pool,
+			NodeSubnet: string(d.NodeSubnet), ClusterTable: string(d.ClusterTable),
+			GatewaySubnet: string(d.GatewaySubnet), GatewayTable: string(d.GatewayTable),
+		}
+	case s.scenario == "fleet" && !e.e.Restored():
+		_, err := emulator.BuildFleet(e.e, Operator)
+		return err
+	}
+	return nil
+}
+
+func (e *Emulator) playKubernetes(s *settings) error {
+	if s.apiServer == "" {
+		return nil
+	}
+	binaries, err := kubernetes.Find(s.apiServer, s.etcd)
+	if err != nil {
+		return err
+	}
+	k, err := kubernetes.Join(e.e, kubernetes.Options{
+		Binaries: binaries, Folder: filepath.Join(e.Dir, "kubernetes"), Fresh: !e.e.Restored(), Log: s.log(),
+	})
+	if err == nil {
+		e.t.Cleanup(k.Close)
+	}
+	return err
+}
+
+// trust makes the client that trusts the emulator's certificate authority.
+func (e *Emulator) trust() error {
+	pem, err := os.ReadFile(e.CAFile)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return errors.New(e.CAFile + " holds no certificate")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	e.client = &http.Client{Transport: transport}
+	e.t.Cleanup(transport.CloseIdleConnections)
+	return nil
+}
+
+// HTTPClient trusts the emulator's certificate authority. It does not log in.
+func (e *Emulator) HTTPClient() *http.Client { return e.client }
+
+// Cloud is the emulator as a cloud of the Azure SDK for Go.
+func (e *Emulator) Cloud() cloud.Configuration {
+	return cloud.Configuration{
+		ActiveDirectoryAuthorityHost: e.URL + "/",
+		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+			cloud.ResourceManager: {Endpoint: e.URL, Audience: audience},
+		},
+	}
+}
+
+const audience = "https://management.core.windows.net/"
+
+// ClientOptions lead clients of the Azure SDK for Go to the emulator:
+//
+//	options := &arm.ClientOptions{ClientOptions: e.ClientOptions()}
+//	armnetwork.NewSubnetsClient(e.SubscriptionIDs[0], e.Credential(), options)
+//
+// azidentity's credentials take them, too, with DisableInstanceDiscovery.
+func (e *Emulator) ClientOptions() azcore.ClientOptions {
+	return azcore.ClientOptions{Cloud: e.Cloud(), Transport: e.client}
+}
+
+// id fails the test for what is no resource ID.
+func (e *Emulator) id(text string) arm.ID {
+	e.t.Helper()
+	id, err := arm.ParseID(text)
+	if err != nil {
+		e.t.Fatalf("%q: %v", text, err)
+	}
+	return id
+}

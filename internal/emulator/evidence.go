@@ -1,0 +1,187 @@
+package emulator
+
+import (
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Evidence says how we know that a resource type behaves as on Azure. Every kind is in one of the
+// Evidences; the table in docs/emulator.md is made of them.
+type Evidence struct {
+	// Name is what the table calls the types.
+	Name  string
+	Types []string
+	// Recorded are the rows of the recordings that are compared, with the share of whole answers,
+	// in percent, that must agree: the tests of the recordings hold us to it.
+	Recorded map[string]float64
+	// Clients are the real clients that the tests in internal/clients run, or whose calls they
+	// make.
+	Clients string
+	// Documented is what rests on Azure's documentation or issues alone.
+	Documented string
+	// Guessed is what nobody has shown us. GuessedIn are the files with the mark [U] at the place.
+	Guessed   string
+	GuessedIn []string
+}
+
+const (
+	az   = "az"
+	goes = "SDK for Go"
+	tf   = "azurerm's calls"
+	ccm  = "cloud-provider-azure's calls"
+)
+
+func clients(all ...string) string { return strings.Join(all, ", ") }
+
+// Evidences is the table, in its order.
+var Evidences = []Evidence{
+	{
+		Name: "resource groups", Types: []string{arm.TypeResourceGroup},
+		Recorded: map[string]float64{"resource groups": 95}, Clients: clients(az, goes, tf),
+		Documented: "what stays when a delete is blocked", Guessed: "the order of deletes, and their time",
+	},
+	{
+		Name: "route tables, routes", Types: []string{arm.TypeRouteTable},
+		Recorded: map[string]float64{"route tables": 95, "routes": 95}, Clients: clients(az, goes, tf, ccm),
+		Documented: "400 routes, what a gateway's subnet refuses",
+	},
+	{
+		Name: "virtual networks, subnets", Types: []string{arm.TypeVNet, arm.TypeSubnet},
+		Recorded: map[string]float64{"subnets": 95, "virtual networks": 90}, Clients: clients(az, goes, tf),
+		Documented: "subnets absent from a PUT before and after 2023-09-01, reserved names",
+		Guessed:    "If-Match on subnets, codes of some refusals", GuessedIn: []string{"links.go", "reserved.go"},
+	},
+	{
+		Name: "peerings", Types: []string{typePeering},
+		Recorded: map[string]float64{"peerings": 90}, Clients: clients(goes),
+		Documented: "states, sync of address spaces", Guessed: "codes of some refusals", GuessedIn: []string{"peering.go"},
+	},
+	{
+		Name: "network interfaces", Types: []string{typeNIC},
+		Recorded: map[string]float64{"network interfaces": 90}, Clients: clients(goes),
+		Documented: "effective routes: which of them wins",
+	},
+	{
+		Name: "network security groups", Types: []string{typeNSG},
+		Recorded: map[string]float64{"network security groups": 95, "security rules": 95}, Clients: clients(goes),
+	},
+	{
+		Name: "public IP addresses, NAT gateways", Types: []string{typePublicIP, typeNAT},
+		Recorded: map[string]float64{"public IP addresses": 90, "NAT gateways": 90}, Clients: clients(az, goes),
+		Guessed: "the addresses",
+	},
+	{
+		Name: "application gateways", Types: []string{arm.TypeGateway},
+		Recorded: map[string]float64{"application gateways": 80}, Clients: clients(az, goes),
+		Documented: "what their subnet refuses, delegation and network isolation",
+		Guessed:    "when the ingress add-on writes; it fills one pool, the real one writes everything",
+	},
+	{
+		Name:       "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
+		Types:      []string{typeFirewall, typeVPNGateway, typeBastion, typeLoadBalancer, typeEndpointPolicy},
+		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
+	},
+	{
+		Name: "network watchers", Types: []string{typeWatcher}, Clients: goes,
+		Documented: "next hop", Guessed: "code of a refusal", GuessedIn: []string{"watcher.go"},
+	},
+	{
+		Name: "AKS clusters, agent pools", Types: []string{arm.TypeCluster},
+		Recorded: map[string]float64{"AKS clusters": 90, "AKS agent pools": 90, "AKS credentials": 95},
+		Clients:  clients(az, goes, tf, "kubectl"),
+		Documented: "addresses of each network plugin, upgrades with surge, migration to overlay, limits of sizes " +
+			"and names, plugins that refuse Windows",
+		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster is stopped, codes " +
+			"and wording of some refusals",
+		GuessedIn: []string{
+			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go", "networkprofile.go",
+			"podsubnet.go", "upgrade.go",
+		},
+	},
+	{
+		Name: "AKS maintenance configurations", Types: []string{typeMaintenance}, Clients: goes,
+		Documented: "names, windows", Guessed: "wording of refusals", GuessedIn: []string{"maintenance.go"},
+	},
+	{
+		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet, typeScaleSetExtension, typeVM},
+		Recorded: map[string]float64{"scale sets": 0}, Clients: clients(az, goes, ccm),
+		Documented: "paths of instances and their interfaces", Guessed: "what is told of images and disks",
+	},
+	{
+		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),
+		Documented: "expressions, order, guid() and uniqueString(), what-if",
+		Guessed:    "what still starts after a failure, the template's hash", GuessedIn: []string{"deploymentrun.go"},
+	},
+	{
+		Name: "user-assigned identities, federated credentials", Types: []string{typeUserIdentity, typeFederatedCredential},
+		Recorded: map[string]float64{"managed identities": 95}, Clients: clients(az, goes, tf),
+		Documented: "20 credentials each, Entra ID's error codes",
+	},
+	{
+		Name: "role definitions, role assignments", Types: []string{typeRoleDefinition, typeRoleAssignment},
+		Recorded: map[string]float64{"role assignments": 95}, Clients: clients(az, goes, tf),
+		Documented: "actions of the built-in roles, which action each call needs",
+	},
+	{
+		Name: "locks", Types: []string{typeLock}, Recorded: map[string]float64{"locks": 95},
+		Documented: "inheritance, deletes of what contains them",
+	},
+	{
+		Name: "policies", Types: []string{typePolicyDefinition, typePolicyAssignment},
+		Recorded: map[string]float64{"policies": 0}, Documented: "the effect deny",
+	},
+	{
+		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule, arm.TypeActionGroup},
+		Recorded: map[string]float64{"activity log alerts": 90, "action groups": 90}, Clients: clients(az, goes),
+		Documented: "the schemas of webhooks, retries, silences",
+		Guessed:    "how long a webhook may take", GuessedIn: []string{"webhook.go"},
+	},
+	{
+		Name: "throttling", Documented: "token buckets and their sizes", Clients: clients(goes),
+		Guessed: "whom AKS counts", GuessedIn: []string{"throttle.go"},
+	},
+	{
+		Name:       "clusters' cloud provider",
+		Clients:    "measured beside cloud-provider-azure",
+		Documented: "delete by name prefix, the stale copy (its source)",
+	},
+	{
+		Name: "clusters' API server", Clients: "kubectl",
+		Documented: "nodes, pods, pages, refusals",
+		Guessed:    "which pods there are: those that matter to the network, and two with addresses",
+	},
+}
+
+// EvidenceTable is the table of docs/emulator.md.
+func EvidenceTable() string {
+	var b strings.Builder
+	b.WriteString("| what | recorded | real client | documented | guess |\n| --- | --- | --- | --- | --- |\n")
+	for _, e := range Evidences {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.Name, e.recorded(), or(e.Clients), or(e.Documented), or(e.Guessed))
+	}
+	return b.String()
+}
+
+// recorded is the least share of all rows.
+func (e Evidence) recorded() string {
+	if len(e.Recorded) == 0 {
+		return "–"
+	}
+	least := 100.0
+	for _, share := range e.Recorded {
+		least = min(least, share)
+	}
+	if least == 0 {
+		return "compared"
+	}
+	return fmt.Sprintf("%.0f %%", least)
+}
+
+func or(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}

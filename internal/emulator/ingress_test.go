@@ -1,0 +1,73 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway,
+// once it may, and leaves the others alone.
+func TestIngress(t *testing.T) {
+	const gateway = group + "/providers/" + arm.ID(arm.TypeGateway) + "/gw"
+	synctest.Test(t, func(t *testing.T) {
+		b := withNetwork(t, Options{RouteBatch: time.Second, CheckClusterIdentity: true})
+		b.put(vnet.Child("subnets", "gw"), `{"properties":{"addressPrefix":"10.0.9.0/24"}}`)
+		b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"`+string(vnet)+`/subnets/gw"}}}],
+			"backendAddressPools":[{"name":"mine","properties":{"backendAddresses":[{"ipAddress":"10.9.9.9"}]}}]}}`)
+		b.put(aks, `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{
+			"networkProfile":{"networkPlugin":"azure","networkPluginMode":"overlay","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},
+			"addonProfiles":{"ingressApplicationGateway":{"enabled":true,"config":{"applicationGatewayId":"`+string(gateway)+`"}}},
+			"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}]}}`)
+		pools := func() map[string][]string {
+			out := map[string][]string{}
+			for _, p := range listAt(objectAt(b.get(gateway), "properties"), "backendAddressPools") {
+				out[text(p, "name")] = []string{}
+				for _, a := range listAt(objectAt(p, "properties"), "backendAddresses") {
+					out[text(p, "name")] = append(out[text(p, "name")], text(a, "ipAddress"))
+				}
+			}
+			return out
+		}
+		web := func() []string {
+			out := []string{}
+			_, pods := b.kubernetes(aks)
+			for _, p := range pods {
+				if p.Namespace == "default" {
+					out = append(out, p.Addresses[0].String())
+				}
+			}
+			return out
+		}
+		time.Sleep(time.Minute)
+		if _, there := pools()[ingressPool]; there {
+			t.Error("the add-on writes the gateway without a role on it")
+		}
+		identity := identityOf(b.e.store.get(b.e.clusters[aks.Key()].addonIdentity(ingressAddon)))
+		b.put(group+"/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000009",
+			`{"properties":{"roleDefinitionId":"`+roleID(arm.ID(group).Subscription(), "b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)
+		for _, count := range []int{2, 4, 1} {
+			if err := b.e.Scale(aks, "np", count); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			have, want := pools(), web()
+			slices.Sort(have[ingressPool])
+			slices.Sort(want)
+			if len(want) != count || !slices.Equal(have[ingressPool], want) || !slices.Equal(have["mine"], []string{"10.9.9.9"}) {
+				t.Errorf("%d nodes: the pools are %v, the pods %v", count, have, want)
+			}
+		}
+		before := b.e.LastRequest()
+		time.Sleep(time.Hour)
+		for _, r := range b.e.Requests(before) {
+			if r.Method == http.MethodPut {
+				t.Errorf("%s writes %s although nothing has changed", r.Principal, r.Path)
+			}
+		}
+	})
+}
