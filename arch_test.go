@@ -73,7 +73,7 @@ var arrows = map[string]map[string]string{
 		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
 		"internal/arm": "IDs",
 	},
-	"internal/hello":      {"internal/kube": "deploys the demo, and calls its pods"},
+	"internal/hello": {"internal/kube": "deploys the demo, and calls its pods"},
 	"internal/emulator/kubernetes": {
 		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",
 	},

@@ -147,8 +147,10 @@ func TestPermanent(t *testing.T) {
 				since := w.mark()
 				r := w.round(k)
 				w.expect(r, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", tt.want)
-				if f := r.Findings[0]; !strings.Contains(f.Message, scope) || !strings.Contains(f.Message, tt.code) {
-					t.Errorf("the finding does not name code and scope: %s", f.Message)
+				f := r.Findings[0]
+				said := f.Message + "\n" + strings.Join(f.Evidence, "\n")
+				if !strings.Contains(said, scope) || !strings.Contains(said, tt.code) {
+					t.Errorf("the finding does not name code and scope: %s", said)
 				}
 				puts := 0
 				for _, r := range since() {
