@@ -3,7 +3,6 @@ package emulator
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -146,7 +145,7 @@ func (e *Emulator) Eventually(what string, holds func() bool) {
 	const patience = 10 * time.Second
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			e.t.Fatal(fmt.Sprintf("after %s: not %s", patience, what))
+			e.t.Fatalf("after %s: not %s", patience, what)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "cli.test") {
+		// Most tests wait for other processes: four at a time are faster than one for each core.
+		flag.Parse()
+		if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+			_ = flag.Set("test.parallel", "4") // it takes any number
+		}
+	}
 	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
 }
 

@@ -40,10 +40,10 @@ func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFi
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
-		return errors.New("Entra ID tokens need an audience: the application ID URI or the client ID of this listener's application")
+		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of this listener's application")
 	}
 	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("Entra ID tokens need an allowed application or role: any application in a tenant can get a token for any other")
+		return errors.New("tokens of Entra ID need an allowed application or role: any application in a tenant can get a token for any other")
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 		return g.verifiers, nil
 	}
 	if time.Since(g.tried) < keysEvery {
-		return nil, errors.New("Entra ID did not answer a moment ago")
+		return nil, errors.New("no answer from Entra ID a moment ago")
 	}
 	g.tried = time.Now()
 	ctx := oidc.ClientContext(context.Background(), g.client)
