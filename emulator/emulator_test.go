@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	e.Scale(e.Demo.Cluster, e.Demo.Pool, 5)
 	e.Eventually("a route for each of 5 nodes", func() bool { return len(routes(e, e.Demo.ClusterTable)) == 6 })
 	for _, r := range e.Requests(emulator.Default.Name) {
-		t.Errorf("%s %s was made by nobody's client", r.Method, r.Path)
+		t.Errorf("%s %s was made by no known client", r.Method, r.Path)
 	}
 	e.PauseRoutes(e.Demo.Cluster, true)
 	e.Scale(e.Demo.Cluster, e.Demo.Pool, 6)
@@ -93,7 +93,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestPersist: what one emulator was told, the next one knows, for whoever trusts the same folder.
+// TestPersist: an emulator keeps the state of the one before it in the same folder.
 func TestPersist(t *testing.T) {
 	dir := t.TempDir()
 	group := func(e *emulator.Emulator) string {

@@ -87,7 +87,7 @@ func Persist(dir string) Option { return func(s *settings) { s.dir = dir } }
 func Listen(https, http string) Option { return func(s *settings) { s.https, s.http = https, http } }
 
 // KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and
-// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": beside it).
+// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": the same folder).
 // All calls between played pods pass.
 func KubeAPIServer(path, etcd string) Option {
 	return func(s *settings) { s.apiServer, s.etcd = path, etcd }

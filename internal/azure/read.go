@@ -235,7 +235,7 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 	})
 }
 
-// addVNet passes on the wanted subnets of a network, and returns those that it does not show.
+// addVNet passes on the wanted subnets of a network, and returns the ones that it does not show.
 func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
 	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet, error) {
 		_, subnets, err := inventory.DecodeVNet(raw)

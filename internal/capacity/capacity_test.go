@@ -153,7 +153,7 @@ func TestGrow(t *testing.T) {
 }
 
 // TestGrowAtMaximum: two pools that each have room for themselves have it for both, or not; in
-// another subnet it is nobody's loss.
+// another subnet nothing is lost.
 func TestGrowAtMaximum(t *testing.T) {
 	shared, alone := setup(NodeSubnet, "10.0.0.0/24", 9), setup(NodeSubnet, "10.0.1.0/24", 9)
 	pools := []Pool{

@@ -34,7 +34,7 @@ func (a *app) newClusterDelete() *cobra.Command {
 that AKS made for it, gateway, address, role assignments, role, identity,
 network, route tables, and the resource group if nothing else is in it. It shows
 what it deletes and what stays, and asks for the cluster's name. Resources
-without the cluster's owner tag, and those that create adopted, stay.
+without the cluster's owner tag, and adopted ones, stay.
 
 It also deletes copies of the cluster's pod routes, from the targets of the
 config that --config names and from the gateway's table. It proves each of these

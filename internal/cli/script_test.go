@@ -147,7 +147,7 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals, and those that the options name. Before it
+// startAzure serves a local Azure with two principals and the ones that the options name. Before it
 // serves anything, join is called.
 func startAzure(dir string, demo bool, opts emulator.Options, join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)

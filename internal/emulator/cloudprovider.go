@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does, measured beside
+// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does, measured next to
 // the real one: the whole table at once, from a copy that it trusts for a while, in batches, with the ETag of
 // that copy. It deletes every route inside the pod CIDR that no node matches, whatever its name, and one batch
 // later every route whose name begins as the deleted one's node: a route named aks takes all routes of the

@@ -144,6 +144,6 @@ func TestClusterIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := login(); err == nil {
-		t.Error("a token that somebody changed")
+		t.Error("a token that was changed")
 	}
 }

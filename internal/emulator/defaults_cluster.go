@@ -12,7 +12,7 @@ import (
 // Dates since which AKS does something for what is made, as far as recordings tell.
 const (
 	overlayByDefault   = "2025-03-01" // kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
-	nodeImagesByItself = "2023-10-01" // node images are upgraded although nobody asked
+	nodeImagesByItself = "2023-10-01" // node images are upgraded without a request
 	surgeByDefault     = "2024-08-01"
 )
 

@@ -44,7 +44,7 @@ func plannedIn(ready *armtemplate.Deployment) []plannedResource {
 	return append(out, below...)
 }
 
-// preflight refuses a deployment of which it is known before it begins that a part will be refused:
+// preflight refuses a deployment if Azure would refuse a part of it:
 // for a group that is not there, the caller's roles, or a policy.
 func (e *Emulator) preflight(run *deploymentRun) *failure {
 	var unauthorized []string

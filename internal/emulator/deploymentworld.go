@@ -44,7 +44,7 @@ func (w *deploymentWorld) call(
 	var answer reply
 	var f *failure
 	if fault != nil && fault.before() {
-		if f = fault.failure(); fault.Status == 0 { // nobody waits here until a client is gone
+		if f = fault.failure(); fault.Status == 0 { // no client waits here
 			f.status = http.StatusBadGateway
 		}
 	} else {

@@ -21,7 +21,7 @@ type Evidence struct {
 	Clients string
 	// Documented is what rests on Azure's documentation or issues alone.
 	Documented string
-	// Guessed is what nobody has shown us. GuessedIn are the files with the mark [U] at the place.
+	// Guessed is what no source confirms. GuessedIn are the files with the mark [U] at the place.
 	Guessed   string
 	GuessedIn []string
 }
@@ -144,13 +144,13 @@ var Evidences = []Evidence{
 	},
 	{
 		Name:       "clusters' cloud provider",
-		Clients:    "measured beside cloud-provider-azure",
+		Clients:    "measured next to cloud-provider-azure",
 		Documented: "delete by name prefix, the stale copy (its source)",
 	},
 	{
 		Name: "clusters' API server", Clients: "kubectl",
 		Documented: "nodes, pods, pages, refusals",
-		Guessed:    "which pods there are: those that matter to the network, and two with addresses",
+		Guessed:    "which pods there are: the ones that matter to the network, and two with addresses",
 	},
 }
 

@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// A fact is something that Azure says in documents of a type although nobody wrote it: a default,
+// A fact is something that Azure says in documents of a type although no client wrote it: a default,
 // or what Azure alone knows. The defaults_*.go files hold them, a file for a resource type. Unless
 // a file says otherwise, its facts were seen in
 // recorded answers of the real Azure.

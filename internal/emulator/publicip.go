@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// publicRange is where public addresses come from here: ranges that belong to nobody (RFC 1112, RFC 3849). The one for
-// benchmarks, 198.18.0.0/15, is among those that Azure's own routes drop.
+// publicRange is where public addresses come from here: ranges without an owner (RFC 1112, RFC 3849). The one for
+// benchmarks, 198.18.0.0/15, is among the ones that Azure's own routes drop.
 var publicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("2001:db8::/32")}
 
 // settlePublicIP gives a public IP address its address. A dynamic one has none until something holds it.

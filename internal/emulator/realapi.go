@@ -52,7 +52,7 @@ type KubernetesWorkload struct {
 // the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.kubernetesBy = k }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of those that are
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones that are
 // wanted: many take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer e.lock()()
@@ -149,7 +149,7 @@ func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *f
 	if r == nil {
 		return "", nil, missing(c.ofAPIServer())
 	}
-	if c.unknown != nil { // a service account, or nobody: the API server knows
+	if c.unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil
 	}
 	if f := e.admitKubernetes(c.who, r, "", "", ""); f != nil {

@@ -20,7 +20,7 @@ type resource struct {
 	settled string
 	settles time.Time
 	fresh   bool // the last write made it
-	// asOf is the date as of which it was made, where a call said so.
+	// asOf is the date at which it counts as created, if a call set one.
 	asOf time.Time
 	// busyUntil is when the operation on it ends; until then it is Updating.
 	busyUntil time.Time

@@ -99,7 +99,7 @@ func (e *Emulator) calm(r *resource) {
 	}
 }
 
-// putHeader are the headers with which a write is answered, beside those of its operation.
+// putHeader are the headers of the answer to a write, in addition to its operation's.
 func (c *call) putHeader(r *resource, status int) map[string]string {
 	header := map[string]string{}
 	if status == http.StatusCreated &&

@@ -213,7 +213,7 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	return pods, settled, nil
 }
 
-// Pods are the demo's pods without those that are terminating, sorted by node and name.
+// Pods are the demo's pods without terminating ones, sorted by node and name.
 func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
 	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods", Namespace: d.Namespace})
 	if err != nil {

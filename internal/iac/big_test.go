@@ -116,7 +116,7 @@ func TestPeakMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan reads a plan of 100,000 resources from a file, beside encoding/json reading it into
+// BenchmarkPlan reads a plan of 100,000 resources from a file, next to encoding/json reading it into
 // a map.
 func BenchmarkPlan(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "plan.json")

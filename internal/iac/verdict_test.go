@@ -11,7 +11,7 @@ import (
 )
 
 // TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a
-// gateway is, somebody may say that more is in it.
+// gateway is, more may be in it.
 func TestLeft(t *testing.T) {
 	cluster := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
 	pool := changes(tfPool, "two", "delete", fmt.Sprintf(`{"vnet_subnet_id":%q}`, nodesID), "null")

@@ -258,7 +258,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSortedPlan: a plan whose keys somebody sorted, with more configuration than is looked at to
+// TestSortedPlan: a plan with sorted keys, with more configuration than is looked at to
 // tell what it is.
 func TestSortedPlan(t *testing.T) {
 	big := strings.Repeat("x", 2*peekSize)

@@ -268,7 +268,7 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 	return err
 }
 
-// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: those that its pools name,
+// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools name,
 // and the one that AKS created if a pool names none (once it was read).
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.BroughtSubnets()

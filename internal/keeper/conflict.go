@@ -91,7 +91,7 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	}
 }
 
-// contested notes which changes are planned again, and returns the places of those that must wait.
+// contested notes which changes are planned again, and returns the places of the ones that must wait.
 func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 	now := time.Now()
 	waiting = map[place]bool{}

@@ -120,7 +120,7 @@ func TestNoConflict(t *testing.T) {
 	})
 }
 
-// TestConflictOverRoute: somebody deletes one route again and again. The others of the table do not wait for it.
+// TestConflictOverRoute: another writer keeps deleting one route. The table's other routes do not wait for it.
 func TestConflictOverRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -226,7 +226,7 @@ func TestReloadDuringConflict(t *testing.T) {
 	})
 }
 
-// TestConflictGoesOn: reads that fail now and then do not put a repair off for ever that waits because somebody undoes it.
+// TestConflictGoesOn: reads that fail now and then do not delay a repair forever that waits because another writer undoes it.
 func TestConflictGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -154,7 +154,7 @@ func TestSettled(t *testing.T) {
 }
 
 // TestSteadyAcrossRestart: a restarted keeper need not wait until the routes of the cluster's table
-// settle: they had, and nobody has written the table since. Otherwise it waits, however long the
+// settle: they had, and the table was not written since. Otherwise it waits, however long the
 // keeper was down: neither the age of the file nor a clock proves anything.
 func TestSteadyAcrossRestart(t *testing.T) {
 	again := func(w *world, change func(routes []any) []any) {

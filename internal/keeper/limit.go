@@ -25,7 +25,7 @@ type limiter struct {
 	perMinute int
 
 	mu      sync.Mutex
-	drawn   []drawing      // those that still count
+	drawn   []drawing      // the ones that still count
 	waiting []waitingTable // in the order in which they began to wait
 }
 

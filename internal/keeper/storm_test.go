@@ -189,7 +189,7 @@ func (s *storm) group(names ...string) []string {
 
 func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
-// once reports whether somebody may do something to a place: not so often that it is a conflict.
+// once reports whether another writer may change a place: not so often that it is a conflict.
 func (s *storm) once(what string) bool {
 	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool { return time.Since(at) > 25*time.Minute })
 	if len(s.hands[what]) >= 2 {

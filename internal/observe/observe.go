@@ -29,7 +29,7 @@ func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error
 }
 
 // Sources finds the clusters' route tables, reads what that takes, and returns the tables. If it
-// has to read tables, it also reads those that the configs name, because one list may show them
+// has to read tables, it also reads the ones that the configs name, because one list may show them
 // all.
 func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
 	var sources []arm.ID

@@ -343,8 +343,8 @@ func foreignLast(r Route) int {
 	return 0
 }
 
-// Counted counts pod routes in all tables: All includes missing ones, True are those that work, and
-// Unknown those that may or may not work.
+// Counted counts pod routes in all tables: All includes missing ones, True are working ones, and
+// Unknown ones that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
 	True    int `json:"true"`

@@ -56,7 +56,7 @@ type share struct {
 	blindly    bool     // of one of them it is not known whether its node is there
 	unfollowed []string // its routes whose new next hop lacks a proof
 	left       []string // those that a cluster that does not exist has left, and that stay
-	former     []string // those that look like routes of a former pod CIDR, and that stay
+	former     []string // look like routes of a former pod CIDR, and stay
 
 	hidden map[string]string // nodes whose addresses of a family the NIC lists do not show
 }

@@ -168,7 +168,7 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
-	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: for all we know somebody else's
+	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: perhaps another owner's
 	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
 	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
 }

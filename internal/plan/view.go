@@ -17,7 +17,7 @@ type view struct {
 	cluster *inventory.Cluster // nil when it was not read
 	cidrs   []netip.Prefix     // pod CIDRs, narrowed by the config
 	subnets []arm.ID           // its node subnets, present
-	nodes   []netip.Prefix     // their prefixes, and those that are remembered
+	nodes   []netip.Prefix     // their prefixes, and remembered ones
 	anyHop  bool
 	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
 	blind bool

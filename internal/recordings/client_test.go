@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// How long operations take while conversations are replayed: nobody waits for it, the clock is a
+// How long operations take while conversations are replayed: no one waits for it, the clock is a
 // bubble's.
 const operationTime = 10 * time.Second
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What nobody can know, and what is compared by its form alone.
+// Values that cannot be known are compared by their form alone.
 var (
 	guid = regexp.MustCompile(
 		`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
@@ -58,7 +58,7 @@ var (
 	groupInPath = regexp.MustCompile(`(?i)/resourcegroups/([^/]+)`)
 )
 
-// shape is a text without what nobody can know.
+// shape is a text without values that cannot be known.
 func shape(s string, addresses bool) string {
 	s = subscription.ReplaceAllString(s, "$1*")
 	s = date.ReplaceAllString(guid.ReplaceAllString(s, "<g>"), "<d>")

@@ -237,7 +237,7 @@ func onlyPower(out *result) bool {
 
 func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// unreplayed is why something is refused here that Azure did: it needs what nobody made here.
+// unreplayed is why the emulator refuses what Azure accepted: it needs a resource that does not exist here.
 func (r *replay) unreplayed(c *call, now answer, key string) string {
 	for _, id := range ids.FindAllString(strings.ToLower(r.ours(c.Body)), -1) {
 		if !strings.Contains(id, "/providers/") || strings.Contains(id, "/resourcegroups/mc_") ||

@@ -103,7 +103,7 @@ func TestAgreesWithEmulator(t *testing.T) {
 	})
 }
 
-// agree compares our routes of an interface with those that the local Azure shows, and where it
+// agree compares our routes of an interface with the emulator's, and where it
 // sends packets.
 func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace.Routes) {
 	t.Helper()

@@ -180,7 +180,7 @@ func poolHolds(cluster *inventory.Cluster, machine string) bool {
 	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool { return p.Holds(machine) })
 }
 
-// tablesFor are all tables except those that lead to other nodes with the same addresses.
+// tablesFor are all tables except the ones that lead to other nodes with the same addresses.
 func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {

@@ -105,7 +105,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 	return ready, nil
 }
 
-// deployable refuses a resource of which it is not known whether and under which name it is
+// deployable refuses a resource if it is unknown whether and under which name it is
 // deployed.
 func (d *deployment) deployable(r *Resource, before int) error {
 	if r.skipped {

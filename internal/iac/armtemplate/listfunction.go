@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Functions on arrays, and those that work on arrays, texts and objects alike
+// Functions on arrays, and functions on arrays, texts and objects alike
 // (template-functions-array).
 var listFunctions = map[string]function{
 	"array":           {min: 1, max: 1, call: toArray},

@@ -151,7 +151,7 @@ func (r *Resource) evaluate() {
 	r.d.measure(body)
 }
 
-// measure walks through a whole value, so that nobody who does it later walks forever: values share
+// measure walks through a whole value, so that no later walk takes forever: values share
 // their parts.
 func (d *deployment) measure(v any) {
 	d.spend(1)

@@ -1,4 +1,4 @@
-// Package armtemplate evaluates ARM templates, also those that the Bicep compiler makes, as far as
+// Package armtemplate evaluates ARM templates, including compiled Bicep, as far as
 // they show by themselves what they would deploy.
 //
 // How it works. Parse reads a template. Evaluating it gives resources with their values. A value

@@ -204,7 +204,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text st
 }
 
 // large is how many clusters the first page draws at most. Of more clusters it shows a list, and
-// draws only those that are wrong.
+// draws only the ones that are wrong.
 const large = 4
 
 // front is what the first page shows.

@@ -30,7 +30,7 @@ func Binaries(t testing.TB) kubernetes.Binaries {
 	return b
 }
 
-// Kubectl is the one that .ci/kube builds beside the control plane.
+// Kubectl is the one that .ci/kube builds with the control plane.
 func Kubectl(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(filepath.Dir(Binaries(t).APIServer), "kubectl")

@@ -38,7 +38,7 @@ locals {
   tags  = { routekeeper-cluster = local.owner }
 
   # Names of roles and of assignments are made of the cluster's ID: the same cluster has the same ones, and
-  # they are those that guid() gives in a template.
+  # guid() gives the same ones in a template.
   cluster_id = lower("${azurerm_resource_group.main.id}/providers/Microsoft.ContainerService/managedClusters/${var.name}")
   namespace  = "11fb06fb-712d-4ddd-98c7-e71bbd588830"
 }
