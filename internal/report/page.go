@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 )
@@ -28,7 +29,30 @@ This page is generated from internal/finding; a test keeps it current.
 	}
 	b.WriteString(MarkdownTable([]string{"code", "severity", "what"}, rows))
 	for _, d := range all {
-		fmt.Fprintf(&b, "\n## %s\n\n**%s.** Severity: %s.\n\n%s\n\nWhat to do: %s\n", d.Code, d.Title, d.Severity, d.Meaning, d.Remedy)
+		fmt.Fprintf(&b, "\n## %s\n\n**%s.** Severity: %s.\n\n%s\n\n%s\n",
+			d.Code, d.Title, d.Severity, wrap(d.Meaning), wrap("What to do: "+d.Remedy))
+	}
+	return b.String()
+}
+
+// wrap breaks a paragraph into lines of at most 100 columns, where its words allow that.
+func wrap(paragraph string) string {
+	const columns = 100
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Fields(paragraph) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case width+1+n > columns:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
 	}
 	return b.String()
 }
