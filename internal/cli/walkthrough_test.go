@@ -17,13 +17,7 @@ import (
 // TestWalkthrough types the commands of docs/walkthrough.md, in their order and in one shell, and
 // compares what they print with what the page shows.
 func TestWalkthrough(t *testing.T) {
-	binaries, err := kubeBinaries()
-	if err != nil {
-		if os.Getenv(kubernetestest.NeedKube) != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("NOT RUN: build the control plane with .ci/kube: %v", err)
-	}
+	binaries := kubernetestest.Binaries(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/walkthrough.md")
 	if err != nil {
