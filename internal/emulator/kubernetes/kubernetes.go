@@ -203,20 +203,22 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	}
 }
 
-// called is the cluster of a call.
+// called is the cluster of a call, as the emulator has it now: one that was deleted and made again under
+// its name within followTime is another cluster.
 func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c := k.clusters[id.Key()]; c != nil {
-		return c, nil
-	}
-	k.followLocked() // nothing of one of the same name that was deleted
 	for _, shown := range k.e.KubernetesClusters(id.Equal) {
-		if shown.Running && shown.ID.Equal(id) && k.ctx.Err() == nil {
-			c := k.newCluster(k.ctx, shown)
-			k.clusters[id.Key()] = c
+		if !shown.Running || !shown.ID.Equal(id) || k.ctx.Err() != nil {
+			continue
+		}
+		if c := k.clusters[id.Key()]; c != nil && c.same == shown.Same {
 			return c, nil
 		}
+		k.followLocked() // ends the deleted one, and clears its folder
+		c := k.newCluster(k.ctx, shown)
+		k.clusters[id.Key()] = c
+		return c, nil
 	}
 	return nil, fmt.Errorf("cluster %s does not run", id.Name())
 }
